@@ -347,18 +347,19 @@ setup-test: setup
 setup-dev: setup-test
 	@tests/tools/packages install fuzz lint
 	@$(MAKE) -s --no-print-directory $(VENV)/dev
+PIP_INSTALL = $(PYTHON) -m pip install -q --no-compile --disable-pip-version-check
 venv: $(VENV)/ready
 $(VENV)/ready: tests/requirements.txt
 	@echo "preparing the Python environment in $(VENV)"
 	@rm -rf $(VENV)
 	@$$(tests/tools/packages python) -m venv $(VENV)
-	@$(PYTHON) -m pip install -q --no-compile --disable-pip-version-check -r tests/requirements.txt </dev/null
+	@tests/tools/again $(PIP_INSTALL) -r tests/requirements.txt
 	@touch $@
 $(VENV)/deploy: tests/requirements-deploy.txt $(VENV)/ready
-	@$(PYTHON) -m pip install -q --no-compile --disable-pip-version-check -r tests/requirements-deploy.txt </dev/null
+	@tests/tools/again $(PIP_INSTALL) -r tests/requirements-deploy.txt
 	@touch $@
 $(VENV)/dev: tests/requirements-dev.txt $(VENV)/ready
-	@$(PYTHON) -m pip install -q --no-compile --disable-pip-version-check -r tests/requirements-dev.txt </dev/null
+	@tests/tools/again $(PIP_INSTALL) -r tests/requirements-dev.txt
 	@touch $@
 
 run: all
@@ -387,8 +388,9 @@ golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
 # What takes 1,500 s hangs, on however busy a machine: it ends then, and its threads' stacks are shown.
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
+e2e: FIXED_LAYOUT = $(if $(SANITIZE),$(shell tests/tools/fixed-layout))
 e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
-	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -n 3 --dist loadfile \
+	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(FIXED_LAYOUT) $(PYTHON) -m pytest -q -n 3 --dist loadfile \
 	    --timeout 1500 --timeout-method thread -o cache_dir=$(abspath build/pytest) -rs \
 	    tests/e2e $(if $(SANITIZE),$(E2E_SANITIZED),tests/deploy tests/tools tests/manifold) $(PYTEST_ARGS)
 # Nothing that is instrumented runs in the tools' tests, nor in the Python client's against a scripted server. Simulations
@@ -421,10 +423,10 @@ tsan:
 FUZZ_MAKE := $(MAKE) --no-print-directory CC=clang CXX=clang++ CUDA=0 EGL=0 SANITIZE=fuzzer-no-link,address B=build/fuzz
 fuzz:
 	+@$(FUZZ_MAKE) $(J) fuzz-bins
-	@tests/tools/run-fuzzers $(FUZZ_SECONDS) $(patsubst tests/fuzz/%.c,build/fuzz/tests/fuzz/%,$(FUZZ_C))
+	@FUZZ_SEED=$(FUZZ_SEED) tests/tools/run-fuzzers $(FUZZ_SECONDS) $(patsubst tests/fuzz/%.c,build/fuzz/tests/fuzz/%,$(FUZZ_C))
 fuzz-bins: $(call bins,$(FUZZ_C))
 fuzz-smoke:
-	@if [ -z "$$(tests/tools/packages missing fuzz)" ]; then $(MAKE) --no-print-directory fuzz FUZZ_SECONDS=5; \
+	@if [ -z "$$(tests/tools/packages missing fuzz)" ]; then $(MAKE) --no-print-directory fuzz FUZZ_SECONDS=5 FUZZ_SEED=1; \
 	else echo "SKIPPED: fuzzing needs clang and its runtime; make setup-dev installs them"; fi
 
 .PHONY: gpu-check engine-tools bench-tools

@@ -8,7 +8,7 @@
 
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
-#include "gpu/mesh/close.h"
+#include "gpu/mesh/closing.h"
 #include "gpu/picture/picture.h"
 #include "gpu/scene/points.h"
 #include "gpu/scene/separation.h"
@@ -185,7 +185,7 @@ static void add_separations(ct_step *step) {
 }
 
 static void add_points(ct_step *step, const ct_method_row *row) {
-    if (step->result && needs_points(step, row) && ct_result_add_points(step->scene, step->result, &step->error))
+    if (step->result && needs_points(step, row) && ct_result_add_points(step->scene, step->result, NULL, &step->error))
         ct_result_free(&step->result);
 }
 
@@ -214,7 +214,7 @@ static void fold_closing(ct_step *step) {
         ct_contact *c = i < r->n_contacts ? &r->contacts[i] : &r->cells[i - r->n_contacts];
         for (int b = 0; b < 2; b++) {
             const ct_body *body = ct_scene_find(step->scene, c->body[b], NULL);
-            if (!body || !body->mesh->n_closing) continue;
+            if (!body || !ct_closing_count(body->mesh)) continue;
             if (r->vertices) ct_fold_closing(body->mesh, r->vertices, entries, 4, c->first[b], &c->count[b]);
             if (r->product_vertices && i < r->n_contacts)
                 ct_fold_closing(body->mesh, r->product_vertices, &products, 1, c->first_product[b],

@@ -1,4 +1,4 @@
-/* methods.c - the table of methods and backends. To add a method: a value in contact.h, a row here, its name on the
+/* methods.c - the table of methods and backends. To add a method: a value of ct_method, a row here, its name on the
  * wire (proto/contactd.fbs and codec.h). To add a backend: a column. */
 #include "gpu/methods.h"
 
@@ -183,7 +183,7 @@ static const ct_method_row rows[] = {
      .name = "ldi",
      .check_settings = check_ldi,
      .gives_spans = true,
-     .cells_on = "cpu",
+     .gives_cells = true,
      .self_on = {"cpu", "cuda"},
      .cpu = ct_cpu_run_ldi,
      .cuda = ON_CUDA(ct_gpu_run_ldi)},
@@ -192,7 +192,7 @@ static const ct_method_row rows[] = {
      .check_settings = check_exact,
      .gives_patches = true,
      .takes_half_spaces = true,
-     .self_on = {"cpu"},
+     .self_on = {"cpu", "cuda"},
      .gives_second = true,
      .prepare_mesh = prepare_for_exact,
      .cpu = ct_cpu_run_exact,
@@ -202,7 +202,8 @@ static const ct_method_row rows[] = {
      .check_settings = check_ebpi,
      .takes_tolerance = true,
      .gives_tiles = true,
-     .cpu = ct_cpu_run_ebpi},
+     .cpu = ct_cpu_run_ebpi,
+     .cuda = ON_CUDA(ct_gpu_run_ebpi)},
     {.method = CT_METHOD_VOXTREE,
      .name = "voxtree",
      .check_settings = check_voxtree,
@@ -215,7 +216,7 @@ static const ct_method_row rows[] = {
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };
-static_assert((int)ROWS <= (int)CT_MAX_METHODS, "CT_MAX_METHODS of contact.h is too small");
+static_assert((int)ROWS <= (int)CT_MAX_METHODS, "CT_MAX_METHODS is too small");
 
 ct_method_run *ct_method_run_on(const ct_method_row *row, const char *backend) {
     if (!strcmp(backend, "cpu")) return row->cpu;
@@ -310,36 +311,12 @@ ct_method ct_method_of_step(const ct_step *step) {
                                                                                       : scene->settings.method;
 }
 
-/* `what` is a division of contacts that the backend `on` gives; NULL: none does. */
-static ct_status check_division(const char *backend, const ct_method_row *row, const char *field, const char *what,
-                                const char *on, ct_error *error) {
-    if (on && !strcmp(on, backend)) return CT_OK;
-    return ct_fail(error, CT_UNSUPPORTED, field,
-                   "method \"%s\" gives no %s on backend \"%s\": leave %s out, or run on backend \"%s\"", row->name,
-                   what, backend, field, on ? on : "none");
-}
-
-ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
-                                 ct_error *error) {
-    const char *backend = engine->backend->name;
-    if (ct_engine_run_of(engine, row)) {
-        if (settings->margin > 0 && strcmp(backend, "cpu") != 0)
-            return ct_fail(
-                error, CT_UNSUPPORTED, "margin",
-                "backend \"%s\" finds no distances within a margin: leave margin 0, or run on backend \"cpu\"",
-                backend);
-        if (settings->refine && strcmp(backend, "cpu") != 0)
-            return ct_fail(error, CT_UNSUPPORTED, "refine",
-                           "backend \"%s\" refines no answers of method \"voxtree\": leave refine out, or run on "
-                           "backend \"cpu\"",
-                           backend);
-        if (settings->cell_size > 0) return check_division(backend, row, "cell_size", "cells", row->cells_on, error);
-        return CT_OK;
-    }
+ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error) {
+    if (ct_engine_run_of(engine, row)) return CT_OK;
     char names[128];
     list_names(engine, names, sizeof names);
     return ct_fail(error, CT_UNSUPPORTED, "method", "method \"%s\" is not available on backend \"%s\", which has: %s",
-                   row->name, backend, names);
+                   row->name, engine->backend->name, names);
 }
 
 ct_status ct_method_check_half_spaces(const ct_method_row *row, const char *field, ct_error *error) {
@@ -390,7 +367,7 @@ static ct_status check_cells(const ct_scene_settings *s, const ct_method_row *ro
     if (!(s->cell_size >= 1e-30 && s->cell_size <= 1e30))
         return ct_fail(error, CT_OUT_OF_RANGE, "cell_size",
                        "cell_size is %g m, expected a length from 1e-30 to 1e30, or 0 for no cells", s->cell_size);
-    if (row && !row->cells_on)
+    if (row && !row->gives_cells)
         return ct_fail(error, CT_INVALID_ARGUMENT, "cell_size",
                        "method \"%s\" gives no cells: leave cell_size 0, or choose method \"ldi\"", row->name);
     if (s->patches || names_precision(s))
@@ -426,7 +403,7 @@ ct_status ct_method_check_self(const ct_engine *engine, const ct_scene_settings 
         return ct_fail(
             error, CT_UNSUPPORTED, "self_contact",
             "method \"%s\" on backend \"%s\" finds no contact of a body with itself: leave self_contact out, "
-            "or choose method \"ldi\", or \"exact\" on backend \"cpu\"",
+            "or choose method \"ldi\" or \"exact\"",
             row->name, engine->backend->name);
     if (running->patches)
         return ct_fail(

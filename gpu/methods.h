@@ -29,7 +29,7 @@ typedef struct ct_method_row {
     bool gives_spans;                             /* false: a step that wants SPANS is refused */
     bool gives_tiles;                             /* false: a step that wants TILES is refused */
     bool gives_patches;                           /* on all its backends */
-    const char *cells_on;                         /* the backend that gives cells; NULL: none does */
+    bool gives_cells;                             /* on all its backends */
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
     const char *self_on[2];                       /* the backends that find contacts of a body with itself, or NULL */
     bool is_rigid_only;                           /* deformable bodies are refused */
@@ -64,10 +64,8 @@ void ct_engine_find_methods(ct_engine *engine);
 /* The engine's function for a method. NULL: its backend does not have the method. */
 ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *row);
 
-/* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. Or it has no
- * patches, cells or margin, which the settings ask for. */
-ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, const ct_scene_settings *settings,
-                                 ct_error *error);
+/* UNSUPPORTED: the engine's backend does not have the method; the message lists the methods that it has. */
+ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error);
 
 /* Makes what the method that these settings run derives from a mesh: when a body joins a scene, and when the scene's
  * settings change. OUT_OF_MEMORY. */

@@ -112,7 +112,14 @@ now_running='' job='' watchdog=''
 end_group() { kill -"$2" -- "-$1" 2>/dev/null; }
 interrupted() {
     trap '' INT TERM HUP
-    [ -z "$job" ] || { end_group "$job" TERM; sleep 1; end_group "$job" KILL; end_group "$watchdog" KILL; wait; } 2>/dev/null
+    local group groups
+    groups=$(jobs -p) # not $job, which is set a moment after the job has begun
+    [ -z "$groups" ] || {
+        for group in $groups; do end_group "$group" TERM; done
+        sleep 1
+        for group in $groups; do end_group "$group" KILL; done
+        wait
+    } 2>/dev/null
     row "${now_running:-gpu-check}" FAILED 'interrupted; nothing behind it was run'
     finish
 }
@@ -173,12 +180,15 @@ bench_rows() {
 }
 
 round_trips() {
-    local port=$((20000 + RANDOM % 20000)) pid rc=1
-    "$service/contactd" --backend cuda --http off --stream "tcp://127.0.0.1:$port" >"$out/contactd.log" 2>&1 &
+    local pid endpoint='' rc=1
+    "$service/contactd" --backend cuda --http off --stream 'tcp://127.0.0.1:*' >"$out/contactd.log" 2>&1 &
     pid=$!
-    sleep 2
-    if kill -0 "$pid" 2>/dev/null; then
-        "$service/tests/bench/bench_stream" "tcp://127.0.0.1:$port" "$pid" 300 "$((${seconds%.*} + 1))" \
+    while [ -z "$endpoint" ] && kill -0 "$pid" 2>/dev/null; do
+        sleep 0.1
+        endpoint=$(sed -n 's/.*simulators connect to \(tcp:[^ ]*\)$/\1/p' "$out/contactd.log")
+    done
+    if [ -n "$endpoint" ]; then
+        "$service/tests/bench/bench_stream" "$endpoint" "$pid" 300 "$((${seconds%.*} + 1))" \
             "${CONTACTD_MESHES:-../shared/meshes}" >"$out/stream.json"
         rc=$?
         kill -TERM "$pid"
@@ -236,10 +246,12 @@ else
     if [ -z "$gl_tests" ]; then row 'EGL rasteriser' skipped 'this tree has none'; else
         part 'EGL rasteriser' egl.log 600 "${make_service[@]}" unit TESTS="$gl_tests"
     fi
-    # On a GPU its collective operations, its crowds and every consistency scene; on the shim .ci/run does this.
+    # On a GPU its collective operations, its crowds and every scene that is compared with the CPU; on the shim .ci/run and
+    # the unit tests do this.
     if [ -z "$shim" ]; then
+        compared=$(find tests/consistency -name 'test_*backends.c' | sort | tr '\n' ' ')
         part 'backend tests' backend.log 900 "${make_service[@]}" unit \
-            TESTS="tests/unit/backend tests/unit/broadphase tests/consistency/test_backends.c"
+            TESTS="tests/unit/backend tests/unit/broadphase tests/consistency/test_open_moving.c $compared"
     fi
 fi
 finish

@@ -20,7 +20,7 @@ static bool add_block(ct_arena *arena, ct_budget *budget, size_t bytes) {
         size = least;
         if (!ct_budget_reserve(budget, size)) return false;
     }
-    struct ct_arena_block *block = aligned_alloc(ALIGNMENT, size);
+    struct ct_arena_block *block = ct_scratch_new(size);
     if (!block) {
         ct_budget_release(budget, size);
         return false;

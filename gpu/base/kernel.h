@@ -12,6 +12,15 @@
 #define CT_FN static inline
 #endif
 
+/* As fmax and fmin of numbers, which compilers turn into calls for the sake of NaN. */
+CT_FN double ct_greater(double a, double b) {
+    return a > b ? a : b;
+}
+
+CT_FN double ct_lesser(double a, double b) {
+    return a < b ? a : b;
+}
+
 /* Rounds to the nearest integer, ties to even, for |x| < 2^51: after adding 1.5 * 2^52 the low bits of the mantissa are
  * the integer. It vectorises, and all machines run the same operations. */
 #define CT_ROUND_MAGIC 6755399441055744.0

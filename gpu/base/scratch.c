@@ -4,8 +4,18 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { ALIGNMENT = 64 }; /* bytes: a cache line */
+enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21 }; /* bytes: a cache line, what most processors have for huge pages */
+
+void *ct_scratch_new(size_t bytes) {
+    void *data;
+    if (posix_memalign(&data, bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT, bytes ? bytes : 1)) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= HUGE_PAGE) madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* only a wish */
+#endif
+    return data;
+}
 
 bool ct_budget_reserve(ct_budget *budget, size_t bytes) {
     size_t used = atomic_fetch_add(&budget->used, bytes) + bytes;
@@ -32,7 +42,7 @@ bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_
         capacity = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
         if (!ct_budget_reserve(budget, capacity)) return false;
     }
-    void *data = aligned_alloc(ALIGNMENT, capacity);
+    void *data = ct_scratch_new(capacity);
     if (!data) {
         ct_budget_release(budget, capacity);
         return false;

@@ -16,6 +16,10 @@ typedef struct ct_budget {
 bool ct_budget_reserve(ct_budget *budget, size_t bytes);
 void ct_budget_release(ct_budget *budget, size_t bytes);
 
+/* Memory aligned to a cache line, for free(); counts against no budget. Large memory is asked for in huge pages, where
+ * the system has them: scattered accesses then hardly miss the processor's table of pages. NULL: out of memory. */
+void *ct_scratch_new(size_t bytes);
+
 typedef struct ct_buffer {
     void *data;
     size_t capacity; /* bytes */

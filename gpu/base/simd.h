@@ -86,9 +86,53 @@ static inline ct_v4d ct_v4d_sqrt(ct_v4d x) {
 #endif
 }
 
+/* A bit for each lane of a mask, whose lanes have all bits or none. */
+static inline uint32_t ct_v4l_to_bits(ct_v4l mask) {
+#ifdef __AVX2__
+    return (uint32_t)_mm256_movemask_pd((__m256d)mask);
+#else
+    return (uint32_t)((mask[0] & 1) | (mask[1] & 2) | (mask[2] & 4) | (mask[3] & 8));
+#endif
+}
+
 /* a where the mask has all bits, b where it has none. */
 static inline ct_v4d ct_v4d_choose(ct_v4l mask, ct_v4d a, ct_v4d b) {
     return (ct_v4d)((mask & (ct_v4l)a) | (~mask & (ct_v4l)b));
+}
+
+/* In each lane x > y ? x : y, and x < y ? x : y. */
+static inline ct_v4d ct_v4d_max(ct_v4d x, ct_v4d y) {
+#ifdef __AVX2__
+    return (ct_v4d)_mm256_max_pd((__m256d)x, (__m256d)y);
+#else
+    return ct_v4d_choose(x > y, x, y);
+#endif
+}
+static inline ct_v4d ct_v4d_min(ct_v4d x, ct_v4d y) {
+#ifdef __AVX2__
+    return (ct_v4d)_mm256_min_pd((__m256d)x, (__m256d)y);
+#else
+    return ct_v4d_choose(x < y, x, y);
+#endif
+}
+
+/* In each lane x from lo to hi. */
+static inline ct_v4i ct_v4i_clamp(ct_v4i x, ct_v4i lo, ct_v4i hi) {
+#ifdef __AVX2__
+    return (ct_v4i)_mm_min_epi32(_mm_max_epi32((__m128i)x, (__m128i)lo), (__m128i)hi);
+#else
+    const ct_v4i below = x<lo, above = x> hi;
+    return (below & lo) | (above & hi) | (~(below | above) & x);
+#endif
+}
+
+/* A bit for each lane below 0. */
+static inline uint32_t ct_v4i_signs(ct_v4i x) {
+#ifdef __AVX2__
+    return (uint32_t)_mm_movemask_ps((__m128)x);
+#else
+    return (uint32_t)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);
+#endif
 }
 
 /* The product of the lower halves of each lane, as signed 32-bit integers. */

@@ -8,7 +8,9 @@ enum { THREAD_VERTICES = CT_VERTEX_CHUNK / (int)CT_BLOCK }; /* consecutive verti
 
 /* Fills the contact's volumes. False: candidate c is no contact. */
 CT_DEVICE bool fill_volumes(const ct_answer_tables &b, uint64_t c, ct_contact *contact) {
-    return ct_frame_volumes(&b.plans[b.candidate_pair[c]].window, b.span_length + 3 * c, b.span_count + 3 * c, contact);
+    const bool is_found =
+        ct_frame_volumes(&b.plans[b.candidate_pair[c]].window, b.span_length + 3 * c, b.span_count + 3 * c, contact);
+    return b.view_errors ? ct_frame_bounded_volume(b.view_errors + 3 * c, contact) : is_found;
 }
 
 CT_DEVICE bool is_contact(const ct_answer_tables &b, uint64_t c) {
@@ -22,6 +24,7 @@ struct vertex_range {
     const ct_gpu_step *step;
     const ct_gpu_body *body;
     const ct_window *window;
+    const double *pose;   /* of turned views; NULL: the body's */
     uint64_t first, last; /* vertices [first, last) */
     uint32_t *page_slots; /* of the body's first vertices */
 };
@@ -36,10 +39,18 @@ CT_DEVICE vertex_range range_of_chunk(const ct_answer_tables &b, uint64_t chunk)
     at.step = &b.steps[pair->step];
     at.body = b.bodies[pair->body[at.part & 1]];
     at.window = &b.plans[at.pair].window;
+    at.pose = b.turned && b.turned[at.candidate].is_turned ? b.turned[at.candidate].pose[at.part & 1] : NULL;
     at.first = (uint64_t)owned.index * CT_VERTEX_CHUNK;
     at.last = at.first + CT_VERTEX_CHUNK < at.body->n_vertices ? at.first + CT_VERTEX_CHUNK : at.body->n_vertices;
     at.page_slots = ct_page_slot(b, at.part, 0);
     return at;
+}
+
+CT_DEVICE void coords_of(const vertex_range *at, uint32_t vertex, int32_t q[3]) {
+    if (at->pose)
+        ct_gpu_posed_coords(at->body, at->pose, at->window, vertex, q);
+    else
+        ct_gpu_coords(at->body, at->window, vertex, q);
 }
 
 /* A vertex's sums, or NULL where all of them are zero. */
@@ -150,7 +161,7 @@ CT_KERNEL compact_gradient(const ct_answer_tables b) {
         CT_THREADS(t) {
             for (uint64_t e = first_entry + t; e < last_entry; e += CT_BLOCK) {
                 int32_t q[3];
-                ct_gpu_coords(at.body, at.window, b.entry_vertices[e], q);
+                coords_of(&at, b.entry_vertices[e], q);
                 ct_moments_add(&moments, q, b.entry_sums + 3 * e);
             }
         }
@@ -196,7 +207,7 @@ CT_KERNEL finish_entries(const ct_answer_tables b) {
         CT_THREADS(t) {
             for (uint64_t e = first + t; e < last; e += CT_BLOCK) {
                 int32_t q[3];
-                ct_gpu_coords(at.body, at.window, b.entry_vertices[e], q);
+                coords_of(&at, b.entry_vertices[e], q);
                 ct_barycentre_add(&barycentre, &contact, has_normal, scale, &units, q, b.entry_sums + 3 * e);
                 write_entry(&to, e - step_entries->first, b.entry_vertices[e], b.entry_sums + 3 * e, &units, &contact,
                             pressure);
@@ -247,6 +258,7 @@ CT_DEVICE void write_contact(const ct_answer_tables &b, uint64_t c) {
             const ct_gpu_body *body = b.bodies[pair->body[k]];
             double origin[3] = {0, 0, 0};
             for (int i = 0; i < 3 && body->rigid; i++) origin[i] = body->pose[4 * i + 3];
+            if (b.turned) ct_turn_into_views(&b.turned[c], origin);
             const ct_moments moments = moments_of(&parts[k]);
             ct_moments_finish(&moments, window, &units, origin, contact->generalized_gradient[k]);
         }

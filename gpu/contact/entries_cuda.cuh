@@ -6,8 +6,7 @@
 #include "gpu/backend/cuda/answer.cuh"
 #include "gpu/backend/cuda/collective.cuh"
 
-/* Wishes that need the sparse gradient, and those that return arrays made of it. */
-enum { CT_WANT_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
+/* Wishes that return arrays made of the sparse gradient. */
 enum { CT_WANT_ARRAYS = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
 /* Adds the sum of x of all threads to a part's wide sum number k. One number at a time: reducing whole structs of them

@@ -24,7 +24,7 @@ bool ct_find_part_1(const ct_side_rows *rows, const ct_weight_units *units, uint
         sums.touched[0][v / CT_VERTEX_GROUP] = 1;
     }
     const ct_triangle_run all = {0, rows->n_triangles};
-    const ct_self_surface surface = {rows->n_vertices, rows->triangles, &all, 1, 0};
+    const ct_self_surface surface = {rows->n_vertices, rows->triangles, &all, 1, rows->rounding};
     ct_budget budget = {.limit = 0};
     ct_side_scratch scratch = {.pieces = {0}};
     const bool ok = ct_split_sides(&surface, units, &sums, &scratch, &budget);

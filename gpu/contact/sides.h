@@ -12,6 +12,7 @@ typedef struct ct_side_rows {
     const uint32_t *triangles; /* [n_triangles][3] */
     uint32_t n_triangles, n_vertices;
     const int64_t (*sums)[3]; /* [n_vertices] */
+    int64_t rounding;         /* as in ct_self_surface */
 } ct_side_rows;
 
 /* Fills is_part_1 [n_vertices], 0 or 1: vertices whose sums are zero are in part 0. The bits are those of

@@ -17,7 +17,7 @@
 /* One view in a pass. */
 typedef struct ct_ebpi_pass {
     const ct_ebpi_view *view;
-    const ct_ebpi_tile *tiles; /* [n], of all views */
+    const ct_ebpi_tile *tiles; /* [n]; those of other views are left as they are */
     uint32_t n;
     double unit;      /* m^3 of a lattice unit of depth over a pitch */
     double bound;     /* m^3, of the view */

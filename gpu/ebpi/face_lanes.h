@@ -76,14 +76,15 @@ static inline int64_t sum_of(ct_v4l x) {
     return x[0] + x[1] + x[2] + x[3];
 }
 
-/* The x, y and z of four vertices. */
-static inline __attribute__((always_inline)) void transpose(const int32_t *const p[4], ct_v4i to[3]) {
+/* The x, y and z of four vertices, and what is fourth. */
+static inline __attribute__((always_inline)) void transpose(const int32_t *const p[4], ct_v4i to[4]) {
     const ct_v4i a = load_v4i(p[0]), b = load_v4i(p[1]), c = load_v4i(p[2]), d = load_v4i(p[3]);
     const ct_v4i ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const ct_v4i ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7), cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
     to[0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
     to[1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-    to[2] = __builtin_shufflevector(__builtin_shufflevector(a, b, 2, 6, 3, 7),
-                                    __builtin_shufflevector(c, d, 2, 6, 3, 7), 0, 1, 4, 5);
+    to[2] = __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5);
+    to[3] = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
 }
 
 #endif

@@ -5,7 +5,7 @@
 
 /* Four faces of a body. */
 struct faces4 {
-    ct_v4i at[3][3];           /* corner, axis */
+    ct_v4i at[3][4];           /* corner; axis, and padding */
     ct_v4i low[3], high[3];    /* per axis */
     uint32_t first;            /* triangle; the others follow it */
     unsigned present;          /* lane set; other lanes repeat the last face */

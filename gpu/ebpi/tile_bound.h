@@ -25,22 +25,20 @@
 #ifndef CT_EBPI_TILE_BOUND_H
 #define CT_EBPI_TILE_BOUND_H
 
-#include "gpu/base/scratch.h"
 #include "gpu/ebpi/tile_size.h"
 #include "gpu/ebpi/view.h"
 
-/* Bounds are integers, so that no order of faces changes a bit: mean depths in 2^-16 lattice units of the view's axis.
- */
-#define CT_EBPI_DEPTH_BITS 16
-
 typedef struct ct_ebpi_tile {
     uint32_t *faces; /* those that meet the tile (ct_ebpi_face_meets), tagged as the view's, body 0's first; once it
-                        is measured, those that its ray crosses come first of each body's */
+                        is measured, those that its ray crosses come first of each body's, and those where the other
+                        body is not, all over the tile, may be missing (tile_kept.h) */
     uint32_t n_faces;
     uint32_t begin[2]; /* once it is measured: of each body's faces; and how many the ray crosses */
     uint32_t n_crossed[2];
-    int32_t u, v;             /* lower corner, lattice coordinates */
-    uint8_t view;             /* index among the views */
+    int32_t start[2]; /* of each body: what missing faces add to the winding number where rays begin; an initial winding
+                         number that is FROM_BALANCE is minus the sum of the listed crossings, and this */
+    int32_t u, v;     /* lower corner, lattice coordinates */
+    uint8_t view;     /* index among the views */
     uint8_t shift_u, shift_v; /* log2 of the sides, lattice units */
     ct_ebpi_cut cut[2];       /* for one pass and for two: the planner's (ct_ebpi_plan_cuts) */
     float left[2];            /* the part of the bound that should be left after each */
@@ -48,18 +46,30 @@ typedef struct ct_ebpi_tile {
     int64_t bound;            /* of the mean over the tile of L(x) - length; see CT_EBPI_DEPTH_BITS */
 } ct_ebpi_tile;
 
-/* Per-thread memory. */
-typedef struct ct_ebpi_scratch {
-    ct_buffer faces, intervals, slots, covered;
-} ct_ebpi_scratch;
+/* Faces of body 0 in a tile's list. */
+CT_FN uint32_t ct_ebpi_count_first(const ct_ebpi_tile *tile) {
+    uint32_t lo = 0, hi = tile->n_faces;
+    while (lo < hi) {
+        const uint32_t middle = lo + (hi - lo) / 2;
+        if (tile->faces[middle] >> 31)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return lo;
+}
 
-void ct_ebpi_scratch_free(ct_ebpi_scratch *scratch, ct_budget *budget);
+/* A tile is cut into so many parts at once, at most: ct_ebpi_cut_at_once. */
+enum { CT_EBPI_PARTS_AT_ONCE = 16 };
 
 typedef enum ct_ebpi_bound {
     CT_EBPI_STRICT,
     CT_EBPI_PUBLISHED,
     CT_EBPI_AS_PRINTED, /* the published one with the signs of algorithm 1's general case as they are printed */
 } ct_ebpi_bound;
+
+/* Both bodies have faces over a pixel, once these are written. */
+bool ct_ebpi_is_under_both(const ct_ebpi_view *view, int32_t column, int32_t row);
 
 /* The tile of a whole pixel. */
 ct_ebpi_tile ct_ebpi_pixel_tile(const ct_ebpi_view *view, int32_t column, int32_t row);

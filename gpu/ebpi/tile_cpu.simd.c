@@ -3,6 +3,7 @@
 
 #include "gpu/ebpi/tile_depths.h"
 #include "gpu/ebpi/tile_faces.h"
+#include "gpu/ebpi/tile_kept.h"
 #include "gpu/ebpi/tile_kinks.h"
 
 /* ---- a tile's bound ---- */
@@ -22,15 +23,26 @@ static bool reserve(struct tile_faces *t, ct_ebpi_scratch *scratch, ct_budget *b
     return true;
 }
 
-static bool measure(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_polynomial *polynomial,
-                    ct_ebpi_scratch *scratch, ct_budget *budget) {
-    struct tile_faces t = {.view = view, .bound = bound, .polynomial = polynomial};
+/* The body is nowhere over the tile. */
+static bool is_absent(const ct_ebpi_tile *tile, int b) {
+    const bool has_faces = tile->n_faces && tile->faces[b ? tile->n_faces - 1 : 0] >> 31 == (unsigned)b;
+    return !has_faces && tile->start[b] <= 0;
+}
+
+/* Of fewer faces it does not pay to drop some. */
+enum { FEW_FACES = 16 };
+
+/* from: the tile's faces. */
+static bool measure_part(const ct_ebpi_view *view, ct_ebpi_bound bound, const struct face_part *from,
+                         ct_ebpi_tile *tile, ct_ebpi_polynomial *polynomial, ct_ebpi_scratch *scratch,
+                         ct_budget *budget) {
+    struct tile_faces t = {
+        .view = view, .bound = bound, .polynomial = polynomial, .winding = {tile->start[0], tile->start[1]}};
     tile->length = 0;
     tile->bound = 0;
     tile->n_crossed[0] = tile->n_crossed[1] = tile->begin[0] = tile->begin[1] = 0;
     if (polynomial) memset(polynomial, 0, sizeof *polynomial);
-    if (!tile->n_faces || tile->faces[0] >> 31 == tile->faces[tile->n_faces - 1] >> 31)
-        return true; /* one body is nowhere over the tile */
+    if (is_absent(tile, 0) || is_absent(tile, 1)) return true;
     const int32_t w = 1 << tile->shift_u, h = 1 << tile->shift_v;
     t.rect = rect_of(tile);
     t.center[0] = tile->u + w / 2;
@@ -39,7 +51,7 @@ static bool measure(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile 
     t.height = h;
     t.reach = 0.5 * sqrt(t.width * t.width + t.height * t.height);
     if (!reserve(&t, scratch, budget, tile->n_faces)) return false;
-    list_faces(&t, tile);
+    list_faces(&t, tile, from);
     const int64_t most = find_joint(&t, scratch->intervals.data);
     if (!t.joint.n) return true;
     int64_t n_spans, sum = most << CT_EBPI_DEPTH_BITS;
@@ -47,94 +59,133 @@ static bool measure(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile 
     if (most > 0 && add_kinks(&t) && t.kinks < sum) sum = t.kinks;
     tile->bound = sum + n_spans * SPAN_ROUNDING;
     if (polynomial) add_lanes(&t);
+    if (tile->bound > 0 && t.all >= FEW_FACES) drop_faces(&t, tile);
     return true;
+}
+
+static bool measure(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_polynomial *polynomial,
+                    ct_ebpi_scratch *scratch, ct_budget *budget) {
+    struct face_part all;
+    return copy_faces(view, tile, scratch, budget, &all) &&
+           measure_part(view, bound, &all, tile, polynomial, scratch, budget);
 }
 
 /* ---- parts of a tile ---- */
 
-/* The first and the last of the n = 2^cut intervals from `from`, of 2^shift units each, that lo to hi meets. */
-static void find_range(int32_t lo, int32_t hi, int32_t from, int shift, int n, int range[2]) {
-    const int32_t first = (lo - from - 1) >> shift, last = (hi - from) >> shift;
-    range[0] = first < 0 ? 0 : first;
-    range[1] = last > n - 1 ? n - 1 : last;
-}
-
-/* The parts of row `row` that a face is over: those where the furthest corner inwards of each of its edges is inside,
- * as ct_ebpi_face_meets has it for a face that is not seen edge-on. */
-struct row_test {
-    ct_v4l at[3]; /* of each edge, in the four parts of the first row: how far inwards; 0: on the edge */
-    int64_t per_row[3];
+/* The parts that a tile is cut into, and what is found of the tile's faces in each. */
+struct parts {
+    const ct_ebpi_view *view;
+    const ct_ebpi_tile *tiles;
+    ct_ebpi_rect first; /* tiles[0] */
+    int columns, rows;
+    uint32_t *face[CT_EBPI_PARTS_AT_ONCE]; /* of each part */
+    uint32_t n[CT_EBPI_PARTS_AT_ONCE];
 };
 
-static inline __attribute__((always_inline)) struct row_test
-begin_rows(const ct_ebpi_view *view, const ct_ebpi_rect *first, const int32_t *const corner[3], int64_t area) {
-    const int u = view->u, v = view->v;
-    const int64_t turn = area < 0 ? -1 : 1;
-    struct row_test test;
-    for (int k = 0; k < 3; k++) {
-        const int32_t *a = corner[k], *b = corner[(k + 1) % 3];
-        const int64_t du = turn * (b[u] - a[u]), dv = turn * (b[v] - a[v]);
-        const int64_t at_u = dv < 0 ? first->u1 : first->u0, at_v = du > 0 ? first->v1 : first->v0;
-        test.at[k] = four_steps(du * (at_v - a[v]) - dv * (at_u - a[u]), -dv * (first->u1 - first->u0));
-        test.per_row[k] = du * (first->v1 - first->v0);
-    }
-    return test;
+/* The columns, or rows, that four faces' extents meet, of n from `from`, of 2^shift units each: lanes[k] is those of
+ * number k. */
+static inline __attribute__((always_inline)) void find_lanes(ct_v4i lo, ct_v4i hi, int32_t from, int shift, int n,
+                                                             unsigned lanes[4]) {
+    const ct_v4i first = (lo - from - 1) >> shift, last = (hi - from) >> shift;
+    for (int k = 0; k < n; k++) lanes[k] = sign_bits_v4i((first <= k) & (last >= k));
 }
 
-static bool share(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,
-                  ct_arena *arena, ct_budget *budget) {
-    const uint32_t *faces = tiles->faces, n_faces = tiles->n_faces;
-    const int n_u = 1 << cut_u, n_v = 1 << cut_v, axis_u = view->u, axis_v = view->v;
-    const ct_ebpi_rect first = rect_of(&tiles[0]);
-    uint32_t count[16] = {0}, *next[16];
-    size_t all = 0;
-    if (!ct_buffer_reserve(&scratch->covered, budget, ((size_t)n_faces + 1) * sizeof(uint16_t), 0, false)) return false;
-    uint16_t *covered = scratch->covered.data; /* of each face: a bit for each tile that it meets */
-    for (uint32_t i = 0; i < n_faces; i++) {
-        const int32_t *corner[3];
-        int u[2], v[2];
-        ct_ebpi_corners(&view->body[faces[i] >> 31], faces[i] & 0x7fffffff, corner);
-        const int32_t *p = corner[0], *q = corner[1], *r = corner[2];
-        find_range(ct_min3(p[axis_u], q[axis_u], r[axis_u]), ct_max3(p[axis_u], q[axis_u], r[axis_u]), first.u0,
-                   tiles->shift_u, n_u, u);
-        find_range(ct_min3(p[axis_v], q[axis_v], r[axis_v]), ct_max3(p[axis_v], q[axis_v], r[axis_v]), first.v0,
-                   tiles->shift_v, n_v, v);
-        unsigned bits = 0;
-        if (u[0] == u[1] && v[0] == v[1]) {
-            bits = 1u << (v[0] * n_u + u[0]);
-        } else {
-            const int64_t area = (int64_t)(q[axis_u] - p[axis_u]) * (r[axis_v] - p[axis_v]) -
-                                 (int64_t)(r[axis_u] - p[axis_u]) * (q[axis_v] - p[axis_v]);
-            const unsigned columns = (2u << u[1]) - (1u << u[0]);
-            if (area) {
-                struct row_test test = begin_rows(view, &first, corner, area);
-                for (int row = 0; row <= v[1]; row++) {
-                    const unsigned met = ~sign_bits(test.at[0] | test.at[1] | test.at[2]) & columns;
-                    if (row >= v[0]) bits |= met << (row * n_u);
-                    for (int k = 0; k < 3; k++) test.at[k] += test.per_row[k];
-                }
-            } else { /* seen edge-on */
-                for (int row = v[0]; row <= v[1]; row++)
-                    for (int column = u[0]; column <= u[1]; column++) {
-                        const ct_ebpi_rect rect = rect_of(&tiles[row * n_u + column]);
-                        bits |= (unsigned)ct_ebpi_face_meets(view, corner, &rect) << (row * n_u + column);
-                    }
-            }
-        }
-        covered[i] = (uint16_t)bits;
-        for (unsigned left = bits; left; left &= left - 1) count[__builtin_ctz(left)]++;
-        all += (size_t)__builtin_popcount(bits);
+/* Of face l, seen edge-on, which has no inside: each part is tested. */
+static __attribute__((noinline)) void share_edge_on(const struct parts *parts, const face_record *face, unsigned l,
+                                                    unsigned met[CT_EBPI_PARTS_AT_ONCE]) {
+    const int32_t *const corner[3] = {(*face)[0], (*face)[1], (*face)[2]};
+    for (int k = 0; k < parts->columns * parts->rows; k++) {
+        const ct_ebpi_rect rect = rect_of(&parts->tiles[k]);
+        if (!(met[k] >> l & 1) || ct_ebpi_face_meets(parts->view, corner, &rect)) continue;
+        met[k] &= ~(1u << l);
     }
+}
+
+/* The parts that faces i to i + 3 are over: of those that their extents meet, the ones where the furthest corner
+ * inwards of each of a face's edges is inside, as ct_ebpi_face_meets has it for a face that is not seen edge-on. */
+static inline __attribute__((always_inline)) void share_four(struct parts *parts, const struct face_part *faces,
+                                                             uint32_t i, uint32_t n) {
+    const int axis_u = parts->view->u, axis_v = parts->view->v;
+    const int shift_u = parts->tiles->shift_u, shift_v = parts->tiles->shift_v;
+    const face_record *face[4];
+    ct_v4i at[3][4], low[2], high[2];
+    for (uint32_t l = 0; l < 4; l++) face[l] = &faces->record[i + l < n ? i + l : n - 1];
+    transpose_faces(face, at);
+    const int axis[2] = {axis_u, axis_v};
+    for (int k = 0; k < 2; k++) {
+        low[k] = min_v4i(min_v4i(at[0][axis[k]], at[1][axis[k]]), at[2][axis[k]]);
+        high[k] = max_v4i(max_v4i(at[0][axis[k]], at[1][axis[k]]), at[2][axis[k]]);
+    }
+    unsigned in_column[4], in_row[4], met[CT_EBPI_PARTS_AT_ONCE], several = 0, once = 0;
+    find_lanes(low[0], high[0], parts->first.u0, shift_u, parts->columns, in_column);
+    find_lanes(low[1], high[1], parts->first.v0, shift_v, parts->rows, in_row);
+    const unsigned present = n - i >= 4 ? 15 : (1u << (n - i)) - 1;
+    for (int row = 0; row < parts->rows; row++)
+        for (int column = 0; column < parts->columns; column++) {
+            const unsigned lanes = in_column[column] & in_row[row] & present;
+            met[row * parts->columns + column] = lanes;
+            several |= once & lanes;
+            once |= lanes;
+        }
+    if (several) {
+        ct_v4i du[3], dv[3];
+        for (int k = 0; k < 3; k++) {
+            du[k] = at[(k + 1) % 3][axis_u] - at[k][axis_u];
+            dv[k] = at[(k + 1) % 3][axis_v] - at[k][axis_v];
+        }
+        const ct_v4l area = product(wide(du[0]), wide(dv[1])) - product(wide(du[1]), wide(dv[0]));
+        const ct_v4i turn = ct_v4i_of_v4l(area < 0);
+        ct_v4l in_first[3], per_column[3], per_row[3]; /* of each edge: how far inwards; 0: on the edge */
+        for (int k = 0; k < 3; k++) {
+            const ct_v4i tu = (du[k] ^ turn) - turn, tv = (dv[k] ^ turn) - turn;
+            const ct_v4i at_u = ((tv < 0) & parts->first.u1) | (~(tv < 0) & parts->first.u0);
+            const ct_v4i at_v = ((tu > 0) & parts->first.v1) | (~(tu > 0) & parts->first.v0);
+            in_first[k] = product(wide(tu), wide(at_v - at[k][axis_v])) - product(wide(tv), wide(at_u - at[k][axis_u]));
+            per_column[k] = -wide(tv) << shift_u;
+            per_row[k] = wide(tu) << shift_v;
+        }
+        const unsigned edge_on = sign_bits(area == 0);
+        for (int row = 0; row < parts->rows; row++) {
+            ct_v4l in[3] = {in_first[0], in_first[1], in_first[2]};
+            for (int column = 0; column < parts->columns; column++) {
+                met[row * parts->columns + column] &= ~sign_bits(in[0] | in[1] | in[2]) | edge_on;
+                for (int k = 0; k < 3; k++) in[k] += per_column[k];
+            }
+            for (int k = 0; k < 3; k++) in_first[k] += per_row[k];
+        }
+        for (unsigned left = several & edge_on; left; left &= left - 1) {
+            const unsigned l = (unsigned)__builtin_ctz(left);
+            share_edge_on(parts, face[l], l, met);
+        }
+    }
+    for (int k = 0; k < parts->columns * parts->rows; k++)
+        for (unsigned left = met[k]; left; left &= left - 1)
+            parts->face[k][parts->n[k]++] = i + (uint32_t)__builtin_ctz(left);
+}
+
+static bool share(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tiles, int cut_u, int cut_v,
+                  ct_ebpi_polynomial *polynomials, ct_ebpi_scratch *scratch, ct_arena *arena, ct_budget *budget) {
+    const uint32_t n_faces = tiles->n_faces;
+    const int n = 1 << (cut_u + cut_v);
+    struct parts parts = {view, tiles, rect_of(&tiles[0]), 1 << cut_u, 1 << cut_v, {NULL}, {0}};
+    struct face_part part;
+    size_t all = 0;
+    if (!copy_faces(view, tiles, scratch, budget, &part) ||
+        !ct_buffer_reserve(&scratch->parts, budget, ((size_t)n * n_faces + 1) * sizeof(uint32_t), 0, false))
+        return false;
+    for (int k = 0; k < n; k++) parts.face[k] = (uint32_t *)scratch->parts.data + (size_t)k * n_faces;
+    for (uint32_t i = 0; i < n_faces; i += 4) share_four(&parts, &part, i, n_faces);
+    for (int k = 0; k < n; k++) all += parts.n[k];
     uint32_t *list = ct_arena_alloc(arena, budget, (all + 1) * sizeof *list);
     if (!list) return false;
-    for (int k = 0; k < n_u * n_v; k++) {
-        next[k] = list;
+    for (int k = 0; k < n; k++) {
         tiles[k].faces = list;
-        tiles[k].n_faces = count[k];
-        list += count[k];
+        tiles[k].n_faces = parts.n[k];
+        for (uint32_t i = 0; i < parts.n[k]; i++) list[i] = part.tag[parts.face[k][i]];
+        list += parts.n[k];
+        part.index = parts.face[k];
+        if (polynomials && !measure_part(view, bound, &part, &tiles[k], &polynomials[k], scratch, budget)) return false;
     }
-    for (uint32_t i = 0; i < n_faces; i++)
-        for (uint32_t left = covered[i]; left; left &= left - 1) *next[__builtin_ctz(left)]++ = faces[i];
     return true;
 }
 

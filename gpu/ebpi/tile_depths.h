@@ -5,107 +5,51 @@
 
 #include "gpu/ebpi/tile_faces.h"
 
-static void append(struct intervals *to, int64_t lo, int64_t hi) {
-    if (to->n && to->of[to->n - 1].hi >= lo) {
-        if (hi > to->of[to->n - 1].hi) to->of[to->n - 1].hi = hi;
-        return;
-    }
-    to->of[to->n++] = (struct interval){lo, hi};
+static inline int32_t least_of(ct_v4i x) {
+    const ct_v4i y = min_v4i(x, __builtin_shufflevector(x, x, 2, 3, 0, 1));
+    return y[0] < y[1] ? y[0] : y[1];
 }
 
-static void intersect(const struct intervals *a, const struct intervals *b, struct intervals *to) {
-    to->n = 0;
-    for (uint32_t i = 0, j = 0; i < a->n && j < b->n;) {
-        const int64_t lo = a->of[i].lo > b->of[j].lo ? a->of[i].lo : b->of[j].lo;
-        const int64_t hi = a->of[i].hi < b->of[j].hi ? a->of[i].hi : b->of[j].hi;
-        if (lo < hi) append(to, lo, hi);
-        if (a->of[i].hi < b->of[j].hi)
-            i++;
-        else
-            j++;
-    }
+static inline int32_t most_of(ct_v4i x) {
+    const ct_v4i y = max_v4i(x, __builtin_shufflevector(x, x, 2, 3, 0, 1));
+    return y[0] > y[1] ? y[0] : y[1];
 }
 
-/* How much of lo to hi the intervals hold. */
-static int64_t measure_within(const struct intervals *in, int64_t lo, int64_t hi) {
-    int64_t sum = 0;
-    for (uint32_t i = 0; i < in->n && in->of[i].lo < hi; i++) {
-        const int64_t from = in->of[i].lo > lo ? in->of[i].lo : lo, to = in->of[i].hi < hi ? in->of[i].hi : hi;
-        if (from < to) sum += to - from;
+/* Adds those of faces i to i + 3 that layer `at` holds, or all four if each touches it and none the layers beside it.
+ * Returns the lanes that are left. */
+static inline unsigned add_to_layer(const struct tile_faces *t, uint32_t i, const ct_layers *to, uint32_t at) {
+    ct_layer *layer = &to->of[at];
+    const ct_v4i lo = load_v4i(t->lo + i), hi = load_v4i(t->hi + i);
+    ct_v4i is_out = (lo < layer->lo) | (hi > layer->hi);
+    if (sign_bits_v4i(is_out) && !sign_bits_v4i((lo > layer->hi) | (hi < layer->lo))) {
+        const int32_t least = least_of(lo), most = most_of(hi);
+        if ((at == 0 || layer[-1].hi < least) && (at + 1 == to->n || layer[1].lo > most)) {
+            if (least < layer->lo) layer->lo = least;
+            if (most > layer->hi) layer->hi = most;
+            is_out = v4i(0);
+        }
     }
-    return sum;
-}
-
-/* Faces of a body whose depths touch: a layer of its surface. */
-struct layer {
-    int32_t lo, hi;
-    int32_t crossings; /* their sum */
-};
-
-struct layers {
-    struct layer *of; /* disjoint, in rising order */
-    uint32_t n;
-};
-
-/* The first layer that ends at lo or behind. */
-static uint32_t find_layer(const struct layers *in, int32_t lo) {
-    uint32_t first = 0, end = in->n;
-    while (first < end) {
-        const uint32_t middle = (first + end) / 2;
-        if (in->of[middle].hi < lo)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    return first;
-}
-
-/* Adds a face to layers, and joins those that it connects. Returns its layer. */
-static uint32_t add_to_layers(struct layers *to, int32_t lo, int32_t hi, int32_t crossing) {
-    const uint32_t at = find_layer(to, lo);
-    struct layer *of = &to->of[at];
-    if (at == to->n || of->lo > hi) {
-        for (uint32_t k = to->n++; k > at; k--) to->of[k] = to->of[k - 1];
-        *of = (struct layer){lo, hi, crossing};
-        return at;
-    }
-    if (lo < of->lo) of->lo = lo;
-    of->crossings += crossing;
-    uint32_t joined = 0;
-    for (; at + joined + 1 < to->n && of[joined + 1].lo <= hi; joined++) of->crossings += of[joined + 1].crossings;
-    if (of[joined].hi > hi) hi = of[joined].hi;
-    of->hi = hi;
-    if (!joined) return at;
-    to->n -= joined;
-    for (uint32_t k = at + 1; k < to->n; k++) to->of[k] = to->of[k + joined];
-    return at;
+    const ct_v4i crossing = load_v4i(t->crossing + i) & ~is_out;
+    layer->crossings += crossing[0] + crossing[1] + crossing[2] + crossing[3];
+    return sign_bits_v4i(is_out);
 }
 
 /* The layers of faces first to end - 1. */
-static void find_layers(const struct tile_faces *t, uint32_t first, uint32_t end, struct layers *to) {
+static void find_layers(const struct tile_faces *t, uint32_t first, uint32_t end, ct_layers *to) {
     uint32_t at = 0; /* the layer of the face before: neighbours in the list are often neighbours in space */
     to->n = 0;
-    for (uint32_t i = first; i < end; i++) {
-        const int32_t lo = t->lo[i], hi = t->hi[i];
-        if (to->n && lo >= to->of[at].lo && hi <= to->of[at].hi)
-            to->of[at].crossings += t->crossing[i];
-        else
-            at = add_to_layers(to, lo, hi, t->crossing[i]);
+    for (uint32_t i = first; i < end; i += 4) {
+        unsigned left = end - i >= 4 ? 15 : (1u << (end - i)) - 1;
+        if (to->n && left == 15) left = add_to_layer(t, i, to, at);
+        for (; left; left &= left - 1) {
+            const uint32_t f = i + (uint32_t)__builtin_ctz(left);
+            const int32_t lo = t->lo[f], hi = t->hi[f];
+            if (to->n && lo >= to->of[at].lo && hi <= to->of[at].hi)
+                to->of[at].crossings += t->crossing[f];
+            else
+                at = ct_layers_add(to, lo, hi, t->crossing[f]);
+        }
     }
-}
-
-/* The depths where a body may be inside somewhere over the tile: where it has a face, and between its layers where its
- * winding number, the same all over the tile, is positive. */
-static void find_possible(const struct tile_faces *t, int b, const struct layers *layers, struct intervals *to) {
-    int32_t winding = t->winding[b];
-    to->n = 0;
-    if (winding > 0) append(to, t->view->lo, t->view->lo);
-    for (uint32_t i = 0; i < layers->n; i++) {
-        const struct layer *of = &layers->of[i];
-        append(to, winding > 0 ? to->of[to->n - 1].hi : of->lo, of->hi);
-        winding += of->crossings;
-    }
-    if (winding > 0) append(to, to->of[to->n - 1].hi, t->view->hi);
 }
 
 /* Sets `inside` and `is_jump` of all faces. */
@@ -127,35 +71,28 @@ static void measure_faces(struct tile_faces *t) {
 
 /* Bytes for find_joint of n faces. */
 static size_t joint_size(size_t n) {
-    return (3 * n + 12) * sizeof(struct interval) + (n + 4) * sizeof(struct layer);
+    return (3 * n + 12) * sizeof(ct_interval) + (n + 4) * sizeof(ct_layer);
 }
 
 /* Finds J, what of each face lies in it, and the depths in J that hold a face. memory: joint_size. */
 static int64_t find_joint(struct tile_faces *t, void *memory) {
-    struct interval *interval = memory;
-    struct intervals possible[2], surface = {interval, 0}; /* where the surface is found, once J is */
-    struct layers layers[2];
+    ct_interval *interval = memory;
+    ct_intervals possible[2]; /* where the surface is found, once J is */
     const size_t n = t->all;
-    layers[0] = (struct layers){(struct layer *)(void *)(interval + 3 * n + 12), 0};
-    layers[1] = (struct layers){layers[0].of + t->n[0] + 1, 0};
-    possible[0] = (struct intervals){interval, 0};
-    possible[1] = (struct intervals){interval + t->n[0] + 3, 0};
-    t->joint = (struct intervals){interval + n + 6, 0};
+    ct_layers *layers = t->layers;
+    layers[0] = (ct_layers){(ct_layer *)(void *)(interval + 3 * n + 12), 0};
+    layers[1] = (ct_layers){layers[0].of + t->n[0] + 1, 0};
+    possible[0] = (ct_intervals){interval, 0};
+    possible[1] = (ct_intervals){interval + t->n[0] + 3, 0};
+    t->joint = (ct_intervals){interval + n + 6, 0};
     for (int b = 0; b < 2; b++) {
         find_layers(t, b ? t->n[0] : 0, b ? t->all : t->n[0], &layers[b]);
-        find_possible(t, b, &layers[b], &possible[b]);
+        ct_find_possible(&layers[b], t->winding[b], t->view->lo, t->view->hi, &possible[b]);
     }
-    intersect(&possible[0], &possible[1], &t->joint);
+    ct_intervals_intersect(&possible[0], &possible[1], &t->joint);
     if (!t->joint.n) return 0;
-    for (uint32_t i = 0, j = 0; i < layers[0].n || j < layers[1].n;) {
-        const bool is_first = j == layers[1].n || (i < layers[0].n && layers[0].of[i].lo < layers[1].of[j].lo);
-        const struct layer *of = is_first ? &layers[0].of[i++] : &layers[1].of[j++];
-        append(&surface, of->lo, of->hi);
-    }
-    int64_t sum = 0;
-    for (uint32_t i = 0; i < surface.n; i++) sum += measure_within(&t->joint, surface.of[i].lo, surface.of[i].hi);
     measure_faces(t);
-    return sum;
+    return ct_measure_surface(layers, &t->joint, interval);
 }
 
 /* The length of the ray inside both bodies (ct_is_in_span), and its number of spans. Sorts the crossings of each body

@@ -5,18 +5,10 @@
 
 #include <math.h>
 
-#include "gpu/ebpi/face_lanes.h"
+#include "gpu/ebpi/face_records.h"
+#include "gpu/ebpi/intervals_k.h"
+#include "gpu/ebpi/measure_k.h"
 #include "gpu/ebpi/tile_bound.h"
-
-struct interval {
-    int64_t lo, hi;
-};
-
-/* Disjoint intervals in rising order. */
-struct intervals {
-    struct interval *of;
-    uint32_t n;
-};
 
 struct tile_faces {
     const ct_ebpi_view *view;
@@ -25,11 +17,11 @@ struct tile_faces {
     double width, height; /* lattice units */
     double reach;         /* from the centre to a corner */
     ct_ebpi_bound bound;
-    const uint32_t (*opposite[2])[3]; /* of each body: ct_adjacency */
-    uint32_t n[2], all;               /* faces of each body; body 0's come first */
+    uint32_t n[2], all; /* faces of each body; body 0's come first */
     /* Of each face. Arrays are as long as whole groups of four, and what lies behind the last face repeats it. */
     uint32_t *tag;        /* body << 31 | triangle */
-    int32_t *corner[3];   /* along u; along v, `stride` behind */
+    int32_t *corner[3];   /* along u; along v, `stride` behind; each behind the other */
+    int32_t *opposite[3]; /* the tag of the face on the other side of each edge */
     int32_t *extent[4];   /* u0, u1, v0, v1: of the face inside the tile, at most */
     int32_t *lo, *hi;     /* bounds of its depths over the tile */
     int32_t *inside;      /* of lo to hi, the depths where both bodies may be inside */
@@ -42,8 +34,9 @@ struct tile_faces {
     uint32_t *crossed[2]; /* the faces of each body that the ray crosses, [n_crossed] */
     int32_t *depth[2];    /* where */
     uint32_t n_crossed[2];
-    int32_t winding[2];     /* of each body, where the ray begins */
-    struct intervals joint; /* J */
+    int32_t winding[2]; /* of each body, where the ray begins */
+    ct_layers layers[2];
+    ct_intervals joint; /* J */
     uint32_t *slots, slot_mask;
     int64_t kinks;                        /* their sum so far, see CT_EBPI_DEPTH_BITS */
     int64_t butterfly;                    /* lattice units: half its height (section 5) */
@@ -58,13 +51,12 @@ static inline ct_ebpi_rect rect_of(const ct_ebpi_tile *tile) {
 /* ---- loading ---- */
 
 /* The ray crosses face i, unless the fill rule says otherwise. */
-static __attribute__((noinline)) void cast_ray(struct tile_faces *t, ct_ebpi_tile *tile, uint32_t i) {
+static __attribute__((noinline)) void cast_ray(struct tile_faces *t, ct_ebpi_tile *tile, uint32_t i,
+                                               const face_record *face) {
     const ct_ebpi_view *view = t->view;
     const uint32_t tag = t->tag[i], b = tag >> 31;
-    const int32_t *corner[3];
     ct_triangle_setup setup;
-    ct_ebpi_corners(&view->body[b], tag & 0x7fffffff, corner);
-    if (!ct_make_setup(&setup, corner[0], corner[1], corner[2], view->u, view->v, view->axis, t->center[0],
+    if (!ct_make_setup(&setup, (*face)[0], (*face)[1], (*face)[2], view->u, view->v, view->axis, t->center[0],
                        t->center[1], 0, 0) ||
         !ct_covers(&setup, setup.edge[0], setup.edge[1], setup.edge[2]))
         return;
@@ -79,25 +71,25 @@ static __attribute__((noinline)) void cast_ray(struct tile_faces *t, ct_ebpi_til
 }
 
 /* Loads faces i to i + 3. */
-static inline __attribute__((always_inline)) void load_four(struct tile_faces *t, ct_ebpi_tile *tile, uint32_t i) {
+static inline __attribute__((always_inline)) void load_four(struct tile_faces *t, ct_ebpi_tile *tile,
+                                                            const struct face_part *faces, uint32_t i) {
     const ct_ebpi_view *view = t->view;
     const int axis_u = view->u, axis_v = view->v, axis_w = view->axis;
-    const int32_t *corner[3][4];
-    ct_v4i at[3][3]; /* corner, axis */
+    const face_record *face[4];
+    ct_v4i at[3][4]; /* corner; axis, and the tag of the face on the other side */
     for (uint32_t l = 0; l < 4; l++) {
-        const uint32_t tag = tile->faces[i + l < t->all ? i + l : t->all - 1];
-        const ct_ebpi_body *body = &view->body[tag >> 31];
-        const uint32_t *of = body->triangles + 3 * (size_t)(tag & 0x7fffffff);
-        for (int k = 0; k < 3; k++) corner[k][l] = body->coords[of[k]];
-        t->tag[i + l] = tag;
+        const uint32_t of = index_in(faces, i + l < t->all ? i + l : t->all - 1);
+        face[l] = &faces->record[of];
+        t->tag[i + l] = faces->tag[of];
     }
-    for (int k = 0; k < 3; k++) transpose(corner[k], at[k]);
+    transpose_faces(face, at);
     const ct_v4i au = at[0][axis_u], bu = at[1][axis_u], cu = at[2][axis_u];
     const ct_v4i av = at[0][axis_v], bv = at[1][axis_v], cv = at[2][axis_v];
     const ct_v4i aw = at[0][axis_w], bw = at[1][axis_w], cw = at[2][axis_w];
     for (int k = 0; k < 3; k++) {
         store_v4i(t->corner[k] + i, at[k][axis_u]);
         store_v4i(t->corner[k] + t->stride + i, at[k][axis_v]);
+        store_v4i(t->opposite[k] + i, at[k][3]);
     }
     /* Extent. */
     const ct_v4i u0 = max_v4i(min_v4i(min_v4i(au, bu), cu), v4i(t->rect.u0));
@@ -142,25 +134,15 @@ static inline __attribute__((always_inline)) void load_four(struct tile_faces *t
     const ct_v4l xs = wide(ru - au), ys = wide(rv - av), flip = area < 0;
     const ct_v4l e1 = product(xs, yc) - product(xc, ys), e2 = product(xb, ys) - product(xs, yb), e0 = area - e1 - e2;
     hits &= ~sign_bits(((e0 ^ flip) - flip) | ((e1 ^ flip) - flip) | ((e2 ^ flip) - flip));
-    for (; hits; hits &= hits - 1) cast_ray(t, tile, i + (uint32_t)__builtin_ctz(hits));
-}
-
-/* Faces of body 0 in a tile's list. */
-static uint32_t count_first(const ct_ebpi_tile *tile) {
-    uint32_t lo = 0, hi = tile->n_faces;
-    while (lo < hi) {
-        const uint32_t middle = lo + (hi - lo) / 2;
-        if (tile->faces[middle] >> 31)
-            hi = middle;
-        else
-            lo = middle + 1;
+    for (; hits; hits &= hits - 1) {
+        const uint32_t l = (uint32_t)__builtin_ctz(hits);
+        cast_ray(t, tile, i + l, face[l]);
     }
-    return lo;
 }
 
 /* Bytes of the arrays of n faces. */
 static size_t lay_out(struct tile_faces *t, char *memory, size_t n) {
-    enum { N_INTS = 21, N_DOUBLES = 3 };
+    enum { N_INTS = 24, N_DOUBLES = 3 };
     t->stride = (n + 3) / 4 * 4;
     if (memory) {
         double *doubles = (double *)(void *)memory;
@@ -169,6 +151,7 @@ static size_t lay_out(struct tile_faces *t, char *memory, size_t n) {
         t->slope[1] = doubles + t->stride;
         t->at_center = doubles + 2 * t->stride;
         for (int k = 0; k < 3; k++, next += 2 * t->stride) t->corner[k] = next;
+        for (int k = 0; k < 3; k++, next += t->stride) t->opposite[k] = next;
         for (int k = 0; k < 4; k++, next += t->stride) t->extent[k] = next;
         int32_t **const of[] = {&t->lo,      &t->hi,       &t->inside,   &t->is_up,
                                 &t->is_jump, &t->crossing, &t->depth[0], &t->depth[1]};
@@ -181,14 +164,13 @@ static size_t lay_out(struct tile_faces *t, char *memory, size_t n) {
     return t->stride * (N_DOUBLES * sizeof(double) + N_INTS * sizeof(int32_t));
 }
 
-static void list_faces(struct tile_faces *t, ct_ebpi_tile *tile) {
+static void list_faces(struct tile_faces *t, ct_ebpi_tile *tile, const struct face_part *faces) {
     t->all = tile->n_faces;
-    t->n[0] = count_first(tile);
+    t->n[0] = ct_ebpi_count_first(tile);
     t->n[1] = t->all - t->n[0];
-    for (int b = 0; b < 2; b++) t->opposite[b] = t->view->body[b].adjacency->opposite;
     tile->begin[0] = 0;
     tile->begin[1] = t->n[0];
-    for (uint32_t i = 0; i < t->all; i += 4) load_four(t, tile, i);
+    for (uint32_t i = 0; i < t->all; i += 4) load_four(t, tile, faces, i);
     for (int b = 0; b < 2; b++) tile->n_crossed[b] = t->n_crossed[b];
 }
 

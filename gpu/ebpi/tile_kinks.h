@@ -38,19 +38,23 @@ static inline __attribute__((always_inline)) void add_terms(struct tile_faces *t
     const ct_v4d none = v4d(0), more = choose(is_case1, y, x), less = choose(is_case1, x, y);
     const ct_v4d ratio = choose(more > 0.0, less / more, none), slant = ratio * ratio * (1.0 / 24);
     const ct_v4d a = drop * more, b = drop * less, straight = a * 0.125, slanted = a * slant, far = b * slant;
-    ct_v4d term[CT_EBPI_TERMS], sum = none;
-    term[CT_EBPI_W2] = choose(is_case1, straight, slanted);
-    term[CT_EBPI_H2] = choose(is_case1, slanted, straight);
-    term[CT_EBPI_WH] = b * 0.125;
-    term[CT_EBPI_H3_BY_W] = choose(is_case1, far, none);
-    term[CT_EBPI_W3_BY_H] = choose(is_case1, none, far);
-    term[CT_EBPI_H] = narrow * x * 0.5;
-    term[CT_EBPI_W] = narrow * y * 0.5;
+    const ct_v4d middle = b * 0.125, along_h = narrow * x * 0.5, along_w = narrow * y * 0.5;
     /* Cut off far above what depths can be. */
     const ct_v4d most = v4d(0x1p50), scale = v4d(1 << CT_EBPI_DEPTH_BITS);
-    for (int k = 0; k < CT_EBPI_TERMS; k++) {
-        t->term[k] += whole_part(min_v4d(term[k] * scale, most)) & counts;
-        sum += term[k];
+    const ct_v4l whole_straight = whole_part(min_v4d(straight * scale, most)) & counts;
+    const ct_v4l whole_slanted = whole_part(min_v4d(slanted * scale, most)) & counts;
+    const ct_v4l whole_far = whole_part(min_v4d(far * scale, most)) & counts;
+    t->term[CT_EBPI_W2] += (is_case1 & whole_straight) | (~is_case1 & whole_slanted);
+    t->term[CT_EBPI_H2] += (is_case1 & whole_slanted) | (~is_case1 & whole_straight);
+    t->term[CT_EBPI_WH] += whole_part(min_v4d(middle * scale, most)) & counts;
+    t->term[CT_EBPI_H3_BY_W] += is_case1 & whole_far;
+    t->term[CT_EBPI_W3_BY_H] += ~is_case1 & whole_far;
+    ct_v4d sum = choose(is_case1, straight, slanted) + choose(is_case1, slanted, straight) + middle + far;
+    if (sign_bits(narrow > 0.0)) {
+        t->term[CT_EBPI_H] += whole_part(min_v4d(along_h * scale, most)) & counts;
+        t->term[CT_EBPI_W] += whole_part(min_v4d(along_w * scale, most)) & counts;
+        sum += along_h;
+        sum += along_w;
     }
     const ct_v4d weight = min_v4d(sum * scale, most) / (x + y);
     t->along[0] += whole_part(x * weight) & counts & (x > 0.0);
@@ -173,9 +177,10 @@ static uint32_t find_face(const struct tile_faces *t, uint32_t tag) {
     return 0;
 }
 
-/* Edge k of face i, which is that of face j, too. */
+/* An edge of face i, which is that of face j, too. */
 struct edge {
-    uint32_t i, j, k;
+    uint32_t i, j;
+    size_t from, to; /* where tile_faces.corner[0] has its ends along u; along v, `stride` behind */
 };
 
 /* Corner k of faces i to i + 3. */
@@ -215,29 +220,34 @@ static inline __attribute__((always_inline)) uint32_t append_edges(const struct 
                                                                    struct edge *to) {
     const unsigned faces =
         sign_bits_v4i(load_v4i(t->inside + i) > 0) & (t->all - i >= 4 ? 15u : (1u << (t->all - i)) - 1);
-    uint32_t n = 0, other[12];
-    struct edge edge[12];
+    uint32_t end[3], n = 0;
+    uint64_t edge[12 + 4]; /* of each k: tag of the other face << 32 | face */
     if (!faces) return 0;
     const struct corners4 corner[3] = {load_corners(t, i, 0), load_corners(t, i, 1), load_corners(t, i, 2)};
-    for (uint32_t k = 0; k < 3; k++)
-        for (unsigned left = faces & find_edges(t, &corner[k], &corner[(k + 1) % 3]); left; left &= left - 1) {
-            const uint32_t face = i + (uint32_t)__builtin_ctz(left), tag = t->tag[face], triangle = tag & 0x7fffffff;
-            const uint32_t opposite = ct_half_edge_triangle(t->opposite[tag >> 31][triangle][k]);
-            edge[n] = (struct edge){face, 0, k};
-            other[n] = (tag & 0x80000000u) | opposite;
-            n += opposite >= triangle; /* without a branch that nothing predicts */
-        }
-    uint32_t n_found = 0;
-    for (uint32_t e = 0; e < n; e++) {
-        const uint32_t found = find_face(t, other[e]);
-        to[n_found] = (struct edge){edge[e].i, found - 1, edge[e].k};
-        n_found += found > 0;
+    const ct_v4i tag = load_v4i((const int32_t *)t->tag + i);
+    const ct_v4u face = (ct_v4u)wide((int32_t)i + (ct_v4i){0, 1, 2, 3});
+    for (uint32_t k = 0; k < 3; k++) {
+        const ct_v4i other = load_v4i(t->opposite[k] + i); /* of the same body: tags have the same sign */
+        const unsigned lower = faces & sign_bits_v4i(other >= tag);
+        const unsigned found = lower ? lower & find_edges(t, &corner[k], &corner[(k + 1) % 3]) : 0;
+        compress_store(edge + n, (ct_v4u)wide(other) << 32 | face, found);
+        n += count_lanes(found);
+        end[k] = n;
     }
+    const size_t begin[3] = {0, 2 * t->stride, 4 * t->stride}; /* of corners k */
+    uint32_t n_found = 0;
+    for (uint32_t k = 0, e = 0; k < 3; k++)
+        for (; e < end[k]; e++) {
+            const uint32_t found = find_face(t, (uint32_t)(edge[e] >> 32));
+            const uint32_t i_found = (uint32_t)edge[e];
+            to[n_found] = (struct edge){i_found, found - 1, begin[k] + i_found, begin[(k + 1) % 3] + i_found};
+            n_found += found > 0;
+        }
     return n_found;
 }
 
 static void add_strict_edge(struct tile_faces *t, const struct edge *e) {
-    const int32_t *a = t->corner[e->k] + e->i, *b = t->corner[(e->k + 1) % 3] + e->i;
+    const int32_t *a = t->corner[0] + e->from, *b = t->corner[0] + e->to;
     const size_t v = t->stride;
     const ct_ebpi_rect r = {
         larger_of(smaller_of(a[0], b[0]), t->rect.u0), smaller_of(larger_of(a[0], b[0]), t->rect.u1),
@@ -274,7 +284,9 @@ static inline unsigned find_near(const struct tile_faces *t, uint32_t i, uint32_
 }
 
 static bool add_transient_edges(struct tile_faces *t) {
-    if ((uint64_t)t->n[0] * t->n[1] > MOST_PAIRS) return false;
+    uint64_t n[2] = {0, 0}; /* with depths in J */
+    for (uint32_t i = 0; i < t->all; i++) n[i >= t->n[0]] += t->inside[i] > 0;
+    if (n[0] * n[1] > MOST_PAIRS) return false;
     for (uint32_t i = 0; i < t->n[0]; i++)
         for (uint32_t j = t->n[0] & ~3u; j < t->all && t->inside[i]; j += 4)
             for (unsigned left = find_near(t, i, j); left; left &= left - 1) {
@@ -414,8 +426,8 @@ static inline __attribute__((always_inline)) void load_edges(const struct tile_f
     const int32_t *from[4], *to[4]; /* corners */
     for (uint32_t l = 0; l < 4; l++) {
         const struct edge *of = &e[l < n ? l : 0];
-        from[l] = t->corner[of->k] + of->i;
-        to[l] = t->corner[(of->k + 1) % 3] + of->i;
+        from[l] = t->corner[0] + of->from;
+        to[l] = t->corner[0] + of->to;
         i[l] = of->i;
         j[l] = of->j;
     }
@@ -467,11 +479,13 @@ static inline __attribute__((always_inline)) void add_four_edges(struct tile_fac
     }
 }
 
-/* Transient edges between faces that the ray meets: where one's approximation plane meets the other's butterfly. */
+/* Transient edges between faces that the ray meets: where one's approximation plane meets the other's butterfly. A face
+ * without depths in J bounds no intersection, and may have left the tile's list (tile_kept.h). */
 static void add_met_crossings(struct tile_faces *t) {
     for (uint32_t m = 0; m < t->n_crossed[0]; m++)
         for (uint32_t n = 0; n < t->n_crossed[1]; n++) {
             const uint32_t i = t->crossed[0][m], j = t->crossed[1][n];
+            if (t->inside[i] == 0 || t->inside[j] == 0) continue;
             if (t->is_jump[i] || t->is_jump[j]) {
                 if (t->lo[i] > t->hi[j] || t->lo[j] > t->hi[i]) continue;
                 add_passage(t, i, j, &t->rect);

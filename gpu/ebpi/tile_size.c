@@ -3,21 +3,6 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include <string.h>
-
-#include "gpu/ebpi/tile_bound.h"
-
-void ct_ebpi_add_terms(ct_ebpi_polynomial *polynomial, const double term[CT_EBPI_TERMS], double x, double y) {
-    const double scale = 1 << CT_EBPI_DEPTH_BITS;
-    double sum = 0;
-    for (int k = 0; k < CT_EBPI_TERMS; k++) {
-        polynomial->term[k] += (int64_t)(term[k] * scale);
-        sum += term[k];
-    }
-    if (!(x + y > 0) || sum <= 0) return;
-    polynomial->along_u += (int64_t)(x / (x + y) * sum * scale);
-    polynomial->along_v += (int64_t)(y / (x + y) * sum * scale);
-}
 
 double ct_ebpi_evaluate(const ct_ebpi_polynomial *polynomial, double p, double q) {
     const double power[CT_EBPI_TERMS] = {p * p, q * q, p * q, q * q * q / p, p * p * p / q, q, p};
@@ -82,28 +67,10 @@ void ct_ebpi_tile_size(const ct_ebpi_polynomial *polynomial, double tolerance, d
     *q = at.q;
 }
 
-/* 2^-n, without a call. n <= 1022. */
-static double part(int n) {
-    const uint64_t bits = (uint64_t)(1023 - n) << 52;
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-double ct_ebpi_evaluate_cut(const ct_ebpi_polynomial *polynomial, ct_ebpi_cut cut) {
-    const int64_t *term = polynomial->term;
-    const double p = part(cut.u), q = part(cut.v), over_p = part(-cut.u), over_q = part(-cut.v);
-    const double sum =
-        p * (p * (double)term[CT_EBPI_W2] + q * (double)term[CT_EBPI_WH] + (double)term[CT_EBPI_W] +
-             p * p * over_q * (double)term[CT_EBPI_W3_BY_H]) +
-        q * (q * (double)term[CT_EBPI_H2] + (double)term[CT_EBPI_H] + q * q * over_p * (double)term[CT_EBPI_H3_BY_W]);
-    return sum > 0 ? sum : 0;
-}
-
 /* The least cut to at most a part. */
 static uint8_t cut_below(double size, uint8_t most) {
     int n = 0;
-    while (n < most && part(n) > size) n++;
+    while (n < most && ct_ebpi_half_to(n) > size) n++;
     return (uint8_t)n;
 }
 
@@ -128,22 +95,4 @@ ct_ebpi_cut ct_ebpi_cut_to(const ct_ebpi_polynomial *polynomial, double toleranc
             is_less = false;
     }
     return cut;
-}
-
-ct_ebpi_cut ct_ebpi_cut_more(const ct_ebpi_polynomial *polynomial, ct_ebpi_cut cut, ct_ebpi_cut may, double *error) {
-    static const ct_ebpi_cut choice[] = {{1, 1}, {1, 0}, {0, 1}};
-    const double whole = *error;
-    double most_gain = -1;
-    ct_ebpi_cut best = cut;
-    for (size_t i = 0; i < sizeof choice / sizeof *choice; i++) {
-        if ((choice[i].u && !may.u) || (choice[i].v && !may.v)) continue;
-        const ct_ebpi_cut more = {(uint8_t)(cut.u + choice[i].u), (uint8_t)(cut.v + choice[i].v)};
-        const double left = ct_ebpi_evaluate_cut(polynomial, more);
-        const double gain = (whole - left) * part(choice[i].u + choice[i].v);
-        if (gain <= most_gain) continue;
-        most_gain = gain;
-        *error = left;
-        best = more;
-    }
-    return best;
 }

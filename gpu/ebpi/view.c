@@ -1,7 +1,7 @@
 /* view.c - plans the pixels of a view, and where the lists of their faces lie. */
 #include "gpu/ebpi/view.h"
 
-#include "gpu/raster/raster_k.h"
+#include "gpu/base/arena.h"
 
 ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most) {
     ct_ebpi_view view = {.axis = axis, .u = ct_view_u(axis), .v = ct_view_v(axis)};
@@ -22,28 +22,8 @@ ct_ebpi_rect ct_ebpi_pixel_rect(const ct_ebpi_view *view, int32_t column, int32_
     return (ct_ebpi_rect){column << u, (column + 1) << u, row << v, (row + 1) << v};
 }
 
-/* The rectangle lies wholly on the outer side of the edge from a to b of a triangle with the opposite corner c. */
-static bool is_beyond_edge(const int32_t *a, const int32_t *b, const int32_t *c, int u, int v,
-                           const ct_ebpi_rect *rect) {
-    const int64_t du = b[u] - a[u], dv = b[v] - a[v];
-    const int64_t inside = du * (c[v] - a[v]) - dv * (c[u] - a[u]);
-    if (inside == 0) return ct_ebpi_is_beside_line(a, b, u, v, rect); /* seen edge-on: a segment */
-    /* The corner of the rectangle that is furthest inwards. */
-    const bool is_left = inside > 0;
-    const int64_t at_u = (dv < 0) == is_left ? rect->u1 : rect->u0, at_v = (du > 0) == is_left ? rect->v1 : rect->v0;
-    const int64_t side = du * (at_v - a[v]) - dv * (at_u - a[u]);
-    return is_left ? side < 0 : side > 0;
-}
-
 bool ct_ebpi_face_meets(const ct_ebpi_view *view, const int32_t *const corner[3], const ct_ebpi_rect *rect) {
-    const int u = view->u, v = view->v;
-    const int32_t *a = corner[0], *b = corner[1], *c = corner[2];
-    if (ct_max3(a[u], b[u], c[u]) < rect->u0 || ct_min3(a[u], b[u], c[u]) > rect->u1 ||
-        ct_max3(a[v], b[v], c[v]) < rect->v0 || ct_min3(a[v], b[v], c[v]) > rect->v1)
-        return false;
-    if (ct_ebpi_is_in(a, u, v, rect) || ct_ebpi_is_in(b, u, v, rect) || ct_ebpi_is_in(c, u, v, rect)) return true;
-    return !is_beyond_edge(a, b, c, u, v, rect) && !is_beyond_edge(b, c, a, u, v, rect) &&
-           !is_beyond_edge(c, a, b, u, v, rect);
+    return ct_ebpi_triangle_meets(corner[0], corner[1], corner[2], view->u, view->v, rect);
 }
 
 /* ---- lists ---- */

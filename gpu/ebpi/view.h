@@ -10,11 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gpu/base/arena.h"
+#include "gpu/ebpi/rect_k.h"
 #include "gpu/mesh/adjacency.h"
 #include "gpu/view/snap_cpu.h"
 #include "gpu/view/tile_k.h"
 #include "gpu/view/winding_k.h"
+
+typedef struct ct_arena ct_arena;   /* gpu/base/arena.h */
+typedef struct ct_budget ct_budget; /* gpu/base/scratch.h */
 
 /* A body of the pair, its vertices on the pair's lattice. */
 typedef struct ct_ebpi_body {
@@ -23,10 +26,6 @@ typedef struct ct_ebpi_body {
     const ct_adjacency *adjacency;
     uint32_t n_triangles;
 } ct_ebpi_body;
-
-/* Steeper faces count as parallel to the rays. Up to here a plane's depth, anywhere over the window, is exact to a
- * fraction of a unit. */
-#define CT_EBPI_STEEPEST 0x1p20
 
 /* The plane of a face: depth changes by u and v per unit along the view's axes. NaN: the face is steep. */
 typedef struct ct_slope {
@@ -53,11 +52,6 @@ typedef struct ct_ebpi_view {
                                  body 0's first */
 } ct_ebpi_view;
 
-/* Rectangle of lattice coordinates, its ends included. */
-typedef struct ct_ebpi_rect {
-    int32_t u0, u1, v0, v1;
-} ct_ebpi_rect;
-
 /* Plans the pixels of the view along an axis: about `most` along the longer side. Only the pixels; no faces. The
  * caller may set `initial`, which is ZERO: no face is left out in front. */
 ct_ebpi_view ct_ebpi_view_plan(const ct_window *window, int axis, int32_t most);
@@ -72,25 +66,6 @@ bool ct_ebpi_view_place(ct_ebpi_view *view, ct_arena *arena, ct_budget *budget);
 /* The first triangle of a part of a body; of part `parts`: behind the last one. */
 static inline uint32_t ct_ebpi_part_begin(const ct_ebpi_view *view, int b, uint32_t part) {
     return (uint32_t)((uint64_t)view->body[b].n_triangles * part / view->parts[b]);
-}
-
-/* A vertex lies in a rectangle in the projection. */
-static inline bool ct_ebpi_is_in(const int32_t *p, int32_t u, int32_t v, const ct_ebpi_rect *rect) {
-    return p[u] >= rect->u0 && p[u] <= rect->u1 && p[v] >= rect->v0 && p[v] <= rect->v1;
-}
-
-/* A rectangle lies wholly on one side of the line through a and b in the projection, and nowhere on it. */
-static inline bool ct_ebpi_is_beside_line(const int32_t *a, const int32_t *b, int32_t u, int32_t v,
-                                          const ct_ebpi_rect *rect) {
-    const int64_t du = (int64_t)b[u] - a[u], dv = (int64_t)b[v] - a[v];
-    bool has_left = false, has_right = false;
-    for (int k = 0; k < 4; k++) {
-        const int64_t at_u = (k & 1 ? rect->u1 : rect->u0) - a[u], at_v = (k & 2 ? rect->v1 : rect->v0) - a[v];
-        const int64_t side = du * at_v - dv * at_u;
-        has_left = has_left || side >= 0;
-        has_right = has_right || side <= 0;
-    }
-    return !has_left || !has_right;
 }
 
 /* A face meets a rectangle in the projection, its edges included; exact. corner: its corners' lattice coordinates. */

@@ -104,9 +104,18 @@ static void search_ray(struct ray_search *search, const struct node *node) {
     }
 }
 
-void ct_find_clusters_on_ray(const ct_exact_body *body, const double p[3],
-                             void (*visit)(void *argument, uint32_t cluster), void *argument) {
-    struct ray_search search = {body, {{p[0], p[1], p[2]}, {INFINITY, p[1], p[2]}}, visit, argument};
+void ct_find_clusters_towards(const ct_exact_body *body, const double p[3], const double far[3],
+                              void (*visit)(void *argument, uint32_t cluster), void *argument) {
+    struct ray_search search = {.body = body, .visit = visit, .argument = argument};
+    for (int k = 0; k < 3; k++) {
+        search.ray.lo[k] = fmin(p[k], far[k]);
+        search.ray.hi[k] = fmax(p[k], far[k]);
+    }
     const struct node root = root_of(body);
     search_ray(&search, &root);
+}
+
+void ct_find_clusters_on_ray(const ct_exact_body *body, const double p[3],
+                             void (*visit)(void *argument, uint32_t cluster), void *argument) {
+    ct_find_clusters_towards(body, p, (const double[3]){INFINITY, p[1], p[2]}, visit, argument);
 }

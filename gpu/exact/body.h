@@ -32,7 +32,10 @@ bool ct_add_cluster_pair(ct_buffer *pairs, size_t *n_pairs, ct_budget *budget, c
 bool ct_find_clusters_at_top(const ct_exact_body *body, const ct_exact_body *block, bool block_first, ct_buffer *pairs,
                              size_t *n_pairs, ct_budget *budget);
 
-/* Calls visit(argument, cluster) for each cluster whose box meets the ray from p along +x. */
+/* Calls visit(argument, cluster) for each cluster whose box meets the ray from p to far, along an axis. */
+void ct_find_clusters_towards(const ct_exact_body *body, const double p[3], const double far[3],
+                              void (*visit)(void *argument, uint32_t cluster), void *argument);
+/* The same along +x. */
 void ct_find_clusters_on_ray(const ct_exact_body *body, const double p[3],
                              void (*visit)(void *argument, uint32_t cluster), void *argument);
 

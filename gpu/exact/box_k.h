@@ -57,10 +57,10 @@ CT_FN ct_cut_box ct_cut_to_window(const ct_node_box *box, const ct_node_box *win
     double size[3];
     cut.face = cut.sides = 0;
     for (int k = 0; k < 3; k++) {
-        size[k] = fmax(0.0, fmin(box->hi[k], window->hi[k]) - fmax(box->lo[k], window->lo[k]));
+        size[k] = ct_greater(0.0, ct_lesser(box->hi[k], window->hi[k]) - ct_greater(box->lo[k], window->lo[k]));
         cut.sides += size[k];
     }
-    for (int k = 0; k < 3; k++) cut.face = fmax(cut.face, size[k] * size[(k + 1) % 3]);
+    for (int k = 0; k < 3; k++) cut.face = ct_greater(cut.face, size[k] * size[(k + 1) % 3]);
     return cut;
 }
 

@@ -173,6 +173,31 @@ CT_DEVICE void walk_cluster(const ct_exact_tables &b, const ct_exact_crossed *cr
     CT_BARRIER();
 }
 
+/* Of a body with itself, instead: sums the turns of each triangle, whose jumps and turns sum to 0. A thread for each
+ * triangle and pass. */
+CT_DEVICE void total_turns(const ct_exact_tables &b, const ct_exact_crossed *crossed, uint32_t n) {
+    const uint64_t list = crossed->sorted * b.capacity.crossings + crossed->first;
+    const uint64_t *keys = b.crossing_keys + list;
+    CT_THREADS(t) {
+        for (uint32_t i = t; i < 2 * CT_CLUSTER_TRIANGLES; i += CT_BLOCK) {
+            const uint32_t triangle = i / 2, pass = i % 2, first = crossed->first_of[triangle];
+            if (!first) continue;
+            ct_exact_total *to = &b.totals[2 * (crossed->first + first - 1) + pass];
+            int32_t turn[3] = {0, 0, 0}, around = 0;
+            for (uint32_t at = first - 1; at < n && triangle_of_key(keys[at]) == triangle; at++) {
+                const ct_exact_crossing *c = &b.crossings[b.crossing_index[list + at]];
+                if (passes_of_key(keys[at]) >> pass & 1) turn[c->turn_corner] += c->turn;
+            }
+            for (int k = 0; k < 3; k++) {
+                to->turn[k] = turn[k];
+                around += turn[k] + to->jump[k];
+            }
+            if (around) ct_atomic_add(&b.counts->inconsistent, 1);
+        }
+    }
+    CT_BARRIER();
+}
+
 CT_KERNEL total_crossings(const ct_exact_tables b) {
     if (ct_exact_cross_shortage(b.counts, &b.capacity)) return;
     CT_EACH_BLOCK(i, b.counts->crossed) {
@@ -185,6 +210,10 @@ CT_KERNEL total_crossings(const ct_exact_tables b) {
         }
         CT_BARRIER();
         total_triangles(b, crossed, slot->n_crossings);
+        if (ct_is_self_pair(&b.pairs[slot->side / 2])) {
+            total_turns(b, crossed, slot->n_crossings);
+            continue;
+        }
         for (uint32_t pass = 0; pass < ct_pass_count(&b.exact[slot->side / 2]); pass++)
             walk_cluster(b, crossed, topology, slot->cluster, pass);
     }

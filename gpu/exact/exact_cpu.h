@@ -21,12 +21,16 @@ typedef struct ct_block_boxes {
     float lo[3], hi[3];           /* around all of them */
 } ct_block_boxes;
 
-/* A cluster's triangles in single precision, for tests that leave out most pairs. Of unused ones the box is empty. */
+/* A cluster's triangles in single precision, for tests that leave out most pairs: block by block, in the order of
+ * ct_placed_cluster.block_order. Of unused ones the box is empty. */
 typedef struct ct_triangle_floats {
-    float box[6][CT_CLUSTER_TRIANGLES];    /* lo x, y, z, hi x, y, z, rounded outwards by two units at least */
-    float block[6][CT_EXACT_BLOCKS];       /* around the boxes of a block; empty of blocks that were not filled */
+    float box[6][CT_CLUSTER_TRIANGLES]; /* lo x, y, z, hi x, y, z, rounded outwards by two units at least */
+    float block[6][CT_EXACT_BLOCKS];    /* around the boxes of a block; empty of blocks that were not filled */
+    /* Of blocks with boxes that met another cluster's, or, of a shared cluster, of all: */
     float corner[9][CT_CLUSTER_TRIANGLES]; /* x, y, z of the three corners */
     float plane[4][CT_CLUSTER_TRIANGLES];  /* unit normal and distance from the origin; 0 of a triangle without area */
+    double shortest;                       /* normal, units^2, at most */
+    uint32_t has_planes;                   /* bits of the blocks whose corners and planes are filled */
 } ct_triangle_floats;
 
 /* A cluster's vertices on the lattice. */
@@ -36,9 +40,11 @@ typedef struct ct_placed_cluster {
     const uint32_t *vertices;     /* [n_vertices] the mesh's */
     const float (*positions)[3];  /* [n_vertices] at rest; NULL: look them up by the vertices */
     const uint16_t (*corners)[3]; /* [n_triangles] into the cluster's vertices */
+    const uint8_t *block_order;   /* [n_triangles] its triangles, block by block (block_order.h) */
     double (*points)[4];          /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
     ct_triangle_floats *floats;   /* aligned to 32 bytes; NULL: not needed */
     uint32_t blocks;              /* bits of the blocks whose triangles need floats */
+    bool is_shared;               /* several threads cross it: placing fills all planes, else crossing fills some */
     float lo[3], hi[3];           /* around the boxes of these blocks */
     double residual; /* units: the most that a coordinate was moved to reach the lattice; below 0: points are not
                         filled yet */
@@ -62,9 +68,10 @@ typedef struct ct_touching_pair {
 /* What a thread finds. */
 typedef struct ct_crossing_lists {
     ct_buffer of_body[2];
-    size_t n[2];             /* ct_crossing; also counts what was dropped for lack of memory */
-    bool has_ties;           /* a sign was the perturbation's */
-    bool is_full;            /* out of memory */
+    size_t n[2];   /* ct_crossing; also counts what was dropped for lack of memory */
+    bool has_ties; /* a sign was the perturbation's */
+    bool is_full;  /* out of memory */
+    ct_left_out left_out;
     uint64_t n_inconsistent; /* pairs without one start and one end: 0, unless the predicates are wrong */
     /* Of a body with itself: */
     bool is_self;
@@ -77,11 +84,12 @@ typedef struct ct_crossed_triangle {
     ct_integrals integrals;
     double near_area, rounding;
     int32_t jump[3], turn[3];
+    uint32_t triangle; /* in its cluster */
 } ct_crossed_triangle;
 
 /* A cluster with crossings. */
 typedef struct ct_crossed_cluster {
-    ct_crossed_triangle *triangles;
+    ct_crossed_triangle *triangles;       /* [n] in rising order */
     uint32_t n;                           /* crossed triangles */
     uint8_t number[CT_CLUSTER_TRIANGLES]; /* 1 + index into triangles; 0: not crossed */
     int32_t *winding;                     /* [vertices] relative to the first vertex of their unit */
@@ -96,6 +104,7 @@ typedef struct ct_cluster_sums {
     double rounding;        /* units^3: see ct_volume_rounding */
     double reach;           /* units: a bound of |x|_1 of its triangles' corners */
     double largest_share;   /* units^2: bounds that of a triangle; planned before anything is added */
+    double cut_sides;       /* units: ct_cut_box of the cluster's box and the other body's; planned too */
     uint32_t max_winding;
     uint32_t inverted; /* triangles with a corner at which the other body's winding number is negative */
 } ct_cluster_sums;
@@ -127,7 +136,7 @@ typedef struct ct_exact_cpu {
     /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is. With
      * lists->is_self the clusters are one body's, or are the same: triangles cross that share no vertex, each two once,
      * and of_body[0] and [1] are both that body's crossings, with the others perturbed for either: by `moved` in pass
-     * 0, and against it in pass 1. */
+     * 0, and against it in pass 1. Writes to the floats of clusters that are not shared. */
     void (*cross)(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
                   ct_crossing_lists *lists);
     /* Adds the gradient of a placed cluster, in units of 1 / scale units^2. */
@@ -142,8 +151,16 @@ extern const ct_exact_cpu ct_exact_cpu_avx2;
 
 /* crossed.c: */
 
-/* Appends to of_body[body]; sets is_full if there is no memory. */
-void ct_list_crossing(ct_crossing_lists *lists, ct_budget *budget, int body, const ct_crossing *crossing);
+/* Makes of_body[body] larger. False: out of memory, and is_full is set. */
+bool ct_grow_crossings(ct_crossing_lists *lists, ct_budget *budget, int body);
+
+/* Appends to of_body[body] a crossing without a value. NULL: out of memory, and is_full is set. */
+static inline ct_crossing *ct_append_crossing(ct_crossing_lists *lists, ct_budget *budget, int body) {
+    if ((lists->n[body] + 1) * sizeof(ct_crossing) > lists->of_body[body].capacity &&
+        !ct_grow_crossings(lists, budget, body))
+        return NULL;
+    return (ct_crossing *)lists->of_body[body].data + lists->n[body]++;
+}
 
 /* Adds up a cluster's crossings, which it sorts; n at least 1. triangles: [n] at least; winding: [vertices
  * of the cluster]. So the sums do not depend on the order in which crossings were found. False: the winding numbers

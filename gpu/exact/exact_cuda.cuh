@@ -7,10 +7,11 @@
  * Both perturbations (predicates_k.h) are computed at once: a pair of triangles without ties crosses alike in both, so
  * only those with ties are crossed twice. A pass is one of the two; a pair of bodies without ties has one.
  *
- * A side is a body of a pair, 2 p + k as in plan.cuh; as each pair has one candidate, sides are also parts. A slot is a
- * cluster of a side that may meet the other body; those of a side follow each other in rising order of clusters, so
- * sums over them are those of the CPU to the last bit. Points are placed on the lattice wherever they are needed: that
- * takes fewer operations than a load from memory.
+ * A side is a body of a pair, 2 p + k as in plan.cuh; as each pair has one candidate, sides are also parts. A body's
+ * pair with itself has slots on side 0 only, where each cluster has one, and instead of find_windings self_cuda.cu. A
+ * slot is a cluster of a side that may meet the other body; those of a side follow each other in rising order of
+ * clusters, so sums over them are those of the CPU to the last bit. Points are placed on the lattice wherever they are
+ * needed: that takes fewer operations than a load from memory.
  */
 #ifndef CT_EXACT_CUDA_CUH
 #define CT_EXACT_CUDA_CUH
@@ -22,6 +23,7 @@
 
 extern "C" {
 #include "gpu/exact/found_pieces.h"
+#include "gpu/exact/triangle_tree.h"
 #include "gpu/exact/unit_tree.h"
 }
 
@@ -40,6 +42,14 @@ struct ct_gpu_topology {
     const uint8_t *unit_in_cluster;
 };
 
+/* What a flood over a body's own surface needs of its mesh (self_k.h), on the device. */
+struct ct_gpu_own_surface {
+    uint32_t n_components, unused;
+    const uint32_t (*opposite)[3]; /* [n_triangles], as in ct_adjacency */
+    const ct_triangle_link *links; /* [n_triangles] */
+    const uint32_t *roots;         /* [n_components] */
+};
+
 CT_FN uint32_t ct_vertices_of_cluster(const ct_gpu_topology *topology, uint32_t cluster) {
     return topology->first_vertex[cluster + 1] - topology->first_vertex[cluster];
 }
@@ -53,6 +63,16 @@ enum { CT_CLUSTER_CORNERS = 3 * CT_CLUSTER_TRIANGLES };
 
 /* ---- of a batch ---- */
 
+/* Of a body's pair with itself; 0 of others, but for first_component. Its numbers are the winding numbers just outside
+ * its triangles, in ct_exact_tables.own_numbers from first_number on: for each cluster [2][its triangles], per pass;
+ * and then for each triangle [2], in the order of the forest. */
+struct ct_own_plan {
+    uint64_t first_number, first_component; /* among those of all pairs */
+    uint32_t max_winding, inverted[2];      /* along edges; inverted: triangles, per pass */
+    uint32_t n_added;                       /* clusters that are inside or crossed, in each pass */
+    double part_1[9];                       /* units^3: the moment of the vertices that are in part 1 */
+};
+
 struct ct_exact_plan {
     ct_exact_lattice lattice;
     ct_lattice_pose pose[2];
@@ -63,11 +83,14 @@ struct ct_exact_plan {
     uint32_t n_slots[2];
     uint32_t is_skipped; /* the bodies do not fit the lattice, or cannot meet: nothing is computed */
     uint32_t has_ties;
-    uint64_t found[2]; /* pairs of triangles that cross or are near, per pass */
-    int32_t exponent;  /* a step of the gradient's fixed point is 2^exponent units^2 */
+    uint64_t found[2];          /* pairs of triangles that cross or are near, per pass */
+    ct_left_out left_out[2];    /* per pass; its residual is in left_out_moved */
+    uint64_t left_out_moved[2]; /* ct_order_key */
+    int32_t exponent;           /* a step of the gradient's fixed point is 2^exponent units^2 */
     uint32_t is_contact;
     double moved_volume;       /* units^3: of a piece, what its bound has of the whole pair's */
     double step, weight_scale; /* m^2 per step; friction weights are added up in steps of 1 / weight_scale m^2 */
+    ct_own_plan own;
     ct_contact contact;
 };
 
@@ -80,7 +103,8 @@ struct ct_exact_slot {
     uint32_t crossed;  /* 1 + index among the crossed clusters; 0: no crossings */
     uint32_t is_added; /* bit per pass: some of it is inside, or crossed */
     double share[2];   /* units^2, per pass: bounds a triangle's share of the gradient */
-    double residual;   /* units: the most that a coordinate was moved to reach the lattice */
+    double residual; /* units: the most that a coordinate was moved to reach the lattice; of clusters that are added */
+    uint64_t moved;  /* ct_order_key of the same; of clusters with a pair */
     /* With patches: */
     uint32_t is_split; /* others stand for it, its parts in pieces */
     uint32_t is_part;  /* a part in a piece; its units' winding numbers are in windings, from `units` on */
@@ -99,8 +123,9 @@ struct ct_exact_crossing {
     uint8_t triangle;     /* in its cluster */
     uint8_t passes;       /* a bit for each pass in which they cross or are near */
     signed char jump[3];
-    uint8_t crosses; /* 0: they are near */
-    uint8_t unused[2];
+    uint8_t crosses;     /* 0: they are near */
+    uint8_t turn_corner; /* of a body with itself: the corner that the triangles share, and the turn there */
+    signed char turn;
     double of[CT_INTEGRALS + 2]; /* integrals, near_area, rounding */
 };
 
@@ -108,7 +133,9 @@ struct ct_exact_crossing {
 struct ct_exact_total {
     double of[CT_INTEGRALS + 2];
     int32_t jump[3];
-    uint32_t n; /* 0: it is not crossed in this pass */
+    uint32_t n;      /* 0: it is not crossed in this pass */
+    int32_t turn[3]; /* filled of bodies with themselves alone */
+    uint32_t unused;
 };
 
 struct ct_exact_crossed {
@@ -136,7 +163,8 @@ struct ct_exact_sums {
     uint32_t max_winding, inverted;
 };
 
-/* Sums over the clusters of one side in one pass, in their order. CT_SUM_NEAR includes CT_SUM_MOVED. */
+/* Sums over the clusters of one side in one pass, in their order. CT_SUM_NEAR includes CT_SUM_MOVED, which is the sum
+ * of ct_bound_layers. */
 struct ct_exact_side_sums {
     double of[CT_SLOT_SUMS], residual; /* residual: the largest of the clusters that are inside or crossed */
     uint32_t max_winding, inverted;
@@ -214,6 +242,7 @@ struct ct_exact_tables : ct_answer_tables {
     uint32_t *crossing_index;               /* [2][capacity.crossings] */
     ct_exact_crossed *crossed;              /* [capacity.crossed] */
     int32_t *windings;                      /* [capacity.windings] */
+    int32_t *own_numbers;                   /* [capacity.own_numbers]: see ct_own_plan */
     ct_exact_best *chunk_best;              /* [capacity.exact_chunks][3] */
     uint64_t *step_rays;                    /* [n_steps] */
     ct_second_crossing *recrossings;        /* [capacity.recrossings][2] per crossing and pass */
@@ -224,6 +253,7 @@ struct ct_exact_tables : ct_answer_tables {
     const double *direction_values;         /* of all directions */
     bool finds_second;                      /* some step wants second derivatives or moments */
     bool finds_pieces;                      /* some step wants patches */
+    bool finds_own;                         /* some body has a contact with itself */
     const ct_gpu_pair *found_pairs;         /* [capacity.pairs] as `pairs`, but never pieces */
     const uint64_t *found_row_offset;       /* [n_bodies + 1] the same of row_offset */
     uint64_t *split_row_offset;             /* [n_bodies + 1] for the host to fill */
@@ -243,15 +273,20 @@ CT_DEVICE int ct_moved_against(uint64_t k, uint32_t pass) {
     return (pass ? -1 : 1) * (k ? -1 : 1);
 }
 
-CT_DEVICE void ct_place_vertex(const ct_exact_plan *plan, const ct_gpu_body *body, uint64_t k, uint32_t vertex,
-                               double out[3]) {
-    ct_place_point(&plan->pose[k], body->positions + 3 * (uint64_t)vertex, out);
+/* Returns how far it was moved to reach the lattice: ct_place_point. */
+CT_DEVICE double ct_place_vertex(const ct_exact_plan *plan, const ct_gpu_body *body, uint64_t k, uint32_t vertex,
+                                 double out[3]) {
+    return ct_place_point(&plan->pose[k], body->positions + 3 * (uint64_t)vertex, out);
 }
 
-/* Triangle i of the body, by its number in the mesh: its corners on the lattice. */
-CT_DEVICE void ct_place_triangle(const ct_exact_plan *plan, const ct_gpu_body *body, uint64_t k, uint64_t i,
-                                 double out[3][3]) {
-    for (int c = 0; c < 3; c++) ct_place_vertex(plan, body, k, body->triangles[3 * i + (uint64_t)c], out[c]);
+/* Triangle i of the body, by its number in the mesh: its corners on the lattice. Returns the most that one was moved.
+ */
+CT_DEVICE double ct_place_triangle(const ct_exact_plan *plan, const ct_gpu_body *body, uint64_t k, uint64_t i,
+                                   double out[3][3]) {
+    double residual = 0;
+    for (int c = 0; c < 3; c++)
+        residual = fmax(residual, ct_place_vertex(plan, body, k, body->triangles[3 * i + (uint64_t)c], out[c]));
+    return residual;
 }
 
 /* A cluster's box in the frame of the positions. Of deformable bodies with few triangles it is found anew. */

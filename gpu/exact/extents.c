@@ -1,6 +1,8 @@
 /* extents.c - the error of a pair that does not fit the lattice. */
 #include "gpu/exact/extents.h"
 
+#include <math.h>
+
 #include "gpu/base/fail.h"
 #include "gpu/exact/lattice_k.h"
 
@@ -10,4 +12,18 @@ ct_status ct_check_extents(const ct_box *a, const ct_box *b, ct_error *error) {
                    "they extend over %g m and %g m, more apart than the 40 bits of exact coordinates can hold: split "
                    "the larger mesh, or choose method \"ldi\"",
                    ct_extent_of(a), ct_extent_of(b));
+}
+
+double ct_exact_triangles(const ct_box *a, const ct_box *b, const uint32_t n_triangles[2]) {
+    double triangles = 0;
+    for (int i = 0; i < 2; i++) {
+        const ct_box *own = i ? b : a, *other = i ? a : b;
+        double part = 1;
+        for (int k = 0; k < 3; k++) {
+            const double size = own->hi[k] - own->lo[k];
+            if (size > 0) part *= fmin(1, (fmin(own->hi[k], other->hi[k]) - fmax(own->lo[k], other->lo[k])) / size);
+        }
+        triangles += part * n_triangles[i];
+    }
+    return triangles;
 }

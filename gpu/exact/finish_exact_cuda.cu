@@ -37,7 +37,8 @@ CT_DEVICE void sum_side(const ct_exact_tables &b, uint64_t side, uint32_t pass) 
                     b.slot_sums[2 * (first + base + i / CT_SLOT_SUMS) + pass].of[i % CT_SLOT_SUMS];
             for (uint32_t i = t; i < n_staged; i += CT_BLOCK) {
                 const ct_exact_slot *slot = &b.slots[first + base + i];
-                atomicMax(&max_winding, b.slot_sums[2 * (first + base + i) + pass].max_winding);
+                staged[i].max_winding = b.slot_sums[2 * (first + base + i) + pass].max_winding;
+                atomicMax(&max_winding, staged[i].max_winding);
                 atomicAdd(&inverted, b.slot_sums[2 * (first + base + i) + pass].inverted);
                 if (slot->is_added >> pass & 1) residual = fmax(residual, slot->residual);
             }
@@ -46,7 +47,7 @@ CT_DEVICE void sum_side(const ct_exact_tables &b, uint64_t side, uint32_t pass) 
         CT_THREADS(t) {
             if (t >= CT_SLOT_SUMS) continue;
             for (uint32_t i = 0; i < n_staged; i++) {
-                sum += staged[i].of[t];
+                sum += t == CT_SUM_MOVED ? ct_bound_layers(staged[i].of[t], staged[i].max_winding) : staged[i].of[t];
                 if (t == CT_SUM_NEAR) sum += staged[i].of[CT_SUM_MOVED];
             }
         }
@@ -178,15 +179,20 @@ CT_DEVICE void balance_axis(const ct_exact_tables &b, uint64_t p, int k, const c
 /* ---- a pair's contact ---- */
 
 /* Adds a pass's sums to the totals. */
-CT_DEVICE void total_pass(const ct_exact_plan *plan, const ct_exact_side_sums *const sums[2], ct_exact_totals *totals) {
-    double rounding[2], arithmetic[2], moved_volume[2];
+CT_DEVICE void total_pass(const ct_exact_plan *plan, uint32_t pass, const ct_exact_side_sums *const sums[2],
+                          ct_exact_totals *totals) {
+    double rounding[2], arithmetic[2], moved_volume[2], excess = 0, slack = 0;
+    ct_left_out left_out = plan->left_out[pass];
+    left_out.residual = ct_order_value(plan->left_out_moved[pass]);
     for (int k = 0; k < 2; k++) {
         const ct_exact_side_sums *s = sums[k];
         for (int i = 0; i < 9; i++) totals->moment[k][i / 3][i % 3] += s->of[CT_SUM_MOMENT + i];
         rounding[k] = s->of[CT_SUM_ROUNDING];
         arithmetic[k] = s->of[CT_SUM_ARITHMETIC];
-        moved_volume[k] =
-            ct_bound_moved_volume(s->residual + plan->pose[k].rounding, s->of[CT_SUM_AREA], s->of[CT_SUM_NEAR]);
+        const double residual = s->residual + plan->pose[k].rounding;
+        moved_volume[k] = ct_bound_moved_volume(residual, s->of[CT_SUM_AREA], s->of[CT_SUM_NEAR]);
+        excess += residual * s->of[CT_SUM_MOVED];
+        slack += residual * s->of[CT_SUM_AREA] * CT_BOUND_SLACK;
         if (s->max_winding > totals->max_winding) totals->max_winding = s->max_winding;
     }
     const uint32_t inverted = sums[0]->inverted + sums[1]->inverted;
@@ -196,7 +202,19 @@ CT_DEVICE void total_pass(const ct_exact_plan *plan, const ct_exact_side_sums *c
     totals->rounding += rounding[0] + rounding[1];
     totals->arithmetic += arithmetic[0] + arithmetic[1];
     totals->moved_volume += moved_volume[0] + moved_volume[1];
+    totals->moved_volume += ct_bound_left_out(&left_out, plan->pose[0].rounding, plan->pose[1].rounding, excess, slack);
     totals->area += sums[0]->of[CT_SUM_AREA] + sums[1]->of[CT_SUM_AREA];
+}
+
+/* Adds what floods and the sides of a body with itself have to the totals of all passes. */
+CT_DEVICE void total_own(const ct_own_plan *own, ct_exact_totals *totals) {
+    if (own->max_winding > totals->max_winding) totals->max_winding = own->max_winding;
+    for (int pass = 0; pass < 2; pass++)
+        if (own->inverted[pass] > totals->inverted) totals->inverted = own->inverted[pass];
+    for (int i = 0; i < 9; i++) {
+        totals->moment[1][i / 3][i % 3] += own->part_1[i];
+        totals->moment[0][i / 3][i % 3] -= own->part_1[i];
+    }
 }
 
 /* ---- the reference point ---- */
@@ -219,12 +237,18 @@ template <class Add> CT_DEVICE void for_each_crossed(const ct_exact_tables &b, u
     }
 }
 
+CT_DEVICE bool is_piece(const ct_exact_tables &b, const ct_exact_plan *plan) {
+    for (uint32_t k = 0; k < 2; k++)
+        if (plan->n_slots[k]) return b.slots[plan->first_slot[k]].is_part;
+    return false;
+}
+
 /* As move_reference of finish_exact.c. On one thread: few pairs need it. */
 CT_DEVICE void move_reference(const ct_exact_tables &b, uint64_t p, ct_exact_totals *totals) {
     const ct_exact_plan *plan = &b.exact[p];
     ct_plane_fit fit;
     double about[3], rounding = 0;
-    if (!ct_should_move_reference(totals)) return;
+    if (is_piece(b, plan) || !ct_should_move_reference(totals)) return;
     memset(&fit, 0, sizeof fit);
     for (uint32_t pass = 0; pass < ct_pass_count(plan); pass++) {
         ct_plane_fit of[2];
@@ -328,8 +352,9 @@ CT_KERNEL finish_pairs(const ct_exact_tables b) {
             for (int k = 0; k < 3; k++) balance_axis(b, p, k, best[k], &totals);
             for (uint32_t pass = 0; pass < ct_pass_count(plan); pass++) {
                 const ct_exact_side_sums *sums[2] = {&b.side_sums[4 * p + pass], &b.side_sums[4 * p + 2 + pass]};
-                total_pass(plan, sums, &totals);
+                total_pass(plan, pass, sums, &totals);
             }
+            if (ct_is_self_pair(&b.pairs[p])) total_own(&plan->own, &totals);
             if (ct_should_move_reference(&totals)) totals.n_clusters = count_added(b, p);
             move_reference(b, p, &totals);
             make_contact(b, p, &totals);

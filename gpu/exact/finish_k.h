@@ -41,10 +41,10 @@ CT_FN int ct_fixed_point_exponent(double most, double sum) {
 CT_FN double ct_crossed_share(const double *const p[3], double winding, const ct_integrals *rest) {
     const ct_integrals whole = ct_whole_integrals(winding);
     const ct_normal n = ct_normal_of_triangle(p);
-    const double size = fmax(fabs(n.of[0]), fmax(fabs(n.of[1]), fabs(n.of[2])));
+    const double size = ct_greater(fabs(n.of[0]), ct_greater(fabs(n.of[1]), fabs(n.of[2])));
     double sum[3];
     for (int k = 0; k < 3; k++) sum[k] = whole.of[k] + rest->of[k];
-    return size * fmax(fabs(sum[0] - sum[1] - sum[2]), fmax(fabs(sum[1]), fabs(sum[2])));
+    return size * ct_greater(fabs(sum[0] - sum[1] - sum[2]), ct_greater(fabs(sum[1]), fabs(sum[2])));
 }
 
 /* m^2 per step of the fixed point; the mean over the passes. */
@@ -54,34 +54,68 @@ CT_FN double ct_exact_step(const ct_exact_lattice *lattice, int exponent, int n_
 
 /* ---- the bound ---- */
 
-/* Why the bound holds, and when. The volume of the bodies as they are differs from the computed one by the rounding of
- * sums (rounding, arithmetic), and by what moving the vertices to the lattice changes (moved_volume). Let each vertex
- * go there in a straight line, by at most `residual` along each axis. At every moment V changes by no more than
- * residual times |.|_1 of the area of both surfaces that is inside at that moment. That is the area inside at the end,
- * and beside it
+/* Why the bound holds. The volume of the bodies as they are differs from the computed one by the rounding of sums
+ * (rounding, arithmetic), and by what moving the vertices to the lattice changes (moved_volume). The rest of this
+ * comment proves moved_volume.
  *
- *   - what triangles change their area by: ct_bound_moved_area;
- *   - parts that come within two units of the other surface, which may have entered or left: near_area, of pairs of
- *     triangles that cross or count as near. Pairs whose boxes are further apart have none.
+ * The way to the lattice. Let time t run from 0 to 1, and each vertex go to its lattice point in a straight line. Along
+ * each axis it moves by r at most: r is `residual` plus the rounding of the pose, 0.51 units at most (of a half-space
+ * beyond 500 of the pair's extents from the world's origin more: that is not covered). Two points of the two surfaces
+ * so move by 1.02 units along an axis against each other. Triangle T has the area vector N(t) / 2, and xi is a point of
+ * T in barycentric coordinates. Then
  *
- * Left out of near_area are pairs that do not cross and of which either triangle has at most 1 / 1024 of its own area
- * near the other's plane (CT_NEAR_PART). For all of them stand 2^-8 of the area inside. So the bound is proven where
- * the parts left out, added up over such pairs, come to at most 2^-8 of the area inside. That is so
+ *     |dV/dt|  <=  sum over both surfaces' triangles T of  r  integral over T of |w(xi, t)| |N(t)|_1 d xi,
  *
- *   - if no triangle comes within two units of the other surface without crossing it;
- *   - where surfaces cross at an angle, if the area inside is some thousand units^2 for each triangle that the curve
- *     passes within two units: of such a triangle a few units^2 are near;
- *   - if only triangles that are inside do so, each near four others at most.
+ * where w is the other body's winding number at xi, and |V(1) - V(0)| is at most the largest value of the right side.
+ * With D(xi) = w(xi, t) - w(xi, 1) three areas bound the integrals:
  *
- * It is not proven where a triangle far larger than all of the surface inside comes within two units of another one
- * that it does not cross, or where points of many triangles that are outside hover within two units over a face. What
- * the bound then lacks is at most `residual`, about half a unit, times the parts left out. See README, Limits.
+ *     (1) |w(1)| |N(1)|_1                  the area inside, computed: `area`, if no w is negative on T
+ *     (2) |w(1)| (|N(t)|_1 - |N(1)|_1)     triangles inside change their area
+ *     (3) |D| |N(t)|_1                     parts have entered or left the other body
  *
- * Of a body with itself the same holds, with the winding number just outside the surface in place of the other body's.
- * Triangles that share a vertex or an edge are within two units of each other there, which near_area leaves out, unless
- * they cross at the vertex. A part of one can enter the other's volume by a move of two units only where they fold back
- * on each other at less than two units; so the bound is proven if, beside the above, triangles that share vertices
- * without crossing do so by 2^-8 of the area inside at most. */
+ * (2) Corners move by 0.51, so edges e change by 1.02 along each axis, and |N|_1 grows by g = 2.04 (|e_1|_1 + |e_2|_1)
+ * + 6.3 at most (ct_growth_of_normal) for any two of T's edges. Of three choices of two edges one has |e_1|_1 + |e_2|_1
+ * <= 4/3 L, L the sum of the sides of T's box. If all of T is inside, half of g is 1.36 L + 3.2 or less. If only a part
+ * is, which lies in the other body's box: of T's barycentric domain at most 2 W_k / L_k lies in an interval W_k of axis
+ * k, so it is 2.72 W + 3.2 or less, W the sides of T's box cut to the other body's box. ct_bound_moved_area counts 6 W,
+ * with boxes that are 6 units wider along each axis, for each triangle of a cluster that is inside in part: enough for
+ * |w| <=
+ * 2. ct_bound_layers adds what clusters need that have deeper corners. (So a triangle that is more than two layers deep
+ * only between its corners is assumed to be no needle: to be some thousand units wide.)
+ *
+ * (3), pairs of triangles. D(xi) is not 0 only if the point x of T passed a triangle u of the other surface after t. It
+ * is at most the sum of the net number of times, over all u. Where x passed u, x was at a point y of u. So at t = 1 the
+ * two are 1.02 units apart along each axis or less, and the distance of x from u's plane, times u's |normal|, is at
+ * most d = 1.02 |N_u|_1. This height is linear over T. If its largest size at a corner is M, it is at most d on 4 d / M
+ * of T at most. So `near`, ct_near_area = |N|_1 / 2 min(1, 16 |N_u|_1 / M), is four times what x can pass once:
+ *
+ *   - u's corners move independently, so x may pass its plane three times: in, out and in again. A net number of 2 at
+ *     most. That and a growth of |N|_1 by 0.96 of itself are less than four.
+ *   - If the growth is more (a triangle of some four units or less in width), ct_near_growth adds the same part of g.
+ *   - Where `near` is all of T, it has no factor to spare. Growth then takes g. And D = 2 only where x passed u, went
+ *     around one of its edges and passed it again, so that x is at t = 1 within 2.04 units along each axis of a point
+ * of this edge. T has at most 12.3 units times its diameter of such area for each of three edges, and the diameter is
+ *     less than g / 2.04. Together 20 g: ct_near_growth.
+ *
+ * Nothing is left of pairs of which one triangle is more than four units from the other one's plane (ct_is_beyond),
+ * whose boxes or whose clusters' boxes are six units apart, or which tests in floats leave out, since they leave out no
+ * others.
+ *
+ * (3), sums. `near` of pairs that cross, or of which more than 1 / 1024 of either triangle is near (CT_NEAR_PART), is
+ * in the sums over crossings: near_area. `near` of the others, and what ct_near_growth adds, is summed up in whole
+ * units^2: ct_left_out, over both surfaces, with the largest r of clusters that have any. Most of this is so little
+ * that it drowns in rounding, but a comb of ridges on a huge face may have more of it than all of the contact has area.
+ *
+ * The slack. Instead of adding ct_left_out to every bound, 2^-8 of the area inside stand for it (CT_BOUND_SLACK), and
+ * ct_bound_left_out adds what these do not cover: nothing for ordinary bodies.
+ *
+ * Pieces. Each piece has all of near_area and ct_left_out of its pair, as if both belonged to it alone.
+ *
+ * A body with itself. The same holds, with the winding number just outside the surface in place of the other body's.
+ * Triangles that share a vertex or an edge are within two units of each other there, of which only those that cross at
+ * the vertex are counted. A part of one can pass the other by a move of two units only where they fold back on each
+ * other at less than two units; so the bound is proven if triangles that share vertices without crossing do so by 2^-8
+ * of the area inside at most. */
 
 /* A cluster's products and sums of doubles, over 128 triangles: bounds their rounding. reach and area as in
  * ct_cluster_sums. */
@@ -89,15 +123,31 @@ CT_FN double ct_bound_arithmetic(double reach, double area) {
     return reach * area * 0x1p-47;
 }
 
-/* Triangles change their area as their corners move: within the other body, by two steps along each of three edges at
- * most, none longer than its box there. sides: of the cluster's box, cut to the other body's. */
+/* (2) above, of a cluster's triangles. sides: of the cluster's box, cut to the other body's. */
 CT_FN double ct_bound_moved_area(double sides) {
     return 6 * CT_CLUSTER_TRIANGLES * sides;
 }
 
+/* A part of the area inside, which stands for small areas near the other surface: see above. */
+#define CT_BOUND_SLACK 0x1p-8
+
 /* residual: units, how far a vertex of the surface inside was moved. */
 CT_FN double ct_bound_moved_volume(double residual, double area, double near_area) {
-    return residual * (area * (1 + 0x1p-8) + near_area);
+    return residual * (area * (1 + CT_BOUND_SLACK) + near_area);
+}
+
+/* What ct_bound_moved_area lacks of a cluster in which winding numbers are above 2. */
+CT_FN double ct_bound_layers(double moved_area, uint32_t max_winding) {
+    return max_winding > 2 ? moved_area * (max_winding - 2) : 0;
+}
+
+/* What a pair's moved volume in one pass has to have beside ct_bound_moved_volume of both bodies. rounding: units, of
+ * either pose; excess: units^3, residual times ct_bound_layers; slack: residual times area times CT_BOUND_SLACK; both
+ * summed over both bodies. 0 of ordinary bodies. */
+CT_FN double ct_bound_left_out(const ct_left_out *left_out, double rounding_a, double rounding_b, double excess,
+                               double slack) {
+    const double residual = left_out->residual + fmax(rounding_a, rounding_b);
+    return fmax(0.0, residual * ct_left_out_area(left_out) + excess - slack);
 }
 
 /* ---- the reference point ---- */

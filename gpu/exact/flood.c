@@ -2,6 +2,7 @@
 #include "gpu/exact/flood.h"
 
 #include <assert.h>
+#include <math.h>
 
 #include "gpu/exact/ray_k.h"
 
@@ -10,26 +11,56 @@
 struct ray {
     ct_flood *flood;
     const double *p;
+    double far[3];
+    int axis;
     int32_t winding;
     bool has_failed;
 };
 
+/* Where a point lies, seen from the ray's start. A triangle's box has the ray in it if its corners together have all of
+ * these. */
+enum { IS_AHEAD = 1, IS_LEFT = 2, IS_RIGHT = 4, IS_ABOVE = 8, IS_BELOW = 16, IS_AROUND = 31 };
+
+static inline uint8_t place_of(const double *q, const double *p, int axis, bool is_up) {
+    const int u = (axis + 1) % 3, v = (axis + 2) % 3;
+    const int is_ahead = is_up ? q[axis] >= p[axis] : q[axis] <= p[axis];
+    return (uint8_t)(is_ahead * IS_AHEAD | (q[u] >= p[u]) * IS_LEFT | (q[u] <= p[u]) * IS_RIGHT |
+                     (q[v] >= p[v]) * IS_ABOVE | (q[v] <= p[v]) * IS_BELOW);
+}
+
 static void hit_cluster(void *argument, uint32_t cluster) {
     struct ray *ray = argument;
     const ct_placed_cluster *c = ray->flood->place(ray->flood->argument, 1, cluster);
-    if (!c) ray->has_failed = true;
-    for (uint32_t t = 0; c && t < c->n_triangles; t++) {
-        const double *const q[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
-                                    c->points[c->corners[t][2]]};
-        if (ct_ray_may_hit(q, ray->p)) ray->winding += ct_ray_hit(ray->p, q, ray->flood->moved);
+    const bool is_up = ray->far[ray->axis] > 0;
+    uint8_t place[3 * CT_CLUSTER_TRIANGLES];
+    if (!c) {
+        ray->has_failed = true;
+        return;
+    }
+    for (uint32_t v = 0; v < c->n_vertices; v++) place[v] = place_of(c->points[v], ray->p, ray->axis, is_up);
+    for (uint32_t t = 0; t < c->n_triangles; t++) {
+        const uint16_t *corner = c->corners[t];
+        if ((place[corner[0]] | place[corner[1]] | place[corner[2]]) != IS_AROUND) continue;
+        const double *const q[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
+        ray->winding += ct_ray_hit_towards(ray->p, ray->far, q, ray->flood->moved);
     }
 }
 
-/* The winding number of the other body at p, along +x. False: out of memory. */
-static bool count_along_ray(ct_flood *flood, const double *p, int32_t *winding) {
-    struct ray ray = {.flood = flood, .p = p};
+/* The winding number of the other body at p, a point in its box, along the shortest way out of the box: on a wide slab
+ * that is up or down, past a cluster or two. False: out of memory. */
+static bool count_along_ray(ct_flood *flood, const double *p, const ct_node_box *box, int32_t *winding) {
+    struct ray ray = {.flood = flood, .p = p, .far = {p[0], p[1], p[2]}};
+    double least = INFINITY, end = 0;
+    for (int k = 0; k < 3; k++) {
+        const double up = box->hi[k] - p[k], down = p[k] - box->lo[k];
+        if (fmin(up, down) >= least) continue;
+        least = fmin(up, down);
+        ray.axis = k;
+        end = up <= down ? CT_LATTICE_LIMIT : -CT_LATTICE_LIMIT;
+    }
+    ray.far[ray.axis] = end;
     flood->n_rays++;
-    ct_find_clusters_on_ray(flood->body[1], p, hit_cluster, &ray);
+    ct_find_clusters_towards(flood->body[1], p, ray.far, hit_cluster, &ray);
     *winding = ray.winding;
     return !ray.has_failed;
 }
@@ -47,7 +78,8 @@ static uint32_t set_unit(ct_flood *flood, uint32_t unit, int32_t number, uint32_
     flood->is_known[unit] = 1;
     flood->of_unit[unit] = number;
     if (!number && !flood->is_crossed[unit]) return tail;
-    flood->has_inside[flood->body[0]->topology->cluster_of_unit[unit]] = 1;
+    const uint32_t cluster = flood->body[0]->topology->cluster_of_unit[unit];
+    flood->has_inside[cluster / 64] |= 1ull << cluster % 64;
     flood->queue[tail] = unit;
     return tail + 1;
 }
@@ -74,25 +106,39 @@ static bool is_outside(const ct_node_box *box, const double *p) {
     return false;
 }
 
+/* Any vertex of a unit, and one outside a box if there is one: then true. */
+static bool find_outside(const ct_topology *topology, const ct_placed_cluster *c, uint32_t unit, const ct_node_box *box,
+                         uint32_t *vertex) {
+    const uint32_t first = topology->first_unit[c->cluster];
+    *vertex = UINT32_MAX;
+    if (topology->first_unit[c->cluster + 1] - first == 1) { /* most clusters */
+        for (*vertex = 0; *vertex < c->n_vertices; (*vertex)++)
+            if (is_outside(box, c->points[*vertex])) return true;
+        *vertex = 0;
+        return false;
+    }
+    const uint8_t *unit_in_cluster = topology->unit_in_cluster + (size_t)c->cluster * CT_CLUSTER_TRIANGLES;
+    for (uint32_t t = 0; t < c->n_triangles; t++)
+        for (int k = 0; unit_in_cluster[t] == unit - first && k < 3; k++) {
+            const uint32_t v = c->corners[t][k];
+            const bool is_found = is_outside(box, c->points[v]);
+            if (is_found || *vertex == UINT32_MAX) *vertex = v;
+            if (is_found) return true;
+        }
+    return false;
+}
+
 /* Finds a unit's number from one of its vertices: one outside the other body's box if there is one, else by a ray. */
 static bool seed_unit(ct_flood *flood, uint32_t unit) {
     const ct_topology *topology = flood->body[0]->topology;
     const uint32_t cluster = topology->cluster_of_unit[unit];
-    const uint8_t in_cluster = (uint8_t)(unit - topology->first_unit[cluster]);
     const ct_placed_cluster *c = flood->place(flood->argument, 0, cluster);
     if (!c) return false;
     const ct_node_box box = ct_exact_node_box(flood->body[1], flood->body[1]->topology->clusters->n_nodes - 1);
-    const uint8_t *unit_in_cluster = topology->unit_in_cluster + (size_t)cluster * CT_CLUSTER_TRIANGLES;
-    uint32_t vertex = UINT32_MAX;
+    uint32_t vertex;
     int32_t winding = 0;
-    bool is_found = false;
-    for (uint32_t t = 0; t < c->n_triangles && !is_found; t++)
-        for (int k = 0; unit_in_cluster[t] == in_cluster && k < 3 && !is_found; k++) {
-            const uint32_t v = c->corners[t][k];
-            is_found = is_outside(&box, c->points[v]);
-            if (is_found || vertex == UINT32_MAX) vertex = v;
-        }
-    if (!is_found && !count_along_ray(flood, c->points[vertex], &winding)) return false;
+    if (!find_outside(topology, c, unit, &box, &vertex) && !count_along_ray(flood, c->points[vertex], &box, &winding))
+        return false;
     spread(flood, unit, winding - relative_winding(flood, cluster, vertex));
     return true;
 }
@@ -103,8 +149,9 @@ static void mark_crossed(ct_flood *flood) {
     for (uint32_t i = 0; i < flood->n_crossed; i++) {
         const uint32_t cluster = flood->crossed_clusters[i];
         const uint8_t *unit_in_cluster = topology->unit_in_cluster + (size_t)cluster * CT_CLUSTER_TRIANGLES;
-        for (uint32_t t = 0; t < CT_CLUSTER_TRIANGLES; t++)
-            if (flood->crossed[i].number[t]) flood->is_crossed[topology->first_unit[cluster] + unit_in_cluster[t]] = 1;
+        const ct_crossed_cluster *crossed = &flood->crossed[i];
+        for (uint32_t k = 0; k < crossed->n; k++)
+            flood->is_crossed[topology->first_unit[cluster] + unit_in_cluster[crossed->triangles[k].triangle]] = 1;
     }
 }
 

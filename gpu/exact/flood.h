@@ -25,8 +25,8 @@ typedef struct ct_flood {
     uint8_t *is_done;               /* [components] */
     uint32_t *queue;                /* [units] */
     /* Out, zeroed before: */
-    int32_t *of_unit;    /* [units] to be added to the relative numbers of its vertices */
-    uint8_t *has_inside; /* [clusters]: it is crossed, or some of it is inside */
+    int32_t *of_unit;     /* [units] to be added to the relative numbers of its vertices */
+    uint64_t *has_inside; /* a bit for each cluster: it is crossed, or some of it is inside */
     uint32_t n_rays;
 } ct_flood;
 

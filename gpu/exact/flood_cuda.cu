@@ -149,7 +149,8 @@ CT_KERNEL find_windings(const ct_exact_tables b) {
             const uint64_t side = (i - n_components) / 2;
             const uint32_t pass = (uint32_t)((i - n_components) % 2);
             const ct_exact_plan *plan = &b.exact[side / 2];
-            if (!plan->is_skipped && pass < ct_pass_count(plan)) find_potentials(b, side, pass);
+            if (!plan->is_skipped && !ct_is_self_pair(&b.pairs[side / 2]) && pass < ct_pass_count(plan))
+                find_potentials(b, side, pass);
         }
     }
 }

@@ -374,9 +374,10 @@ static bool make_crossed(ct_piece_search *search, const ct_piece_part *part, ct_
     }
     for (uint32_t i = first; i < end; i++) {
         if (ct_piece_of_crossing(search, part->pass, part->body, i) != part->piece) continue;
-        uint8_t *number = &crossed->number[surface->crossings[i].triangle % CT_CLUSTER_TRIANGLES];
+        const uint32_t triangle = surface->crossings[i].triangle % CT_CLUSTER_TRIANGLES;
+        uint8_t *number = &crossed->number[triangle];
         if (!*number) {
-            memset(&crossed->triangles[crossed->n], 0, sizeof *crossed->triangles);
+            crossed->triangles[crossed->n] = (ct_crossed_triangle){.triangle = triangle};
             *number = (uint8_t)++crossed->n;
         }
         ct_crossed_triangle *sum = &crossed->triangles[*number - 1];

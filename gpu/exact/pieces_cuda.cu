@@ -249,6 +249,7 @@ CT_DEVICE void make_part(const ct_exact_tables &b, uint64_t i) {
     to->crossed = split->crossed ? (uint32_t)b.pieces.n_crossed + split->crossed : 0;
     to->is_added = to->is_split = 0;
     to->share[0] = to->share[1] = to->residual = 0;
+    to->moved = from->moved;
     to->is_part = 1;
     to->units = b.pieces.n_windings + split->units;
 }

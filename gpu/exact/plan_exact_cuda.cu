@@ -4,6 +4,8 @@
 #include "gpu/exact/exact_cuda.cuh"
 #include "gpu/view/half_space_k.h"
 
+#include <string.h>
+
 /* ---- a pair's lattice ---- */
 
 CT_DEVICE void join_box(ct_cluster_box *x, const ct_cluster_box &y) {
@@ -62,12 +64,12 @@ CT_DEVICE int find_half_space(const ct_exact_tables &b, uint64_t p) {
     return 2;
 }
 
-/* Whether cluster c of body k may meet the other body; fills its slot. */
-CT_DEVICE bool is_near(const ct_exact_plan *plan, const ct_gpu_body *body, int k, int half_space, uint32_t c,
-                       ct_exact_slot *slot) {
+/* Whether cluster c of body k may meet the other body, or the body itself; fills its slot. */
+CT_DEVICE bool is_near(const ct_exact_plan *plan, const ct_gpu_body *body, int k, int half_space, bool is_self,
+                       uint32_t c, ct_exact_slot *slot) {
     slot->rest = ct_box_of_cluster(body, c);
     slot->box = ct_place_box(&slot->rest, &plan->pose[k]);
-    if (half_space == k) return true;
+    if (is_self || half_space == k) return true;
     if (half_space == 1 - k) {
         const ct_top_plane top = ct_find_top_plane(&plan->pose[half_space]);
         return ct_find_side_of_top(&top, &slot->box, 0) != CT_ABOVE_TOP;
@@ -84,19 +86,20 @@ CT_DEVICE void list_near_clusters(const ct_exact_tables &b, uint64_t p, int k, c
     const ct_gpu_body *body = ct_body_of_side(b, 2 * p + (uint64_t)k);
     const uint32_t n = body->topology->n_clusters;
     const int half_space = find_half_space(b, p);
+    const bool is_self = ct_is_self_pair(&b.pairs[p]);
     CT_THREADS(t) {
         if (t > 0) continue;
         plan->first_cluster[k] = ct_atomic_add(&b.counts->side_clusters, n);
-        plan->first_unit[k] = ct_atomic_add(&b.counts->units, body->topology->n_units);
+        if (!is_self) plan->first_unit[k] = ct_atomic_add(&b.counts->units, body->topology->n_units);
     }
     CT_BARRIER();
-    uint32_t *slot_of_cluster = b.slot_of_cluster + plan->first_cluster[k];
     const bool has_table = plan->first_cluster[k] + n <= b.capacity.side_clusters;
+    uint32_t *slot_of_cluster = has_table ? b.slot_of_cluster + plan->first_cluster[k] : NULL;
     const uint64_t n_near = ct_scan<uint64_t>(
         n,
         [&](uint64_t c) {
             ct_exact_slot slot;
-            const bool near = is_near(plan, body, k, half_space, (uint32_t)c, &slot);
+            const bool near = is_near(plan, body, k, half_space, is_self, (uint32_t)c, &slot);
             if (has_table) slot_of_cluster[c] = near;
             return (uint64_t)near;
         },
@@ -114,12 +117,13 @@ CT_DEVICE void list_near_clusters(const ct_exact_tables &b, uint64_t p, int k, c
         [&](uint64_t c, uint64_t before) {
             if (!slot_of_cluster[c]) return;
             ct_exact_slot slot;
-            is_near(plan, body, k, half_space, (uint32_t)c, &slot);
+            is_near(plan, body, k, half_space, is_self, (uint32_t)c, &slot);
             slot.side = (uint32_t)(2 * p) + (uint32_t)k;
             slot.cluster = (uint32_t)c;
             slot.n_crossings = slot.n_scattered = slot.crossed = slot.is_added = slot.is_split = slot.is_part = 0;
             slot.units = 0;
             slot.share[0] = slot.share[1] = slot.residual = 0;
+            slot.moved = ct_order_key(0);
             b.slots[first_slot + before] = slot;
             slot_of_cluster[c] = (uint32_t)(first_slot + before) + 1;
         });
@@ -134,23 +138,43 @@ CT_DEVICE uint64_t tile_count(uint64_t n_slots) {
     return (n_slots + TILE - 1) / TILE;
 }
 
+/* The side whose slots those of side 0 are paired with: a body with itself has side 0 only. */
+CT_DEVICE int second_side(const ct_exact_tables &b, uint64_t p) {
+    return ct_is_self_pair(&b.pairs[p]) ? 0 : 1;
+}
+
 struct exact_totals {
-    uint64_t cluster_tiles, components, vertex_chunks;
+    uint64_t cluster_tiles, components, vertex_chunks, own_numbers, own_components;
 };
 
 CT_FN exact_totals operator+(const exact_totals &x, const exact_totals &y) {
     const exact_totals sum = {x.cluster_tiles + y.cluster_tiles, x.components + y.components,
-                              x.vertex_chunks + y.vertex_chunks};
+                              x.vertex_chunks + y.vertex_chunks, x.own_numbers + y.own_numbers,
+                              x.own_components + y.own_components};
     return sum;
 }
 
 CT_DEVICE uint64_t components_of(const ct_exact_tables &b, uint64_t p, uint64_t k) {
-    return b.exact[p].is_skipped ? 0 : ct_body_of_side(b, 2 * p + k)->topology->n_components;
+    if (b.exact[p].is_skipped || ct_is_self_pair(&b.pairs[p])) return 0;
+    return ct_body_of_side(b, 2 * p + k)->topology->n_components;
 }
 
 CT_DEVICE uint64_t vertex_chunks_of(const ct_exact_tables &b, uint64_t p, uint64_t k) {
     return b.exact[p].is_skipped ? 0
                                  : (ct_body_of_side(b, 2 * p + k)->n_vertices + CT_VERTEX_CHUNK - 1) / CT_VERTEX_CHUNK;
+}
+
+CT_DEVICE exact_totals totals_of(const ct_exact_tables &b, uint64_t p) {
+    const ct_exact_plan *plan = &b.exact[p];
+    exact_totals of = {tile_count(plan->n_slots[0]) * tile_count(plan->n_slots[second_side(b, p)]),
+                       components_of(b, p, 0) + components_of(b, p, 1),
+                       vertex_chunks_of(b, p, 0) + vertex_chunks_of(b, p, 1), 0, 0};
+    if (ct_is_self_pair(&b.pairs[p]) && !plan->is_skipped) {
+        const ct_gpu_body *body = ct_body_of_side(b, 2 * p);
+        of.own_numbers = 4 * (uint64_t)body->n_triangles;
+        of.own_components = body->own_surface->n_components;
+    }
+    return of;
 }
 
 /* Side 0 writes what both have. */
@@ -162,12 +186,14 @@ CT_DEVICE void write_plan(const ct_exact_plan &from, int k, ct_exact_plan *to) {
             to->axes[i] = from.axes[i];
             to->root[i] = from.root[i];
             to->window[i] = from.window[i];
-            to->found[i] = 0;
+            to->found[i] = to->left_out[i].low = to->left_out[i].high = 0;
+            to->left_out_moved[i] = ct_order_key(0);
         }
         to->is_skipped = from.is_skipped;
         to->has_ties = to->is_contact = 0;
         to->exponent = 0;
         to->moved_volume = 0;
+        memset(&to->own, 0, sizeof to->own);
     }
     to->first_slot[k] = from.first_slot[k];
     to->first_cluster[k] = from.first_cluster[k];
@@ -191,7 +217,7 @@ CT_KERNEL plan_exact(const ct_exact_tables b) {
             if (t == 0) plan_lattice(b, p, roots, &planned);
         }
         CT_BARRIER();
-        if (!planned.is_skipped) list_near_clusters(b, p, k, &planned);
+        if (!planned.is_skipped && k <= second_side(b, p)) list_near_clusters(b, p, k, &planned);
         CT_THREADS(t) {
             if (t == 0) write_plan(planned, k, &b.exact[p]);
         }
@@ -200,15 +226,10 @@ CT_KERNEL plan_exact(const ct_exact_tables b) {
     if (!ct_is_last_block(&b.counts->finished_blocks[CT_LAST_OF_PLAN_EXACT])) return;
     const bool has_candidates = n <= b.capacity.candidates;
     const exact_totals total = ct_scan<exact_totals>(
-        n,
-        [&](uint64_t p) {
-            const ct_exact_plan *plan = &b.exact[p];
-            const exact_totals of = {tile_count(plan->n_slots[0]) * tile_count(plan->n_slots[1]),
-                                     components_of(b, p, 0) + components_of(b, p, 1),
-                                     vertex_chunks_of(b, p, 0) + vertex_chunks_of(b, p, 1)};
-            return of;
-        },
+        n, [&](uint64_t p) { return totals_of(b, p); },
         [&](uint64_t p, const exact_totals &before) {
+            b.exact[p].own.first_number = before.own_numbers;
+            b.exact[p].own.first_component = before.own_components;
             b.cluster_tile_offset[p] = before.cluster_tiles;
             b.component_offset[2 * p] = before.components;
             b.component_offset[2 * p + 1] = before.components + components_of(b, p, 0);
@@ -220,6 +241,8 @@ CT_KERNEL plan_exact(const ct_exact_tables b) {
         if (t > 0) continue;
         b.counts->cluster_tiles = b.cluster_tile_offset[n] = total.cluster_tiles;
         b.counts->components = b.component_offset[2 * n] = total.components;
+        b.counts->own_numbers = total.own_numbers;
+        b.counts->own_components = total.own_components;
         b.counts->vertex_chunks = b.counts->exact_chunks = total.vertex_chunks;
         if (has_candidates) b.vertex_chunk_offset[2 * n] = total.vertex_chunks;
     }
@@ -233,24 +256,26 @@ CT_KERNEL pair_clusters(const ct_exact_tables b) {
     CT_EACH_BLOCK(i, b.counts->cluster_tiles) {
         const uint64_t p = ct_find_owner(b.counts->pairs, i, [&](uint64_t k) { return b.cluster_tile_offset[k]; });
         const ct_exact_plan *plan = &b.exact[p];
-        const uint64_t tile = i - b.cluster_tile_offset[p], n = tile_count(plan->n_slots[1]);
+        const int k1 = second_side(b, p);
+        const uint64_t tile = i - b.cluster_tile_offset[p], n = tile_count(plan->n_slots[k1]);
         const uint64_t row = tile / n * TILE, column = tile % n * TILE;
         const int half_space = find_half_space(b, p);
         const ct_top_plane top = ct_find_top_plane(&plan->pose[half_space < 2 ? half_space : 0]);
         CT_THREADS(t) {
             for (uint64_t k = t; k < TILE * TILE; k += CT_BLOCK) {
                 const uint64_t first = row + k / TILE, second = column + k % TILE;
-                if (first >= plan->n_slots[0] || second >= plan->n_slots[1]) continue;
+                if (first >= plan->n_slots[0] || second >= plan->n_slots[k1]) continue;
+                if (k1 == 0 && first > second) continue; /* of one body each two once, and each with itself */
                 const ct_exact_slot *x = &b.slots[plan->first_slot[0] + first],
-                                    *y = &b.slots[plan->first_slot[1] + second];
+                                    *y = &b.slots[plan->first_slot[k1] + second];
                 const ct_cluster_box *boxes[2] = {&x->rest, &y->rest};
                 if (half_space < 2 ? ct_find_side_of_top(&top, half_space ? &x->box : &y->box, 0) != CT_AT_TOP
-                                   : !ct_boxes_may_meet(&x->box, &y->box, boxes, plan->axes, 0))
+                                   : x != y && !ct_boxes_may_meet(&x->box, &y->box, boxes, plan->axes, 0))
                     continue;
                 const uint64_t at = ct_append_index(&b.counts->cluster_pairs);
                 if (at >= b.capacity.cluster_pairs) continue;
                 b.cluster_pairs[at][0] = (uint32_t)(plan->first_slot[0] + first);
-                b.cluster_pairs[at][1] = (uint32_t)(plan->first_slot[1] + second);
+                b.cluster_pairs[at][1] = (uint32_t)(plan->first_slot[k1] + second);
             }
         }
     }

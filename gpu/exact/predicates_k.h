@@ -72,31 +72,47 @@ typedef struct ct_signed_value {
     int is_tie;   /* the sign is that of the perturbation */
 } ct_signed_value;
 
-/* Side of point p of the plane through u0, u1, u2: positive on the side to which the triangle's normal points.
- * moved: +1 if p belongs to the body that is perturbed, -1 if the triangle does. */
-CT_FN ct_signed_value ct_exact_side(const double *p, const double *u0, const double *u1, const double *u2, int moved) {
+/* A determinant that is 0, with the sign of its perturbation. */
+CT_FN ct_signed_value ct_tie(int sign) {
     ct_signed_value s;
-    const ct_int128 det = ct_orientation(u0, u1, u2, p);
+    s.value = s.error = 0;
+    s.sign = sign;
+    s.is_tie = 1;
+    return s;
+}
+
+CT_FN ct_signed_value ct_signed_det(ct_int128 det) {
+    ct_signed_value s;
     s.value = ct_int128_to_double(det);
     s.error = fabs(s.value) * 0x1p-51;
     s.sign = ct_sign_of(det);
-    s.is_tie = s.sign == 0;
-    if (s.is_tie) s.sign = moved * ct_perturbed_cross_sign(ct_int3_between(u0, u1), ct_int3_between(u0, u2));
+    s.is_tie = 0;
     return s;
+}
+
+/* ct_exact_side of a point on the plane. */
+CT_FN ct_signed_value ct_tied_side(const double *u0, const double *u1, const double *u2, int moved) {
+    return ct_tie(moved * ct_perturbed_cross_sign(ct_int3_between(u0, u1), ct_int3_between(u0, u2)));
+}
+
+/* Side of point p of the plane through u0, u1, u2: positive on the side to which the triangle's normal points.
+ * moved: +1 if p belongs to the body that is perturbed, -1 if the triangle does. */
+CT_FN ct_signed_value ct_exact_side(const double *p, const double *u0, const double *u1, const double *u2, int moved) {
+    const ct_int128 det = ct_orientation(u0, u1, u2, p);
+    return det ? ct_signed_det(det) : ct_tied_side(u0, u1, u2, moved);
+}
+
+/* ct_exact_edges of edges on one plane. */
+CT_FN ct_signed_value ct_tied_edges(const double *a0, const double *a1, const double *b0, const double *b1, int moved) {
+    return ct_tie(-moved * ct_perturbed_cross_sign(ct_int3_between(a0, a1), ct_int3_between(b0, b1)));
 }
 
 /* Orientation of edge a0 a1 to edge b0 b1: det(a1 - a0, b0 - a0, b1 - a0). Swapping the edges changes nothing. moved:
  * +1 if edge b belongs to the body that is perturbed, -1 if edge a does. */
 CT_FN ct_signed_value ct_exact_edges(const double *a0, const double *a1, const double *b0, const double *b1,
                                      int moved) {
-    ct_signed_value s;
     const ct_int128 det = ct_orientation(a0, a1, b0, b1);
-    s.value = ct_int128_to_double(det);
-    s.error = fabs(s.value) * 0x1p-51;
-    s.sign = ct_sign_of(det);
-    s.is_tie = s.sign == 0;
-    if (s.is_tie) s.sign = -moved * ct_perturbed_cross_sign(ct_int3_between(a0, a1), ct_int3_between(b0, b1));
-    return s;
+    return det ? ct_signed_det(det) : ct_tied_edges(a0, a1, b0, b1, moved);
 }
 
 /* ---- in doubles, with a filter ---- */

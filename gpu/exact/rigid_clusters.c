@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/exact/topology.h"
 #include "gpu/mesh/mesh.h"
 
 struct owned_clusters {
@@ -26,10 +27,11 @@ static void copy_positions(const ct_mesh *mesh, const ct_clusters *clusters, flo
         memcpy(to[i], mesh->positions + 3 * (size_t)clusters->vertices[i], sizeof to[i]);
 }
 
-static ct_cluster_box box_triangles(const ct_mesh *mesh, uint32_t first, uint32_t end) {
+/* Of the triangles first + order[0 .. n - 1]. */
+static ct_cluster_box box_triangles(const ct_mesh *mesh, uint32_t first, const uint8_t *order, uint32_t n) {
     ct_cluster_box box = {{INFINITY, INFINITY, INFINITY}, {-INFINITY, -INFINITY, -INFINITY}};
-    for (size_t i = 3 * (size_t)first; i < 3 * (size_t)end; i++) {
-        const float *p = mesh->positions + 3 * (size_t)mesh->triangles[i];
+    for (uint32_t i = 0; i < 3 * n; i++) {
+        const float *p = mesh->positions + 3 * (size_t)mesh->triangles[3 * ((size_t)first + order[i / 3]) + i % 3];
         for (int k = 0; k < 3; k++) {
             box.lo[k] = fminf(box.lo[k], p[k]);
             box.hi[k] = fmaxf(box.hi[k], p[k]);
@@ -44,12 +46,15 @@ static uint8_t count_steps(double distance, double step) {
     return (uint8_t)fmin(254, fmax(0, floor(distance / step * (1 - 0x1p-40))));
 }
 
-static void find_blocks(const ct_mesh *mesh, uint32_t cluster, const ct_cluster_box *whole, ct_rigid_blocks *to) {
+static void find_blocks(const ct_mesh *mesh, const ct_topology *topology, uint32_t cluster, ct_rigid_blocks *to) {
+    const ct_cluster_box *whole = &topology->clusters->rest[cluster];
+    const uint32_t first_triangle = cluster * CT_CLUSTER_TRIANGLES, n_triangles = mesh->n_triangles - first_triangle;
     for (uint32_t i = 0; i < CT_EXACT_BLOCKS; i++) {
-        const uint32_t first = cluster * CT_CLUSTER_TRIANGLES + i * CT_EXACT_BLOCK, left = mesh->n_triangles - first;
+        const uint32_t first = i * CT_EXACT_BLOCK, left = n_triangles - first;
         for (int k = 0; k < 6; k++) to->inset[k][i] = 255;
-        if (first >= mesh->n_triangles) continue;
-        const ct_cluster_box box = box_triangles(mesh, first, first + (left < CT_EXACT_BLOCK ? left : CT_EXACT_BLOCK));
+        if (first >= n_triangles) continue;
+        const ct_cluster_box box = box_triangles(mesh, first_triangle, topology->block_order + first_triangle + first,
+                                                 left < CT_EXACT_BLOCK ? left : CT_EXACT_BLOCK);
         for (int k = 0; k < 3; k++) {
             const double step = ct_block_step(whole, k);
             to->inset[k][i] = count_steps((double)box.lo[k] - (double)whole->lo[k], step);
@@ -59,8 +64,9 @@ static void find_blocks(const ct_mesh *mesh, uint32_t cluster, const ct_cluster_
 }
 
 static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
-    const ct_clusters *clusters = ct_mesh_clusters(mesh, error);
-    if (!clusters) return NULL;
+    const ct_topology *topology = ct_mesh_topology(mesh, error);
+    if (!topology) return NULL;
+    const ct_clusters *clusters = topology->clusters;
     const size_t n_vertices = clusters->first_vertex[clusters->n];
     const bool copies_positions = n_vertices <= mesh->n_triangles;
     struct owned_clusters *owned = calloc(1, sizeof *owned);
@@ -75,7 +81,7 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
                 mesh->n_triangles, 10ull * mesh->n_triangles);
         return NULL;
     }
-    for (uint32_t c = 0; c < clusters->n; c++) find_blocks(mesh, c, &clusters->rest[c], &owned->blocks[c]);
+    for (uint32_t c = 0; c < clusters->n; c++) find_blocks(mesh, topology, c, &owned->blocks[c]);
     if (copies_positions) copy_positions(mesh, clusters, owned->positions);
     owned->clusters.positions = (const float(*)[3])owned->positions;
     owned->clusters.blocks = owned->blocks;

@@ -3,13 +3,12 @@
 #ifndef CT_EXACT_RIGID_CLUSTERS_H
 #define CT_EXACT_RIGID_CLUSTERS_H
 
+#include "gpu/exact/block_order.h"
 #include "gpu/mesh/clusters.h"
 
-/* Triangles of a block, and blocks of a cluster. */
-enum { CT_EXACT_BLOCK = 8, CT_EXACT_BLOCKS = CT_CLUSTER_TRIANGLES / CT_EXACT_BLOCK };
-
-/* Boxes of a cluster's blocks, inside the cluster's box, in steps of a 255th of its sides: block i reaches from
- * lo + inset[0..2][i] steps to hi - inset[3..5][i] steps. Rounded outwards; empty for blocks without triangles. */
+/* Boxes of a cluster's blocks (block_order.h), inside the cluster's box, in steps of a 255th of its sides: block i
+ * reaches from lo + inset[0..2][i] steps to hi - inset[3..5][i] steps. Rounded outwards; empty for blocks without
+ * triangles. */
 typedef struct ct_rigid_blocks {
     uint8_t inset[6][CT_EXACT_BLOCKS];
 } ct_rigid_blocks;

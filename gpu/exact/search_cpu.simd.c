@@ -48,16 +48,6 @@ static inline ct_v4d all(double x) {
     return (ct_v4d){x, x, x, x};
 }
 
-static inline uint32_t mask_of(ct_v4l flags) {
-#ifdef __AVX2__
-    return (uint32_t)_mm256_movemask_pd((__m256d)flags);
-#else
-    uint32_t mask = 0;
-    for (int i = 0; i < 4; i++) mask |= (uint32_t)(flags[i] & 1) << i;
-    return mask;
-#endif
-}
-
 /* ---- families ---- */
 
 /* As ct_place_box along axis k. */
@@ -173,10 +163,10 @@ static uint32_t find_meeting(const struct search *search, int b, const struct fa
     uint32_t found = 0;
     for (int i = 0; i < HALVES; i++) {
         ct_v4l meets = find_overlaps(f, i, other, slack);
-        if (!mask_of(meets)) continue;
+        if (!ct_v4l_to_bits(meets)) continue;
         if (search->axes[b].is_turned) meets &= ~find_apart_along_own(&search->axes[b], f, i, other, slack);
         if (search->axes[1 - b].is_turned) meets &= ~find_apart_along_other(&search->axes[1 - b], other, f, i, slack);
-        found |= mask_of(meets) << 4 * i;
+        found |= ct_v4l_to_bits(meets) << 4 * i;
     }
     return found;
 }
@@ -206,6 +196,10 @@ static void search_pairs(struct search *search, const struct node *a, const stru
     for (uint32_t left = find_meeting(search, split, family_of(search, split, parent), other, slack);
          left && !search->is_full; left &= left - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(left);
+        if (parent->level == 1 && other->level == 0) { /* two clusters: most pairs of nodes */
+            add_pair(search, splits_a ? first + lane : other->index, splits_a ? other->index : first + lane);
+            continue;
+        }
         const struct node child = take_child(family_of(search, split, parent), parent->level - 1, first + lane, lane);
         search_pairs(search, splits_a ? &child : other, splits_a ? other : &child);
     }

@@ -3,6 +3,7 @@
 #include "gpu/backend/cuda/collective.cuh"
 #include "gpu/exact/hessian_k.h"
 #include "gpu/exact/inertia_k.h"
+#include "gpu/exact/self_k.h"
 #include "gpu/exact/slot_cuda.cuh"
 
 /* ---- what is wanted ---- */
@@ -66,6 +67,15 @@ CT_KERNEL plan_second(const ct_exact_tables b) {
 
 /* ---- segments ---- */
 
+/* Whether triangles `own` of a side and `other` of the other one share a vertex, at which corners; only of a body with
+ * itself. */
+CT_DEVICE bool find_shared_corners(const ct_exact_tables &b, uint64_t side, uint64_t own, uint64_t other,
+                                   int shared[2]) {
+    const uint32_t *triangles = ct_body_of_side(b, side)->triangles;
+    return ct_is_self_pair(&b.pairs[side / 2]) &&
+           ct_count_shared_vertices(triangles + 3 * own, triangles + 3 * other, shared);
+}
+
 /* Finds the segments of crossing triangles again, in either pass. */
 CT_KERNEL recross_triangles(const ct_exact_tables b) {
     if (ct_exact_second_shortage(b.counts, &b.capacity)) return;
@@ -84,10 +94,14 @@ CT_KERNEL recross_triangles(const ct_exact_tables b) {
             p[0][k] = corner[0][k];
             p[1][k] = corner[1][k];
         }
+        int shared[2];
+        const bool is_at_vertex = find_shared_corners(b, side, own, c->other, shared);
         for (uint32_t pass = 0; pass < ct_pass_count(plan); pass++) {
             ct_second_crossing *to = &b.recrossings[2 * i + pass];
+            const int moved = ct_moved_against(side & 1, pass);
             to->is_found =
-                c->passes >> pass & 1 && ct_recross(p[0], p[1], ct_moved_against(side & 1, pass), &to->segment);
+                c->passes >> pass & 1 && (is_at_vertex ? ct_recross_at_vertex(p[0], p[1], shared, moved, &to->segment)
+                                                       : ct_recross(p[0], p[1], moved, &to->segment));
         }
     }
 }

@@ -77,27 +77,38 @@ CT_FN double ct_size1(const ct_normal *n) {
  * values of less than 2^-13 of their terms are; others have a rounding of 2^-36 at most. */
 #define CT_PRECISE 0x1p36
 
+/* Sides of p[0..2] of the plane through u0, whose normal is n, in doubles: without signs. */
+CT_FN void ct_measure_sides(const double *const p[3], const double *u0, const ct_normal *n, ct_plane_sides *sides) {
+    for (int k = 0; k < 3; k++) {
+        const double x = p[k][0] - u0[0], y = p[k][1] - u0[1], z = p[k][2] - u0[2];
+        sides->value[k] = n->of[0] * x + n->of[1] * y + n->of[2] * z;
+        sides->error[k] = (n->size[0] * fabs(x) + n->size[1] * fabs(y) + n->size[2] * fabs(z)) * CT_FILTER;
+    }
+}
+
+/* The signs of measured sides, and values from integers where doubles are not good enough. *has_ties is set where a
+ * sign is the perturbation's. An error of 0 says that all terms are 0, as they often are where faces are parallel to
+ * the axes. */
+CT_FN void ct_decide_sides(const double *const p[3], const double *const u[3], int moved, ct_plane_sides *sides,
+                           int *has_ties) {
+    for (int k = 0; k < 3; k++) {
+        sides->sign[k] = sides->value[k] > 0 ? 1 : -1;
+        if (fabs(sides->value[k]) > sides->error[k] * CT_PRECISE) continue;
+        const ct_signed_value s =
+            sides->error[k] > 0 ? ct_exact_side(p[k], u[0], u[1], u[2], moved) : ct_tied_side(u[0], u[1], u[2], moved);
+        sides->value[k] = s.value;
+        sides->error[k] = s.error;
+        sides->sign[k] = s.sign;
+        *has_ties |= s.is_tie;
+    }
+}
+
 /* Sides of p[0..2] of the plane through u[0..2], whose normal is n. *has_ties is set where a sign is the
- * perturbation's.
- */
+ * perturbation's. */
 CT_FN void ct_find_sides(const double *const p[3], const double *const u[3], const ct_normal *n, int moved,
                          ct_plane_sides *sides, int *has_ties) {
-    for (int k = 0; k < 3; k++) {
-        const double x = p[k][0] - u[0][0], y = p[k][1] - u[0][1], z = p[k][2] - u[0][2];
-        const double value = n->of[0] * x + n->of[1] * y + n->of[2] * z;
-        const double error = (n->size[0] * fabs(x) + n->size[1] * fabs(y) + n->size[2] * fabs(z)) * CT_FILTER;
-        if (fabs(value) > error * CT_PRECISE) {
-            sides->value[k] = value;
-            sides->error[k] = error;
-            sides->sign[k] = value > 0 ? 1 : -1;
-        } else {
-            const ct_signed_value s = ct_exact_side(p[k], u[0], u[1], u[2], moved);
-            sides->value[k] = s.value;
-            sides->error[k] = s.error;
-            sides->sign[k] = s.sign;
-            *has_ties |= s.is_tie;
-        }
-    }
+    ct_measure_sides(p, u[0], n, sides);
+    ct_decide_sides(p, u, moved, sides, has_ties);
 }
 
 /* True: all corners are on one side, so the triangles do not cross. */
@@ -105,18 +116,74 @@ CT_FN int ct_is_one_sided(const ct_plane_sides *s) {
     return s->sign[0] == s->sign[1] && s->sign[1] == s->sign[2];
 }
 
-/* Triangles that do not cross count as near where this part of |normal|_1 is near. Smaller parts are left to the margin
- * of the bound; finish_k.h says when that suffices. */
+/* Triangles that do not cross count as near where this part of |normal|_1 is near. Smaller parts are added up as whole
+ * units^2 (ct_left_out). */
 #define CT_NEAR_PART (1.0 / 2048)
 
-/* A bound of the part of a triangle's area that lies within two units of the other's plane, in units^2: the signed
- * distance is linear over the triangle, so the part where its size is at most d is at most 4 d / (its largest size). */
-CT_FN double ct_near_area(const ct_plane_sides *sides, double own_size1, double its_size1) {
+CT_FN double ct_largest_side(const ct_plane_sides *sides) {
     double most = fabs(sides->value[0]);
     if (fabs(sides->value[1]) > most) most = fabs(sides->value[1]);
     if (fabs(sides->value[2]) > most) most = fabs(sides->value[2]);
-    const double near = 16 * its_size1;
-    return near >= most ? own_size1 / 2 : own_size1 / 2 * (near / most);
+    return most;
+}
+
+/* most: ct_largest_side to the other one's plane. True: ct_near_area is all of the triangle. */
+CT_FN int ct_is_wholly_near(double most, double its_size1) {
+    return 16 * its_size1 >= most;
+}
+
+/* A bound of the part of a triangle's area that lies within two units of the other's plane, in units^2: the signed
+ * distance is linear over the triangle, so the part where its size is at most d is at most 4 d / (its largest size).
+ * most: ct_largest_side. */
+CT_FN double ct_near_area(double most, double own_size1, double its_size1) {
+    return ct_is_wholly_near(most, its_size1) ? own_size1 / 2 : own_size1 / 2 * (16 * its_size1 / most);
+}
+
+/* units^2: ct_near_area of both triangles of a pair that neither crosses nor counts as near. */
+CT_FN double ct_small_near_area(double most_a, double most_b, double size_a, double size_b) {
+    return 8 * (size_a * size_b) * ((most_a + most_b) / (most_a * most_b));
+}
+
+/* Triangles of which |normal|_1 grows by a larger part than this are narrow: some four units or less. */
+#define CT_MOST_GROWTH 0.96
+
+/* By how much |normal|_1 of a triangle may grow where each corner moves by 0.51 units along each axis at most. */
+CT_FN double ct_growth_of_normal(const double *const p[3]) {
+    double sides = 0;
+    for (int k = 0; k < 3; k++) sides += fabs(p[1][k] - p[0][k]) + fabs(p[2][k] - p[0][k]);
+    return 2.04 * sides + 6.3;
+}
+
+/* Area that the sums over crossings have not, over a pair of bodies and one perturbation. Whole units^2, so that the
+ * sum depends on no order: low + 2^36 high. A summand is below 2^71, so 2^28 of them do not overflow. */
+typedef struct ct_left_out {
+    uint64_t low, high;
+    double residual; /* units: the largest of the clusters with such a triangle (ct_placed_cluster) */
+} ct_left_out;
+
+enum { CT_LEFT_OUT_BITS = 36 };
+
+/* The summand for an area, at least as large. */
+CT_FN void ct_round_left_out(double area, uint64_t *low, uint64_t *high) {
+    if (area < 0x1p50) {
+        const uint64_t whole = (uint64_t)((area + CT_ROUND_MAGIC) - CT_ROUND_MAGIC) + 1;
+        *low = whole & (((uint64_t)1 << CT_LEFT_OUT_BITS) - 1);
+        *high = whole >> CT_LEFT_OUT_BITS;
+    } else {
+        *low = 0;
+        *high = (uint64_t)(area * 0x1p-36) + 1;
+    }
+}
+
+CT_FN void ct_add_left_out(ct_left_out *sum, const ct_left_out *more) {
+    sum->low += more->low;
+    sum->high += more->high;
+    sum->residual = fmax(sum->residual, more->residual);
+}
+
+CT_FN double ct_left_out_area(const ct_left_out *sum) {
+    const uint64_t high = sum->high + (sum->low >> CT_LEFT_OUT_BITS);
+    return (double)high * 0x1p36 + (double)(sum->low & (((uint64_t)1 << CT_LEFT_OUT_BITS) - 1));
 }
 
 /* Compares by coordinates, so that the roles of two triangles that cross, and all bits, do not depend on the order of
@@ -156,10 +223,9 @@ CT_FN void ct_find_edges(const double *const p[3], const double *origin, ct_edge
     }
 }
 
-/* Computed as d_a . m_b + d_b . m_a of directions d and moments m, with corner 0 of the first triangle as origin. Signs
- * are those of the determinants wherever one of the two edges crosses the other triangle's plane. */
-CT_FN void ct_find_edge_signs(const double *const a[3], const double *const b[3], const ct_plane_sides *sides_a,
-                              const ct_plane_sides *sides_b, int moved, ct_edge_signs *edges, int *has_ties) {
+/* In doubles, without signs: computed as d_a . m_b + d_b . m_a of directions d and moments m, with corner 0 of the
+ * first triangle as origin. */
+CT_FN void ct_measure_edges(const double *const a[3], const double *const b[3], ct_edge_signs *edges) {
     ct_edges ea, eb;
     ct_find_edges(a, a[0], &ea);
     ct_find_edges(b, a[0], &eb);
@@ -179,17 +245,33 @@ CT_FN void ct_find_edge_signs(const double *const a[3], const double *const b[3]
         for (int j = 0; j < 3; j++) {
             edges->value[i][j] = value[j];
             edges->error[i][j] = error[j];
-            edges->sign[i][j] = value[j] > 0 ? 1 : -1;
-            if (fabs(value[j]) > error[j] * CT_PRECISE) continue;
+        }
+    }
+}
+
+/* The signs of measured edges, and values from integers where doubles are not good enough. Signs are those of the
+ * determinants wherever one of the two edges crosses the other triangle's plane. */
+CT_FN void ct_decide_edges(const double *const a[3], const double *const b[3], const ct_plane_sides *sides_a,
+                           const ct_plane_sides *sides_b, int moved, ct_edge_signs *edges, int *has_ties) {
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            edges->sign[i][j] = edges->value[i][j] > 0 ? 1 : -1;
+            if (fabs(edges->value[i][j]) > edges->error[i][j] * CT_PRECISE) continue;
             const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
             if (sides_a->sign[i] == sides_a->sign[i1] && sides_b->sign[j] == sides_b->sign[j1]) continue;
-            const ct_signed_value s = ct_exact_edges(a[i], a[i1], b[j], b[j1], moved);
+            const ct_signed_value s = edges->error[i][j] > 0 ? ct_exact_edges(a[i], a[i1], b[j], b[j1], moved)
+                                                             : ct_tied_edges(a[i], a[i1], b[j], b[j1], moved);
             edges->value[i][j] = s.value;
             edges->error[i][j] = s.error;
             edges->sign[i][j] = s.sign;
             *has_ties |= s.is_tie;
         }
-    }
+}
+
+CT_FN void ct_find_edge_signs(const double *const a[3], const double *const b[3], const ct_plane_sides *sides_a,
+                              const ct_plane_sides *sides_b, int moved, ct_edge_signs *edges, int *has_ties) {
+    ct_measure_edges(a, b, edges);
+    ct_decide_edges(a, b, sides_a, sides_b, moved, edges, has_ties);
 }
 
 /* An end of the segment in the barycentric coordinates (lambda_1, lambda_2) of both triangles, and bounds of their
@@ -198,19 +280,29 @@ typedef struct ct_segment_end {
     double at[2][2], error[2];
 } ct_segment_end;
 
-/* Edge i of triangle `own` pierces the other triangle, whose edges have orientations e[0..2] to it. */
-CT_FN void ct_find_end(const ct_plane_sides *sides, int i, int own, const double e[3], const double e_error[3],
-                       ct_segment_end *end, double *along) {
-    const int i1 = (i + 1) % 3, other = 1 - own;
-    const double length = sides->value[i] - sides->value[i1], tau = sides->value[i] / length;
+/* Edge i of triangle `own` pierces the other triangle, whose edges have orientations e[0..2] to it. side: of its start
+ * and its end, with their errors. */
+CT_FN void ct_find_end_between(const double side[2], const double side_error[2], int i, int own, const double e[3],
+                               const double e_error[3], ct_segment_end *end, double *along) {
+    const int other = 1 - own;
+    const double length = side[0] - side[1], tau = side[0] / length;
     const double sum = e[0] + e[1] + e[2];
-    end->at[own][0] = i == 0 ? tau : i == 1 ? 1 - tau : 0;
-    end->at[own][1] = i == 1 ? tau : i == 2 ? 1 - tau : 0;
-    end->error[own] = (sides->error[i] + sides->error[i1]) / fabs(length) + 0x1p-51;
+    const double at[3] = {tau, 1 - tau, 0};
+    end->at[own][0] = at[i];
+    end->at[own][1] = at[(i + 2) % 3];
+    end->error[own] = (side_error[0] + side_error[1]) / fabs(length) + 0x1p-51;
     end->at[other][0] = e[2] / sum;
     end->at[other][1] = e[0] / sum;
     end->error[other] = 2 * (e_error[0] + e_error[1] + e_error[2]) / fabs(sum) + 0x1p-51;
     *along = tau;
+}
+
+CT_FN void ct_find_end(const ct_plane_sides *sides, int i, int own, const double e[3], const double e_error[3],
+                       ct_segment_end *end, double *along) {
+    const int i1 = (i + 1) % 3;
+    const double side[2] = {sides->value[i], sides->value[i1]};
+    const double side_error[2] = {sides->error[i], sides->error[i1]};
+    ct_find_end_between(side, side_error, i, own, e, e_error, end, along);
 }
 
 /* The ends of the segment in which two triangles cross: 0 the start of the first triangle's segment, 1 its end. */
@@ -232,14 +324,14 @@ CT_FN int ct_find_crossing_ends(const ct_plane_sides sides[2], const ct_edge_sig
         for (int i = 0; i < 3; i++) {
             const int i1 = (i + 1) % 3;
             if (sides[own].sign[i] == sides[own].sign[i1]) continue;
+            const int sign = own ? e->sign[0][i] : e->sign[i][0];
+            if (sign != (own ? e->sign[1][i] : e->sign[i][1]) || sign != (own ? e->sign[2][i] : e->sign[i][2]))
+                continue;
             double value[3], error[3];
-            int sign[3];
             for (int j = 0; j < 3; j++) {
                 value[j] = own ? e->value[j][i] : e->value[i][j];
                 error[j] = own ? e->error[j][i] : e->error[i][j];
-                sign[j] = own ? e->sign[j][i] : e->sign[i][j];
             }
-            if (sign[0] != sign[1] || sign[1] != sign[2]) continue;
             const int goes_in = sides[own].sign[i] > 0;
             const int which = own ? !goes_in : goes_in; /* 0: the start of the first triangle's segment, 1: its end */
             if (found >> which & 1) return CT_TRIANGLES_INCONSISTENT;
@@ -253,41 +345,52 @@ CT_FN int ct_find_crossing_ends(const ct_plane_sides sides[2], const ct_edge_sig
     return found ? CT_TRIANGLES_CROSS : CT_TRIANGLES_APART;
 }
 
-/* A crossing, or the lack of one, from the signs: fills the shares if the triangles cross or are near. size: |normal|_1
- * of either triangle. */
-CT_FN int ct_finish_crossing(const ct_plane_sides sides[2], const ct_edge_signs *e, const double size[2],
-                             ct_triangle_share share[2]) {
-    ct_crossing_ends ends;
-    const int found = ct_find_crossing_ends(sides, e, &ends);
+/* Fills the shares if the triangles cross or are near. found: as ct_find_crossing_ends returns it. most:
+ * ct_largest_side of either triangle, size: |normal|_1. left_out: units^2, of triangles that do neither: what of them
+ * is near all the same. */
+CT_FN int ct_share_crossing(int found, const ct_crossing_ends *ends, const double most[2], const double size[2],
+                            ct_triangle_share share[2], double *left_out) {
+    *left_out = 0;
     if (found == CT_TRIANGLES_INCONSISTENT) return found;
     for (int s = 0; s < 2; s++) {
         for (int k = 0; k < CT_INTEGRALS; k++) share[s].integrals.of[k] = 0;
-        share[s].near_area = ct_near_area(&sides[s], size[s], size[1 - s]);
+        share[s].near_area = ct_near_area(most[s], size[s], size[1 - s]);
         share[s].rounding = 0;
         share[s].jump[0] = share[s].jump[1] = share[s].jump[2] = 0;
     }
-    if (found == CT_TRIANGLES_APART)
-        return share[0].near_area > size[0] * CT_NEAR_PART || share[1].near_area > size[1] * CT_NEAR_PART
-                   ? CT_TRIANGLES_NEAR
-                   : CT_TRIANGLES_APART;
-    ct_add_segment(&share[0].integrals, ends.end[0].at[0], ends.end[1].at[0]);
-    ct_add_segment(&share[1].integrals, ends.end[1].at[1], ends.end[0].at[1]);
+    if (found == CT_TRIANGLES_APART) {
+        if (share[0].near_area > size[0] * CT_NEAR_PART || share[1].near_area > size[1] * CT_NEAR_PART)
+            return CT_TRIANGLES_NEAR;
+        *left_out = ct_small_near_area(most[0], most[1], size[0], size[1]);
+        return CT_TRIANGLES_APART;
+    }
+    ct_add_segment(&share[0].integrals, ends->end[0].at[0], ends->end[1].at[0]);
+    ct_add_segment(&share[1].integrals, ends->end[1].at[1], ends->end[0].at[1]);
     for (int s = 0; s < 2; s++)
-        share[s].rounding = size[s] * (4 * (ends.end[0].error[s] + ends.end[1].error[s]) + 0x1p-48);
+        share[s].rounding = size[s] * (4 * (ends->end[0].error[s] + ends->end[1].error[s]) + 0x1p-48);
     for (int which = 0; which < 2; which++) {
-        ct_triangle_share *of = &share[ends.triangle[which]];
-        const int edge = ends.edge[which];
-        of->jump[edge] = (signed char)(of->jump[edge] + ends.jump[which]);
-        if (edge == 1) ct_add_edge(&of->integrals, ends.along[which], ends.jump[which]);
+        ct_triangle_share *of = &share[ends->triangle[which]];
+        const int edge = ends->edge[which];
+        of->jump[edge] = (signed char)(of->jump[edge] + ends->jump[which]);
+        if (edge == 1) ct_add_edge(&of->integrals, ends->along[which], ends->jump[which]);
     }
     return CT_TRIANGLES_CROSS;
 }
 
+/* A crossing, or the lack of one, from the signs, as ct_share_crossing. */
+CT_FN int ct_finish_crossing(const ct_plane_sides sides[2], const ct_edge_signs *e, const double size[2],
+                             ct_triangle_share share[2], double *left_out) {
+    ct_crossing_ends ends;
+    const int found = ct_find_crossing_ends(sides, e, &ends);
+    const double most[2] = {ct_largest_side(&sides[0]), ct_largest_side(&sides[1])};
+    return ct_share_crossing(found, &ends, most, size, share, left_out);
+}
+
 /* The crossing of triangles a and b of two bodies, whose sides of each other's planes are known and mixed. moved: +1 if
- * b's body is perturbed, -1 if a's is. Fills the shares if they cross or are near. */
+ * b's body is perturbed, -1 if a's is. Fills the shares and left_out as ct_finish_crossing does. */
 CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3], const ct_normal *normal_a,
                              const ct_normal *normal_b, const ct_plane_sides *sides_a, const ct_plane_sides *sides_b,
-                             int moved, ct_triangle_share share[2], int *has_ties) {
+                             int moved, ct_triangle_share share[2], double *left_out, int *has_ties) {
     ct_edge_signs e;
     ct_plane_sides sides[2];
     double size[2];
@@ -296,7 +399,7 @@ CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3],
     sides[1] = *sides_b;
     size[0] = ct_size1(normal_a);
     size[1] = ct_size1(normal_b);
-    return ct_finish_crossing(sides, &e, size, share);
+    return ct_finish_crossing(sides, &e, size, share, left_out);
 }
 
 /* Bounds what the rounding of a crossed triangle's integrals adds to three times the volume, in units^3. That is the
@@ -334,33 +437,80 @@ CT_FN ct_normal ct_normal_of_triangle(const double *const p[3]) {
     return ct_normal_of(u, v);
 }
 
-/* True: they are on one side of the plane with normal n and more than two units away from it. */
-CT_FN int ct_is_beyond(const ct_plane_sides *s, const ct_normal *n) {
-    const double margin = 4 * ct_size1(n);
+/* True: they are on one side of a plane and more than two units away from it. size1: |normal|_1. */
+CT_FN int ct_is_beyond(const ct_plane_sides *s, double size1) {
+    const double margin = 4 * size1;
     return ct_is_one_sided(s) && fabs(s->value[0]) > margin && fabs(s->value[1]) > margin && fabs(s->value[2]) > margin;
 }
 
-/* The crossing of any two triangles of two bodies, or the lack of one: share[i] is that of triangle i if they cross or
- * are near. moved: +1 if triangle 1's body is perturbed, -1 if triangle 0's is. *has_ties is set where a sign is the
- * perturbation's; not where it made no difference, so whether there are ties depends on no order. */
-CT_FN int ct_cross_pair(const double *const p[2][3], int moved, ct_triangle_share share[2], int *has_ties) {
-    const int first = ct_comes_first(p[0][0], p[1][0]) ? 0 : 1, second = 1 - first;
-    const int moved_second = first == 0 ? moved : -moved; /* +1 if the second triangle's body is perturbed */
-    int ties = 0;
-    ct_plane_sides sides[2];
+/* 0: ct_near_growth is 0, as it is of most. No growth is above 2^44, as the lattice is not larger. */
+CT_FN int ct_may_grow(double most, double own_size1, double its_size1) {
+    return ct_is_wholly_near(most, its_size1) | (own_size1 < 0x1p45);
+}
+
+/* units^2: what of a triangle may be near the other one, at some moment of its corners' way to the lattice, beside
+ * ct_near_area. See finish_k.h, "pairs of triangles". */
+CT_FN double ct_near_growth(const double *const p[3], double most, double own_size1, double its_size1) {
+    const double growth = ct_growth_of_normal(p);
+    if (ct_is_wholly_near(most, its_size1)) return 20 * growth;
+    return growth > CT_MOST_GROWTH * own_size1 ? ct_near_area(most, growth, its_size1) : 0;
+}
+
+/* The rest of ct_cross_pair, once sides are decided and edges measured. first: the triangle that comes first, to which
+ * index 0 of sides and size belongs; moved_second: +1 if the other one's body is perturbed. */
+CT_FN int ct_cross_sided(const double *const p[2][3], int first, int moved_second, const ct_plane_sides sides[2],
+                         const double size[2], ct_edge_signs *edges, ct_triangle_share share[2], double *left_out,
+                         int *has_ties) {
     ct_triangle_share found[2];
-    const ct_normal normal_second = ct_normal_of_triangle(p[second]), normal_first = ct_normal_of_triangle(p[first]);
-    ct_find_sides(p[first], p[second], &normal_second, -moved_second, &sides[0], &ties);
-    if (ct_is_beyond(&sides[0], &normal_second)) return CT_TRIANGLES_APART;
-    ct_find_sides(p[second], p[first], &normal_first, moved_second, &sides[1], &ties);
-    if (ct_is_beyond(&sides[1], &normal_first)) return CT_TRIANGLES_APART;
-    const int how = ct_cross_triangles(p[first], p[second], &normal_first, &normal_second, &sides[0], &sides[1],
-                                       moved_second, found, &ties);
-    *has_ties |= ties;
+    ct_decide_edges(p[first], p[1 - first], &sides[0], &sides[1], moved_second, edges, has_ties);
+    const int how = ct_finish_crossing(sides, edges, size, found, left_out);
+    const double most[2] = {ct_largest_side(&sides[0]), ct_largest_side(&sides[1])};
+    if (ct_may_grow(most[0], size[0], size[1]) || ct_may_grow(most[1], size[1], size[0]))
+        *left_out += ct_near_growth(p[first], most[0], size[0], size[1]) +
+                     ct_near_growth(p[1 - first], most[1], size[1], size[0]);
     if (how == CT_TRIANGLES_CROSS || how == CT_TRIANGLES_NEAR) {
         share[0] = found[first];
-        share[1] = found[second];
+        share[1] = found[1 - first];
     }
+    return how;
+}
+
+/* ct_cross_pair of triangles whose sides and edges are measured, but not decided. */
+CT_FN int ct_cross_measured(const double *const p[2][3], int first, int moved_second, ct_plane_sides sides[2],
+                            const double size[2], ct_edge_signs *edges, ct_triangle_share share[2], double *left_out,
+                            int *has_ties) {
+    int ties = 0;
+    *left_out = 0;
+    ct_decide_sides(p[first], p[1 - first], -moved_second, &sides[0], &ties);
+    if (ct_is_beyond(&sides[0], size[1])) return CT_TRIANGLES_APART;
+    ct_decide_sides(p[1 - first], p[first], moved_second, &sides[1], &ties);
+    if (ct_is_beyond(&sides[1], size[0])) return CT_TRIANGLES_APART;
+    const int how = ct_cross_sided(p, first, moved_second, sides, size, edges, share, left_out, &ties);
+    *has_ties |= ties;
+    return how;
+}
+
+/* The crossing of any two triangles of two bodies, or the lack of one: share[i] is that of triangle i if they cross or
+ * are near. moved: +1 if triangle 1's body is perturbed, -1 if triangle 0's is. left_out: units^2, near areas that are
+ * in no share. *has_ties is set where a sign is the perturbation's; not where it made no difference, so whether there
+ * are ties depends on no order. */
+CT_FN int ct_cross_pair(const double *const p[2][3], int moved, ct_triangle_share share[2], double *left_out,
+                        int *has_ties) {
+    const int first = ct_comes_first(p[0][0], p[1][0]) ? 0 : 1, second = 1 - first;
+    const int moved_second = first == 0 ? moved : -moved;
+    int ties = 0;
+    ct_plane_sides sides[2];
+    ct_edge_signs edges;
+    const ct_normal normal_second = ct_normal_of_triangle(p[second]), normal_first = ct_normal_of_triangle(p[first]);
+    const double size[2] = {ct_size1(&normal_first), ct_size1(&normal_second)};
+    *left_out = 0;
+    ct_find_sides(p[first], p[second], &normal_second, -moved_second, &sides[0], &ties);
+    if (ct_is_beyond(&sides[0], size[1])) return CT_TRIANGLES_APART;
+    ct_find_sides(p[second], p[first], &normal_first, moved_second, &sides[1], &ties);
+    if (ct_is_beyond(&sides[1], size[0])) return CT_TRIANGLES_APART;
+    ct_measure_edges(p[first], p[second], &edges);
+    const int how = ct_cross_sided(p, first, moved_second, sides, size, &edges, share, left_out, &ties);
+    *has_ties |= ties;
     return how;
 }
 

@@ -24,7 +24,21 @@
 #ifndef CT_EXACT_SELF_K_H
 #define CT_EXACT_SELF_K_H
 
+#include "gpu/exact/ray_k.h"
 #include "gpu/exact/recross_k.h"
+
+/* How many vertices two triangles of one body have in common, and the corners that the last of them is in either. */
+CT_FN int ct_count_shared_vertices(const uint32_t a[3], const uint32_t b[3], int corner[2]) {
+    int n = 0;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            if (a[i] == b[j]) {
+                n++;
+                corner[0] = i;
+                corner[1] = j;
+            }
+    return n;
+}
 
 /* The triple product n . x with n = a x b, in doubles, or as an integer where these are not precise. */
 typedef struct ct_triple_product {
@@ -199,7 +213,7 @@ CT_FN int ct_cross_at_vertex(const double *const p[2][3], const int shared[2], i
         const int edge = (shared[s] + 1) % 3;
         for (int k = 0; k < CT_INTEGRALS; k++) share[s].integrals.of[k] = 0;
         ct_add_segment(&share[s].integrals, ends.end[s].at[s], ends.end[1 - s].at[s]);
-        share[s].near_area = ct_near_area(&ends.sides[s], size[s], size[1 - s]);
+        share[s].near_area = ct_near_area(ct_largest_side(&ends.sides[s]), size[s], size[1 - s]);
         share[s].rounding = size[s] * (4 * (ends.end[0].error[s] + ends.end[1].error[s]) + 0x1p-48);
         share[s].jump[0] = share[s].jump[1] = share[s].jump[2] = 0;
         share[s].jump[edge] = (signed char)ends.jump[s];
@@ -268,6 +282,54 @@ CT_FN int ct_edge_is_inside_copy(const double *const t[3], const double *apex, c
     if (is_inside[0] == is_inside[1] || ct_is_in_plane(t, apex)) return is_inside[0];
     /* A point moved back is inside one face only: inside a reflex edge, outside a convex one. */
     return ct_orientation(t[0], t[1], t[2], apex) > 0;
+}
+
+/* ---- floods ---- */
+
+/* Winding numbers outside a triangle at both ends of its three edges, relative to the start of edge 1. */
+typedef struct ct_edge_numbers {
+    int32_t start[3], end[3];
+} ct_edge_numbers;
+
+/* jump: along edge k; turn: at corner k, before edge k. Around the triangle all six sum to 0, so turn[1] is not asked
+ * for. */
+CT_FN ct_edge_numbers ct_find_edge_numbers(const int32_t jump[3], const int32_t turn[3]) {
+    ct_edge_numbers n;
+    n.start[1] = 0;
+    n.end[1] = jump[1];
+    n.start[2] = n.end[1] + turn[2];
+    n.end[2] = n.start[2] + jump[2];
+    n.start[0] = n.end[2] + turn[0];
+    n.end[0] = n.start[0] + jump[0];
+    return n;
+}
+
+/* The largest |winding number| along the edges of a triangle, whose number at the start of edge 1 is `number`;
+ * *is_inverted: one of them is negative. */
+CT_FN uint32_t ct_find_deepest_edge(const ct_edge_numbers *n, int32_t number, int *is_inverted) {
+    uint32_t most = 0;
+    *is_inverted = 0;
+    for (int k = 0; k < 3; k++)
+        for (int end = 0; end < 2; end++) {
+            const int32_t w = number + (end ? n->end[k] : n->start[k]);
+            const uint32_t size = (uint32_t)(w < 0 ? -w : w);
+            if (size > most) most = size;
+            *is_inverted |= w < 0;
+        }
+    return most;
+}
+
+/* What triangle t adds to the winding number of the body's moved copy just behind p = end[0], on the edge from p to
+ * end[1]: +1, -1 or 0 for the ray from p along +x, as ct_ray_hit, and how the number changes along the edge at once, if
+ * t has p as a corner (ct_jump_at_start). vertex: of the edge; corner: the triangle's vertices. */
+CT_FN int ct_own_ray_hit(const double *const end[2], const uint32_t vertex[2], const double *const t[3],
+                         const uint32_t corner[3], int moved) {
+    int has[2] = {0, 0};
+    if (!ct_ray_may_hit(t, end[0])) return 0;
+    for (int k = 0; k < 3; k++)
+        for (int e = 0; e < 2; e++) has[e] |= corner[k] == vertex[e];
+    const int hit = ct_ray_hit(end[0], t, moved);
+    return has[0] && !has[1] ? hit + ct_jump_at_start(end[0], end[1], t, moved) : hit;
 }
 
 #endif

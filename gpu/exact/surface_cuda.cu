@@ -83,6 +83,8 @@ CT_KERNEL mark_inside(const ct_exact_tables b) {
                     residual = fmax(residual, ct_place_point(&v.plan->pose[v.side & 1],
                                                              v.body->positions + 3 * (uint64_t)vertex, point));
                     ct_claim_page(b, ct_page_slot(b, v.side, vertex));
+                    /* Its sums are divided between both parts. */
+                    if (v.is_self) ct_claim_page(b, ct_page_slot(b, v.side + 1, vertex));
                 }
             }
             residual = ct_block_reduce(residual, [](double x, double y) { return fmax(x, y); });
@@ -90,6 +92,7 @@ CT_KERNEL mark_inside(const ct_exact_tables b) {
                 if (t > 0) continue;
                 slot->residual = residual;
                 slot->is_added = added;
+                if (v.is_self) atomicAdd(&b.exact[v.side / 2].own.n_added, (uint32_t)__popc(added));
             }
         }
         CT_BARRIER();

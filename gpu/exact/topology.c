@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/exact/block_order.h"
 #include "gpu/mesh/mesh.h"
 
 struct owned_topology {
@@ -12,7 +13,7 @@ struct owned_topology {
     uint16_t (*corners)[3];
     ct_walk_step *walk;
     uint64_t *in_several_runs;
-    uint8_t *unit_in_cluster;
+    uint8_t *unit_in_cluster, *block_order;
     uint32_t *first_unit, *cluster_of_unit, *first_neighbour, *component_of_unit, *first_of_component;
     ct_unit_neighbour *neighbours;
 };
@@ -23,6 +24,7 @@ static void destroy(void *content) {
     free(owned->walk);
     free(owned->in_several_runs);
     free(owned->unit_in_cluster);
+    free(owned->block_order);
     free(owned->first_unit);
     free(owned->cluster_of_unit);
     free(owned->first_neighbour);
@@ -279,17 +281,24 @@ static bool make_arrays(const ct_mesh *mesh, struct owned_topology *owned) {
     owned->corners = malloc((size_t)mesh->n_triangles * sizeof *owned->corners);
     owned->walk = malloc((size_t)clusters->first_vertex[clusters->n] * sizeof *owned->walk);
     owned->unit_in_cluster = malloc(mesh->n_triangles);
+    owned->block_order = malloc(mesh->n_triangles);
     owned->first_unit = malloc(((size_t)clusters->n + 1) * sizeof *owned->first_unit);
     uint16_t *local = malloc((size_t)mesh->n_vertices * sizeof *local);
-    bool ok = owned->corners && owned->walk && owned->unit_in_cluster && owned->first_unit && local;
+    bool ok =
+        owned->corners && owned->walk && owned->unit_in_cluster && owned->block_order && owned->first_unit && local;
     if (ok) find_units(mesh, owned, local);
+    for (uint32_t c = 0; ok && c < clusters->n; c++) {
+        const uint32_t first = c * CT_CLUSTER_TRIANGLES, left = mesh->n_triangles - first;
+        ct_order_blocks(mesh->positions, mesh->triangles + 3 * (size_t)first,
+                        left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES, owned->block_order + first);
+    }
     free(local);
     return ok && mark_shared_vertices(mesh, owned) && connect_units(mesh, owned);
 }
 
 static uint64_t bytes_of(const ct_mesh *mesh, const struct owned_topology *owned) {
     const ct_topology *t = &owned->topology;
-    return sizeof *owned + (uint64_t)mesh->n_triangles * (sizeof *t->corners + 1) +
+    return sizeof *owned + (uint64_t)mesh->n_triangles * (sizeof *t->corners + 2) +
            (uint64_t)t->clusters->first_vertex[t->clusters->n] * sizeof *t->walk +
            count_words(t->clusters) * sizeof *t->in_several_runs +
            (uint64_t)(t->clusters->n + 1) * sizeof *t->first_unit +
@@ -313,6 +322,7 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     t->walk = owned->walk;
     t->in_several_runs = owned->in_several_runs;
     t->unit_in_cluster = owned->unit_in_cluster;
+    t->block_order = owned->block_order;
     t->first_unit = owned->first_unit;
     t->cluster_of_unit = owned->cluster_of_unit;
     t->first_neighbour = owned->first_neighbour;

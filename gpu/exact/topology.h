@@ -1,4 +1,5 @@
-/* topology.h - how the clusters of a mesh hang together, for floods of winding numbers. A slot of the mesh.
+/* topology.h - how the clusters of a mesh hang together, for floods of winding numbers, and what their blocks are. A
+ * slot of the mesh.
  *
  * A unit is a connected piece of a cluster; triangles that share a vertex are connected. Most clusters are one unit. A
  * unit that no triangle of the other body crosses has one winding number; so a flood visits units, and looks at the
@@ -40,6 +41,7 @@ typedef struct ct_topology {
     const ct_walk_step *walk;        /* as long as clusters->vertices: steps first_vertex[c] .. belong to cluster c */
     const uint64_t *in_several_runs; /* a bit for each of clusters->vertices: other runs have clusters with it too */
     const uint8_t *unit_in_cluster;  /* [triangles] */
+    const uint8_t *block_order;      /* [triangles] of each cluster, block by block: see block_order.h */
     const uint32_t *first_unit;      /* [clusters + 1]: cluster c has the units first_unit[c] .. */
     const uint32_t *cluster_of_unit; /* [n_units] */
     const uint32_t *first_neighbour; /* [n_units + 1] */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
 
 /* ct_mesh has at most 2^30 triangles, so half-edges are numbered below 2^32. */
 

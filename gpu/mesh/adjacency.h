@@ -3,7 +3,8 @@
 #ifndef CT_ADJACENCY_H
 #define CT_ADJACENCY_H
 
-#include "gpu/mesh/mesh.h"
+#include "gpu/base/kernel.h"
+#include "gpu/include/contact.h"
 
 /* A half-edge is one triangle's side of an edge. Number 3 t + c is triangle t's, from its corner c to its corner
  * (c + 1) % 3. A valid mesh has exactly two half-edges on every edge, one in each direction, so the opposite of a
@@ -19,7 +20,7 @@ typedef struct ct_adjacency {
 /* Made when first asked for, in O(vertices + triangles). NULL: OUT_OF_MEMORY. See ct_mesh_slot_get. */
 const ct_adjacency *ct_mesh_adjacency(ct_mesh *mesh, ct_error *error);
 
-static inline uint32_t ct_half_edge_triangle(uint32_t half_edge) {
+CT_FN uint32_t ct_half_edge_triangle(uint32_t half_edge) {
     return half_edge / 3;
 }
 

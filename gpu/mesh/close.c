@@ -1,4 +1,4 @@
-/* close.c - walls and a far cap for an open surface, and results without the vertices of these. */
+/* close.c - walls and a far cap for an open surface. */
 #include "gpu/mesh/close.h"
 
 #include <math.h>
@@ -269,47 +269,4 @@ ct_status ct_close_along(ct_soup *soup, const double direction[3], uint32_t **ri
         *rim = NULL;
     }
     return status;
-}
-
-/* ---- results ---- */
-
-enum { MOST_WIDTH = 3 * CT_MAX_DIRECTIONS };
-
-/* Where `vertex` is, or belongs, among rising vertices. */
-static uint64_t place_of(const uint32_t *vertices, uint64_t n, uint32_t vertex) {
-    uint64_t low = 0, high = n;
-    while (low < high) {
-        const uint64_t middle = (low + high) / 2;
-        if (vertices[middle] < vertex)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-void ct_fold_closing(const ct_mesh *mesh, uint32_t *vertices, const ct_row_array *arrays, size_t n_arrays,
-                     uint64_t first, uint64_t *count) {
-    uint32_t *part = vertices + first;
-    const uint32_t n_given = mesh->n_vertices - mesh->n_closing;
-    uint64_t n = place_of(part, *count, n_given);
-    for (uint64_t i = n; i < *count; i++) {
-        const uint32_t to = mesh->rim[part[i] - n_given];
-        const uint64_t at = place_of(part, n, to);
-        const bool is_new = at == n || part[at] != to;
-        if (is_new) { /* row i is read below before anything is moved onto it */
-            memmove(part + at + 1, part + at, (n - at) * sizeof *part);
-            part[at] = to;
-        }
-        for (size_t k = 0; k < n_arrays; k++) {
-            if (!arrays[k].rows) continue;
-            const size_t width = arrays[k].width;
-            double *rows = arrays[k].rows + width * first, row[MOST_WIDTH];
-            memcpy(row, rows + width * i, width * sizeof *row);
-            if (is_new) memmove(rows + width * (at + 1), rows + width * at, (size_t)(n - at) * width * sizeof *row);
-            for (size_t w = 0; w < width; w++) rows[width * at + w] = is_new ? row[w] : rows[width * at + w] + row[w];
-        }
-        n += is_new;
-    }
-    *count = n;
 }

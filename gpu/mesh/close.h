@@ -1,5 +1,5 @@
 /* close.h - closes an open surface along a direction, for those who declare one: ct_mesh_options.open_direction, where
- * the header says what is accepted. Also takes the vertices that closed it out of results. */
+ * the header says what is accepted. closing.h moves what closes it. */
 #ifndef CT_CLOSE_H
 #define CT_CLOSE_H
 
@@ -10,14 +10,5 @@
  * between rim and copies, and a cap on the plane. *rim: the vertices that were copied, in the order of their copies;
  * the caller frees it. INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY. */
 ct_status ct_close_along(ct_soup *soup, const double direction[3], uint32_t **rim, uint32_t *n_rim, ct_error *error);
-
-/* Adds what a part's rows have of closing vertices to those of the rim's. The part is rows first .. first + *count - 1
- * of vertices and of the n_arrays arrays, whose rows have so many numbers; NULL arrays are left out. */
-typedef struct ct_row_array {
-    double *rows;
-    size_t width;
-} ct_row_array;
-void ct_fold_closing(const ct_mesh *mesh, uint32_t *vertices, const ct_row_array *arrays, size_t n_arrays,
-                     uint64_t first, uint64_t *count);
 
 #endif

@@ -38,6 +38,17 @@ struct ct_mesh {
     pthread_mutex_t making;          /* held while a slot is made; recursive, because one kind may need another */
 };
 
+/* The vertices that callers know: positions, velocities and directions of a body have those alone. */
+static inline uint32_t ct_mesh_given(const ct_mesh *mesh) {
+    return mesh->n_vertices - mesh->n_closing;
+}
+
+/* The given vertex that a vertex moves with: itself, or that of the rim which it is a copy of. */
+static inline uint32_t ct_mesh_moves_with(const ct_mesh *mesh, uint32_t vertex) {
+    const uint32_t given = ct_mesh_given(mesh);
+    return vertex < given ? vertex : mesh->rim[vertex - given];
+}
+
 /* Returns the mesh's content of this kind, which lives as long as the mesh. The first caller makes it while other
  * callers wait; later it is found without a lock. NULL with *error: it could not be made; the next call tries again. On
  * any thread. */

@@ -1,4 +1,4 @@
-/* columns.c - casts columns through the triangles of two bodies, by a grid over the contact's window. */
+/* columns.c - casts columns through the triangles of two bodies that reach into the contact's window. */
 #include "gpu/scene/columns.h"
 
 #include <math.h>
@@ -9,12 +9,6 @@
 
 enum { U = 0, V = 1, W = 2 };
 
-struct ct_column_triangle {
-    double p[3][3]; /* m: u, v, w of its corners */
-    uint32_t side;
-    bool is_listed; /* a corner of it has an entry in the contact */
-};
-
 struct ct_column_hit {
     double w;
     int enters; /* 1, or -1: leaves */
@@ -24,6 +18,15 @@ struct ct_column_hit {
 
 /* Of the window's size: far above rounding, far below what matters in a contact. */
 static const double SMALL = 1e-6;
+
+/* So many boxes may be compared for a contact before it is searched with less. For each triangle that reaches into the
+ * window, contacts of scanned bodies take some 500, a nut on its bolt 3,000, and two gears of long thin triangles
+ * 60,000. The free ones are for bodies of few triangles. */
+enum { VISITS_OF_TRIANGLE = 4096, FREE_VISITS = 1 << 22 };
+/* What a corner costs beside its search, and a hit where there are many: they are stored and sorted. */
+enum { VISITS_OF_CORNER = 16, VISITS_OF_HIT = 16 };
+/* As many hits are sorted by insertion. */
+enum { FEW_HITS = 32 };
 
 /* The items with capacity for one more than n. NULL: out of memory; the items are as they were. */
 static void *grown(void *items, size_t *capacity, size_t n, size_t size) {
@@ -96,26 +99,25 @@ static bool reaches_window(const ct_columns *c, const struct placing *placing, c
 static bool add_cluster(ct_columns *c, const ct_surface *surface, const struct placing *placing, uint32_t side,
                         const struct list lists[2], uint32_t cluster) {
     const ct_mesh *mesh = surface->body->mesh;
+    ct_column_tree *tree = &c->tree[side];
     const uint32_t first = cluster * CT_CLUSTER_TRIANGLES, left = mesh->n_triangles - first;
     const uint32_t end = first + (left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES);
     for (uint32_t t = first; t < end; t++) {
-        void *triangles = grown(c->triangles, &c->capacity, c->n_triangles, sizeof *c->triangles);
+        void *triangles = grown(tree->triangles, &tree->capacity, tree->n_triangles, sizeof *tree->triangles);
         if (!triangles) return false;
-        c->triangles = triangles;
-        ct_column_triangle *triangle = &c->triangles[c->n_triangles];
+        tree->triangles = triangles;
+        ct_column_triangle *triangle = &tree->triangles[tree->n_triangles];
         const uint32_t *corner = mesh->triangles + 3 * (size_t)t;
         for (int k = 0; k < 3; k++) placed(placing, surface->positions + 3 * (size_t)corner[k], triangle->p[k]);
+        const ct_column_box box = ct_column_box_of(triangle);
         bool is_near = true;
-        for (int k = 0; k < 2; k++)
-            is_near = is_near && fmin(triangle->p[0][k], fmin(triangle->p[1][k], triangle->p[2][k])) <= c->hi[k] &&
-                      fmax(triangle->p[0][k], fmax(triangle->p[1][k], triangle->p[2][k])) >= c->lo[k];
+        for (int k = 0; k < 2; k++) is_near = is_near && box.lo[k] <= c->hi[k] && box.hi[k] >= c->lo[k];
         if (!is_near) continue;
-        triangle->side = side;
         triangle->is_listed = false;
         for (int k = 0; k < 3; k++)
             triangle->is_listed = triangle->is_listed || is_in(&lists[side], corner[k]) ||
                                   (c->is_self && is_in(&lists[1 - side], corner[k]));
-        c->n_triangles++;
+        tree->n_triangles++;
     }
     return true;
 }
@@ -162,75 +164,45 @@ static void find_window(ct_columns *c, ct_surface *const surfaces[2], const stru
     }
 }
 
-/* ---- the grid ---- */
-
-static uint32_t cell_of(const ct_columns *c, int k, double at) {
-    const double cell = (at - c->lo[k]) / (c->hi[k] - c->lo[k]) * c->n_along;
-    return cell > 0 ? (cell < c->n_along ? (uint32_t)cell : c->n_along - 1) : 0;
-}
-
-struct cells {
-    uint32_t lo[2], hi[2]; /* both included */
-};
-
-static struct cells cells_of(const ct_columns *c, const ct_column_triangle *t) {
-    struct cells cells;
-    for (int k = 0; k < 2; k++) {
-        cells.lo[k] = cell_of(c, k, fmin(t->p[0][k], fmin(t->p[1][k], t->p[2][k])));
-        cells.hi[k] = cell_of(c, k, fmax(t->p[0][k], fmax(t->p[1][k], t->p[2][k])));
-    }
-    return cells;
-}
-
-static size_t count_in_cells(const ct_columns *c) {
-    size_t total = 0;
-    for (size_t i = 0; i < c->n_triangles; i++) {
-        const struct cells cells = cells_of(c, &c->triangles[i]);
-        total += (size_t)(cells.hi[0] - cells.lo[0] + 1) * (cells.hi[1] - cells.lo[1] + 1);
-    }
-    return total;
-}
-
-static bool make_grid(ct_columns *c) {
-    size_t total;
-    for (c->n_along = 1; c->n_along < 256 && (size_t)c->n_along * c->n_along < c->n_triangles;) c->n_along *= 2;
-    /* Large triangles lie in many cells: the grid is coarser for them, at 16 cells a triangle on average. */
-    while ((total = count_in_cells(c)) > 16 * c->n_triangles + 4096 && c->n_along > 1) c->n_along /= 2;
-    const size_t n_cells = (size_t)c->n_along * c->n_along;
-    if (total > UINT32_MAX) return false;
-    c->first = calloc(n_cells + 2, sizeof *c->first);
-    c->in_cell = malloc((total + 1) * sizeof *c->in_cell);
-    if (!c->first || !c->in_cell) return false;
-    for (int pass = 0; pass < 2; pass++) { /* counts, and then fills */
-        for (size_t i = 0; i < c->n_triangles; i++) {
-            const struct cells cells = cells_of(c, &c->triangles[i]);
-            for (uint32_t v = cells.lo[1]; v <= cells.hi[1]; v++)
-                for (uint32_t u = cells.lo[0]; u <= cells.hi[0]; u++) {
-                    const size_t cell = (size_t)v * c->n_along + u;
-                    if (pass)
-                        c->in_cell[c->first[cell + 1]++] = (uint32_t)i;
-                    else
-                        c->first[cell + 2]++;
-                }
-        }
-        for (size_t cell = 0; !pass && cell < n_cells; cell++) c->first[cell + 2] += c->first[cell + 1];
-    }
-    return true;
-}
-
 /* ---- corners ---- */
+
+static int by_place(const void *a, const void *b) {
+    const double *p = a, *q = b;
+    for (int k = 0; k < 2; k++)
+        if (p[k] != q[k]) return p[k] < q[k] ? -1 : 1;
+    return 0;
+}
+
+/* Sorts corners by place, one for each. */
+static void merge_corners(ct_columns *c) {
+    if (c->n_corners == 0) return;
+    qsort(c->corners, c->n_corners, sizeof *c->corners, by_place);
+    size_t kept = 1;
+    for (size_t i = 1; i < c->n_corners; i++) {
+        if (by_place(c->corners[i], c->corners[kept - 1]) == 0) continue;
+        memcpy(c->corners[kept++], c->corners[i], sizeof *c->corners);
+    }
+    c->n_corners = kept;
+}
 
 static bool add_corner(ct_columns *c, double u, double v) {
     if (u < c->lo[0] || u > c->hi[0] || v < c->lo[1] || v > c->hi[1]) return true;
-    void *corners = grown(c->corners, &c->corner_capacity, c->n_corners, sizeof *c->corners);
-    if (!corners) return false;
-    c->corners = corners;
+    if (c->n_corners == c->corner_capacity) {
+        /* Surfaces that coincide pierce one another at the same places again and again. */
+        merge_corners(c);
+        const bool is_half_full = 2 * c->n_corners >= c->corner_capacity;
+        void *corners =
+            is_half_full ? grown(c->corners, &c->corner_capacity, c->corner_capacity, sizeof *c->corners) : c->corners;
+        if (!corners) return false;
+        c->corners = corners;
+    }
     c->corners[c->n_corners][0] = u;
     c->corners[c->n_corners++][1] = v;
+    c->visits += VISITS_OF_CORNER;
     return true;
 }
 
-static void normal_of(double (*const p)[3], double normal[3]) {
+static void normal_of(const double (*p)[3], double normal[3]) {
     double a[3], b[3];
     for (int i = 0; i < 3; i++) {
         a[i] = p[1][i] - p[0][i];
@@ -240,7 +212,7 @@ static void normal_of(double (*const p)[3], double normal[3]) {
 }
 
 /* Whether a point of the triangle's plane is in it, seen along the normal's largest component, but for rounding. */
-static bool covers(double (*const p)[3], const double normal[3], const double x[3]) {
+static bool covers(const double (*p)[3], const double normal[3], const double x[3]) {
     int k = 0;
     for (int i = 1; i < 3; i++)
         if (fabs(normal[i]) > fabs(normal[k])) k = i;
@@ -254,7 +226,7 @@ static bool covers(double (*const p)[3], const double normal[3], const double x[
 }
 
 /* Where edges of `edges` pierce `face`. */
-static bool add_piercings(ct_columns *c, ct_column_triangle *face, ct_column_triangle *edges) {
+static bool add_piercings(ct_columns *c, const ct_column_triangle *face, const ct_column_triangle *edges) {
     double normal[3], above[3];
     normal_of(face->p, normal);
     if (!(dot(normal, normal) > 0)) return true;
@@ -274,36 +246,38 @@ static bool add_piercings(ct_columns *c, ct_column_triangle *face, ct_column_tri
     return true;
 }
 
-static bool overlap_along(const ct_column_triangle *a, const ct_column_triangle *b, int k) {
-    return fmin(a->p[0][k], fmin(a->p[1][k], a->p[2][k])) <= fmax(b->p[0][k], fmax(b->p[1][k], b->p[2][k])) &&
-           fmin(b->p[0][k], fmin(b->p[1][k], b->p[2][k])) <= fmax(a->p[0][k], fmax(a->p[1][k], a->p[2][k]));
+/* Where the triangle of the first side crosses triangles of the other side, or later ones of a body with itself. */
+static bool add_crossings_of(ct_columns *c, const ct_column_triangle *a) {
+    const ct_column_box box = ct_column_box_of(a);
+    ct_column_search search = ct_column_tree_find(&c->tree[c->is_self ? 0 : 1], &box);
+    bool ok = true;
+    for (const ct_column_triangle *b; ok && (b = ct_column_search_next(&search));)
+        if (b->is_listed && (!c->is_self || b > a)) ok = add_piercings(c, a, b) && add_piercings(c, b, a);
+    c->visits += search.visits;
+    return ok;
 }
 
-static bool add_crossings_in_cell(ct_columns *c, uint32_t u, uint32_t v) {
-    const size_t cell = (size_t)v * c->n_along + u;
-    for (uint32_t i = c->first[cell]; i < c->first[cell + 1]; i++) {
-        ct_column_triangle *a = &c->triangles[c->in_cell[i]];
-        if (!a->is_listed) continue;
-        const struct cells of_a = cells_of(c, a);
-        for (uint32_t j = i + 1; j < c->first[cell + 1]; j++) {
-            ct_column_triangle *b = &c->triangles[c->in_cell[j]];
-            if (!b->is_listed || (a->side == b->side && !c->is_self)) continue;
-            const struct cells of_b = cells_of(c, b);
-            /* Of the cells that both lie in, the first is where they are tested. */
-            const uint32_t first_u = of_a.lo[0] > of_b.lo[0] ? of_a.lo[0] : of_b.lo[0];
-            const uint32_t first_v = of_a.lo[1] > of_b.lo[1] ? of_a.lo[1] : of_b.lo[1];
-            if (u != first_u || v != first_v) continue;
-            if (!overlap_along(a, b, U) || !overlap_along(a, b, V) || !overlap_along(a, b, W)) continue;
-            if (!add_piercings(c, a, b) || !add_piercings(c, b, a)) return false;
-        }
+/* Where the first side's triangles cross the other's; where that takes too many visits, some of them, evenly spread. */
+static bool add_crossings(ct_columns *c) {
+    const ct_column_tree *tree = &c->tree[0];
+    const size_t n = tree->n_triangles;
+    ct_columns_renew(c);
+    for (size_t i = 0; i < n && !ct_columns_are_spent(c); i++)
+        if (tree->triangles[i].is_listed && !add_crossings_of(c, &tree->triangles[i])) return false;
+    if (!ct_columns_are_spent(c)) return true;
+    c->n_corners = 0;
+    ct_columns_renew(c);
+    for (size_t k = 0; k < ct_spread_end(n) && !ct_columns_are_spent(c); k++) {
+        const size_t i = ct_spread(k, n);
+        if (i < n && tree->triangles[i].is_listed && !add_crossings_of(c, &tree->triangles[i])) return false;
     }
     return true;
 }
 
 /* Where the edges of a triangle pass through the plane of a half-space. */
-static bool add_plane_crossings(ct_columns *c, const double plane[4]) {
-    for (size_t i = 0; i < c->n_triangles; i++) {
-        const ct_column_triangle *t = &c->triangles[i];
+static bool add_plane_crossings(ct_columns *c, const ct_column_tree *tree, const double plane[4]) {
+    for (size_t i = 0; i < tree->n_triangles; i++) {
+        const ct_column_triangle *t = &tree->triangles[i];
         double above[3];
         for (int k = 0; k < 3; k++) above[k] = dot(plane, t->p[k]) + plane[3];
         for (int k = 0; k < 3; k++) {
@@ -318,27 +292,19 @@ static bool add_plane_crossings(ct_columns *c, const double plane[4]) {
     return true;
 }
 
-static int by_place(const void *a, const void *b) {
-    const double *p = a, *q = b;
-    for (int k = 0; k < 2; k++)
-        if (p[k] != q[k]) return p[k] < q[k] ? -1 : 1;
-    return 0;
-}
-
 static bool find_corners(ct_columns *c, ct_surface *const surfaces[2], const struct placing placings[2],
                          const struct list lists[2]) {
+    if (!add_crossings(c)) return false;
     for (int s = 0; s < 2; s++) {
-        if (c->is_half_space[s] && !add_plane_crossings(c, c->plane[s])) return false;
+        if (c->is_half_space[s] && !add_plane_crossings(c, &c->tree[1 - s], c->plane[s])) return false;
         for (uint64_t i = 0; i < lists[s].n; i++) {
             double q[3];
             placed(&placings[s], surfaces[s]->positions + 3 * (size_t)lists[s].vertices[i], q);
             if (!add_corner(c, q[U], q[V])) return false;
         }
     }
-    for (uint32_t v = 0; v < c->n_along; v++)
-        for (uint32_t u = 0; u < c->n_along; u++)
-            if (!add_crossings_in_cell(c, u, v)) return false;
-    if (c->n_corners) qsort(c->corners, c->n_corners, sizeof *c->corners, by_place);
+    merge_corners(c);
+    ct_columns_renew(c);
     return true;
 }
 
@@ -362,13 +328,13 @@ static bool add_hit(ct_columns *c, double w, int enters, uint32_t side, bool is_
     return true;
 }
 
-static bool hit_triangle(ct_columns *c, const ct_column_triangle *t, double u, double v) {
+static bool hit_triangle(ct_columns *c, const ct_column_triangle *t, uint32_t side, double u, double v) {
     double of[3];
     for (int k = 0; k < 3; k++) of[k] = side_of(t->p[(k + 1) % 3], t->p[(k + 2) % 3], u, v);
     const bool is_left = of[0] > 0;
     if ((of[1] > 0) != is_left || (of[2] > 0) != is_left) return true;
     const double w = (of[0] * t->p[0][W] + of[1] * t->p[1][W] + of[2] * t->p[2][W]) / (of[0] + of[1] + of[2]);
-    return add_hit(c, w, is_left ? -1 : 1, t->side, t->is_listed);
+    return add_hit(c, w, is_left ? -1 : 1, side, t->is_listed);
 }
 
 /* Rising w; at the same w, leaving before entering, so that surfaces that only touch give no span. */
@@ -378,7 +344,16 @@ static bool is_before(const struct ct_column_hit *a, const struct ct_column_hit 
     return a->side != b->side ? a->side < b->side : a->is_listed < b->is_listed;
 }
 
+static int by_order(const void *a, const void *b) {
+    return is_before(a, b) ? -1 : is_before(b, a);
+}
+
 static void sort_hits(ct_columns *c) {
+    if (c->n_hits > FEW_HITS) {
+        qsort(c->hits, c->n_hits, sizeof *c->hits, by_order);
+        c->visits += VISITS_OF_HIT * c->n_hits;
+        return;
+    }
     for (size_t i = 1; i < c->n_hits; i++)
         for (size_t k = i; k > 0 && is_before(&c->hits[k], &c->hits[k - 1]); k--) {
             const struct ct_column_hit moved = c->hits[k];
@@ -402,13 +377,35 @@ static bool hit_half_space(ct_columns *c, uint32_t side, double u, double v, int
     return add_hit(c, -rest / plane[2], plane[2] > 0 ? -1 : 1, side, true);
 }
 
-bool ct_columns_cast(ct_columns *c, double u, double v, ct_column_span *span) {
+/* Rounding may put a column on a triangle that it is just beside, so those are looked at too. */
+bool ct_columns_gather(ct_columns *c, const double at[2], double reach) {
+    const double r = reach + c->step;
+    const ct_column_box near = {{at[0] - r, at[1] - r, -INFINITY}, {at[0] + r, at[1] + r, INFINITY}};
+    c->n_near[0] = c->n_near[1] = 0;
+    for (uint32_t s = 0; s < 2; s++) {
+        ct_column_search search = ct_column_tree_find(&c->tree[s], &near);
+        for (const ct_column_triangle *t; (t = ct_column_search_next(&search));) {
+            const size_t n = c->n_near[0] + c->n_near[1];
+            void *all = grown(c->near, &c->near_capacity, n, sizeof *c->near);
+            if (!all) return false;
+            c->near = all;
+            c->near[n] = t;
+            c->n_near[s]++;
+        }
+        c->visits += search.visits;
+    }
+    return true;
+}
+
+bool ct_columns_cast(ct_columns *c, const double at[2], ct_column_span *span) {
+    const double u = at[0], v = at[1];
     int winding[2] = {0, 0};
     *span = (ct_column_span){0, 0};
     c->n_hits = 0;
-    const size_t cell = (size_t)cell_of(c, 1, v) * c->n_along + cell_of(c, 0, u);
-    for (uint32_t i = c->first[cell]; i < c->first[cell + 1]; i++)
-        if (!hit_triangle(c, &c->triangles[c->in_cell[i]], u, v)) return false;
+    const size_t n = c->n_near[0] + c->n_near[1];
+    for (size_t i = 0; i < n; i++)
+        if (!hit_triangle(c, c->near[i], i >= c->n_near[0], u, v)) return false;
+    c->visits += n;
     for (uint32_t s = 0; s < 2; s++)
         if (c->is_half_space[s] && !hit_half_space(c, s, u, v, &winding[s])) return false;
     sort_hits(c);
@@ -425,6 +422,28 @@ bool ct_columns_cast(ct_columns *c, double u, double v, ct_column_span *span) {
         was_inside = is_in_both;
     }
     return true;
+}
+
+/* ---- the bound ---- */
+
+void ct_columns_renew(ct_columns *c) {
+    c->limit = c->visits + c->bound;
+}
+
+bool ct_columns_are_spent(const ct_columns *c) {
+    return c->visits > c->limit;
+}
+
+size_t ct_spread_end(size_t n) {
+    size_t end = 1;
+    while (end < n) end *= 2;
+    return end;
+}
+
+size_t ct_spread(size_t k, size_t n) {
+    size_t index = 0;
+    for (size_t bit = 1, end = ct_spread_end(n); bit < end; bit *= 2) index += k & bit ? end / (2 * bit) : 0;
+    return index;
 }
 
 /* ---- opening and closing ---- */
@@ -473,15 +492,16 @@ ct_status ct_columns_open(ct_columns *c, ct_surfaces *surfaces, const ct_result 
         if (!c->is_half_space[s])
             ok = ok && add_node(c, surface[s], &placings[s], s, lists, surface[s]->clusters->n_levels - 1,
                                 surface[s]->clusters->n_nodes - 1);
-    if (ok && make_grid(c) && find_corners(c, surface, placings, lists)) return CT_OK;
+    for (int s = 0; s < 2; s++) ok = ok && ct_column_tree_make(&c->tree[s]);
+    c->bound = VISITS_OF_TRIANGLE * (uint64_t)(c->tree[0].n_triangles + c->tree[1].n_triangles) + FREE_VISITS;
+    if (ok && find_corners(c, surface, placings, lists)) return CT_OK;
     return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points of bodies %u and %u", contact->body[0],
                    contact->body[1]);
 }
 
 void ct_columns_close(ct_columns *c) {
-    free(c->triangles);
-    free(c->first);
-    free(c->in_cell);
+    for (int s = 0; s < 2; s++) ct_column_tree_free(&c->tree[s]);
+    free(c->near);
     free(c->hits);
     free(c->corners);
     memset(c, 0, sizeof *c);

@@ -50,7 +50,7 @@ ct_status ct_directions_check(ct_scene *scene, const ct_direction *directions, s
             return ct_fail(error, CT_INVALID_ARGUMENT, "directions", "body %u has two parts of direction %u", d->body,
                            d->index);
         const ct_status status =
-            body->kind == CT_BODY_RIGID ? check_twist(d, error) : check_values(d, body->mesh->n_vertices, error);
+            body->kind == CT_BODY_RIGID ? check_twist(d, error) : check_values(d, ct_mesh_given(body->mesh), error);
         if (status) return status;
         body->direction[d->index] = (uint32_t)(i + 1);
     }

@@ -62,10 +62,14 @@ static double distance(const double a[2], const double b[2]) {
 static bool measure_around(ct_columns *columns, const double at[2], double step, struct candidate *out) {
     static const double around[8][2] = {{0.934, 0.357},   {0.408, 0.913},   {-0.357, 0.934}, {-0.913, 0.408},
                                         {-0.934, -0.357}, {-0.408, -0.913}, {0.357, -0.934}, {0.913, -0.408}};
+    const bool is_close = step <= columns->step; /* columns that are, all cross much the same triangles */
     *out = (struct candidate){.at = {at[0], at[1]}};
+    if (is_close && !ct_columns_gather(columns, at, step)) return false;
     for (int k = 0; k < 8; k++) {
+        const double place[2] = {at[0] + step * around[k][0], at[1] + step * around[k][1]};
         ct_column_span span;
-        if (!ct_columns_cast(columns, at[0] + step * around[k][0], at[1] + step * around[k][1], &span)) return false;
+        if (!is_close && !ct_columns_gather(columns, place, 0)) return false;
+        if (!ct_columns_cast(columns, place, &span)) return false;
         if (!(span.hi - span.lo > out->depth)) continue;
         out->depth = span.hi - span.lo;
         out->w = 0.5 * (span.lo + span.hi);
@@ -81,17 +85,40 @@ static bool measure(ct_columns *columns, const double at[2], double slope, struc
     return true;
 }
 
+static bool add_candidate(ct_columns *columns, size_t corner, double slope, struct chooser *chooser) {
+    struct candidate *candidate = &chooser->all[chooser->n];
+    if (!measure(columns, columns->corners[corner], slope, candidate)) return false;
+    chooser->n += candidate->depth > 0;
+    return true;
+}
+
+static int by_place(const void *a, const void *b) {
+    const struct candidate *p = a, *q = b;
+    for (int k = 0; k < 2; k++)
+        if (p->at[k] != q->at[k]) return p->at[k] < q->at[k] ? -1 : 1;
+    return 0;
+}
+
+/* As many as the bound on visits allows, evenly spread along u. */
+static bool find_some_candidates(ct_columns *columns, double slope, struct chooser *chooser) {
+    const size_t n = columns->n_corners;
+    ct_columns_renew(columns);
+    for (size_t k = 0; k < ct_spread_end(n) && !ct_columns_are_spent(columns); k++) {
+        const size_t corner = ct_spread(k, n);
+        if (corner < n && !add_candidate(columns, corner, slope, chooser)) return false;
+    }
+    qsort(chooser->all, chooser->n, sizeof *chooser->all, by_place);
+    return true;
+}
+
 static bool find_candidates(ct_columns *columns, double depth, struct chooser *chooser) {
     const double window = fmax(columns->hi[0] - columns->lo[0], columns->hi[1] - columns->lo[1]);
     const double slope = fmax(columns->step, fmin(SLOPE * depth, WINDOW_PART * window));
-    for (size_t i = 0; i < columns->n_corners; i++) {
-        const double *at = columns->corners[i], *before = i ? columns->corners[i - 1] : at;
-        if (i && at[0] == before[0] && at[1] == before[1]) continue;
-        struct candidate *candidate = &chooser->all[chooser->n];
-        if (!measure(columns, at, slope, candidate)) return false;
-        chooser->n += candidate->depth > 0;
-    }
-    return true;
+    for (size_t i = 0; i < columns->n_corners && !ct_columns_are_spent(columns); i++)
+        if (!add_candidate(columns, i, slope, chooser)) return false;
+    if (!ct_columns_are_spent(columns)) return true;
+    chooser->n = 0;
+    return find_some_candidates(columns, slope, chooser);
 }
 
 /* Andrew's monotone chain, over candidates that are sorted by place. members: [n], rising; hull: room for n + 1. */
@@ -136,6 +163,7 @@ static void take(struct chooser *c, size_t next) {
     for (size_t i = 0; i < c->n; i++) {
         struct candidate *candidate = &c->all[i];
         bool is_chosen = false;
+        if (!(candidate->depth > 0)) continue; /* left out before */
         for (size_t k = 0; k < c->n_chosen; k++) is_chosen = is_chosen || c->chosen[k] == i;
         if (is_chosen) continue;
         const double part = c->n_outline > 2 ? 1 / reach_of(c, top.at, candidate->at) : 1;
@@ -296,11 +324,13 @@ static size_t choose_points(struct ct_columns *columns, const ct_contact *contac
 }
 
 static ct_status add_contact_points(ct_surfaces *surfaces, const ct_result *result, const ct_contact *contact,
-                                    bool is_divided, size_t most, ct_point *points, size_t *n, ct_error *error) {
+                                    bool is_divided, size_t most, ct_point *points, size_t *n, uint64_t *visits,
+                                    ct_error *error) {
     ct_columns columns;
     ct_status status = ct_columns_open(&columns, surfaces, result, contact, is_divided, error);
     bool ok = true;
     if (!status) *n = choose_points(&columns, contact, most, points, &ok);
+    *visits += columns.visits;
     ct_columns_close(&columns);
     return ok ? status
               : ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points of bodies %u and %u",
@@ -339,7 +369,7 @@ static bool is_of_pair(const ct_contact *a, const ct_contact *b) {
     return a->body[0] == b->body[0] && a->body[1] == b->body[1];
 }
 
-static ct_status add_points(ct_surfaces *surfaces, ct_result *result, size_t most, ct_error *error) {
+static ct_status add_points(ct_surfaces *surfaces, ct_result *result, size_t most, uint64_t *visits, ct_error *error) {
     size_t capacity = 0;
     for (size_t i = 0; i < result->n_contacts; i++) {
         ct_contact *contact = &result->contacts[i];
@@ -355,9 +385,9 @@ static ct_status add_points(ct_surfaces *surfaces, ct_result *result, size_t mos
         ct_point *points = result->points + result->n_points;
         const bool is_divided =
             contact->index > 0 || (i + 1 < result->n_contacts && is_of_pair(contact, &result->contacts[i + 1]));
-        const ct_status status =
-            contact->n_cells ? add_cell_points(result, contact, most, points, &n, error)
-                             : add_contact_points(surfaces, result, contact, is_divided, most, points, &n, error);
+        const ct_status status = contact->n_cells ? add_cell_points(result, contact, most, points, &n, error)
+                                                  : add_contact_points(surfaces, result, contact, is_divided, most,
+                                                                       points, &n, visits, error);
         if (status) return status;
         contact->n_points = n;
         result->n_points += n;
@@ -365,11 +395,13 @@ static ct_status add_points(ct_surfaces *surfaces, ct_result *result, size_t mos
     return CT_OK;
 }
 
-ct_status ct_result_add_points(ct_scene *scene, ct_result *result, ct_error *error) {
+ct_status ct_result_add_points(ct_scene *scene, ct_result *result, uint64_t *visits, ct_error *error) {
+    uint64_t all_visits = 0;
     ct_surfaces surfaces;
     if (!ct_surfaces_open(&surfaces, scene))
         return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
-    const ct_status status = add_points(&surfaces, result, scene->settings.max_points, error);
+    const ct_status status = add_points(&surfaces, result, scene->settings.max_points, &all_visits, error);
+    if (visits) *visits = all_visits;
     ct_surfaces_close(&surfaces);
     return status;
 }

@@ -43,7 +43,7 @@ static ct_status resolve_settings(const ct_engine *engine, const ct_scene_settin
     running->method = ct_method_to_run(engine, settings);
     name_default_resolution(asked);
     name_default_resolution(running);
-    return ct_method_check_engine(engine, ct_method_row_of(running->method, NULL), running, error);
+    return ct_method_check_engine(engine, ct_method_row_of(running->method, NULL), error);
 }
 
 /* ---- scenes ---- */
@@ -237,14 +237,6 @@ static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, cons
     return ct_method_check_kind(&scene->settings, o->kind, error);
 }
 
-/* Closing vertices move with the rim; positions of a deformable body have none of them. */
-static ct_status check_open_mesh(const ct_mesh *mesh, ct_body_kind kind, const char *field, ct_error *error) {
-    if (!mesh || !mesh->n_closing || kind != CT_BODY_DEFORMABLE) return CT_OK;
-    return ct_fail(error, CT_UNSUPPORTED, field,
-                   "the mesh is an open surface that was closed along a direction, which only rigid bodies may have: "
-                   "give the body a pose");
-}
-
 bool ct_scene_has_open_mesh(const ct_scene *scene) {
     for (uint32_t i = 0; i < scene->n_bodies; i++)
         if (scene->bodies[i]->mesh->n_closing) return true;
@@ -253,7 +245,6 @@ bool ct_scene_has_open_mesh(const ct_scene *scene) {
 
 ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *o, uint32_t *id, ct_error *error) {
     ct_status status = check_new_body(scene, mesh, o, error);
-    if (!status) status = check_open_mesh(mesh, o->kind, "kind", error);
     if (status) return status;
     const bool is_half_space = o->kind == CT_BODY_HALF_SPACE;
     uint32_t slot = scene->first_free;
@@ -352,8 +343,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     if (body->is_half_space)
         return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no mesh to replace", id);
     if (!mesh) return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "body %u: no mesh was given", id);
-    ct_status status = check_open_mesh(mesh, body->kind, "mesh", error);
-    if (!status) status = prepare_mesh(scene, &scene->settings, mesh, body->kind, body->self_contact, error);
+    ct_status status = prepare_mesh(scene, &scene->settings, mesh, body->kind, body->self_contact, error);
     if (status) return status;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     ct_body next = *body;
@@ -363,6 +353,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     next.resident = NULL;
     next.device_bytes = 0;
     next.updates_since_volume = 0;
+    next.is_volume_old = false;
     status = scene->engine->backend->body_create(device->device, &next, error);
     if (status) {
         ct_mesh_release(&next.mesh);
@@ -408,12 +399,21 @@ void ct_scene_refresh(ct_scene *scene) {
     scene->ignored_stale = false;
 }
 
+void ct_scene_find_pairs(ct_scene *scene, ct_error *error) {
+    ct_scene_refresh(scene);
+    for (uint32_t b = 0; b < scene->n_bodies; b++) {
+        const ct_body *body = scene->bodies[b];
+        scene->broad_bodies[b] = (ct_broad_body){body->box, body->group, body->mask, body->self_contact};
+    }
+    ct_broadphase_run(&scene->broad, scene->broad_bodies, scene->n_bodies, scene->ignored, scene->n_ignored, error);
+}
+
 /* ---- information ---- */
 
 static void fill_info(const ct_body *body, ct_body_info *info) {
     *info = (ct_body_info){.body = body->id,
                            .kind = body->is_half_space ? CT_BODY_HALF_SPACE : body->kind,
-                           .vertices = body->is_half_space ? 0 : body->mesh->n_vertices,
+                           .vertices = body->is_half_space ? 0 : ct_mesh_given(body->mesh),
                            .mesh = body->is_half_space ? NULL : body->mesh};
     memcpy(info->pose, body->pose, sizeof info->pose);
     info->self_contact = body->self_contact;

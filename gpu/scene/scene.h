@@ -21,7 +21,8 @@ typedef struct ct_body {
     uint32_t group, mask;
     double pose[12];               /* rigid: the current pose; deformable: identity */
     ct_box box;                    /* world, of the current state */
-    double volume;                 /* m^3, deformable: signed volume of the current positions, set by the backend */
+    double volume;                 /* m^3, deformable: signed volume when it was measured last, set by the backend */
+    bool is_volume_old;            /* deformable: it has got positions since its volume was measured */
     ct_warning_code condition;     /* of the volume; NONE for a rigid body */
     bool self_contact;             /* see ct_body_options */
     struct ct_resident *resident;  /* the backend's state of the body */
@@ -35,7 +36,7 @@ typedef struct ct_body {
 
 /* The signed volume of a deformable body of up to CT_VOLUME_EACH_UPDATE triangles is measured after each step that
  * updates it, of a larger one after every CT_VOLUME_PERIOD-th: it costs a nanosecond a triangle, which a coarsely
- * sampled contact of a large body would feel. */
+ * sampled contact of a large body would feel. EXACT measures what is old, as its answers depend on the sign. */
 enum { CT_VOLUME_EACH_UPDATE = 1 << 14, CT_VOLUME_PERIOD = 8 };
 
 /* Whether the volume is measured after the next update. */
@@ -47,7 +48,14 @@ static inline bool ct_body_will_measure_volume(const ct_body *body, uint32_t n_t
 static inline bool ct_body_volume_is_due(ct_body *body, uint32_t n_triangles) {
     const bool is_due = ct_body_will_measure_volume(body, n_triangles);
     body->updates_since_volume = (body->updates_since_volume + 1) % CT_VOLUME_PERIOD;
+    body->is_volume_old = !is_due && body->kind == CT_BODY_DEFORMABLE;
     return is_due;
+}
+
+static inline void ct_body_set_volume(ct_body *body, double volume) {
+    body->volume = volume;
+    body->is_volume_old = false;
+    body->updates_since_volume = 1;
 }
 
 /* A body's handle: its slot + 1 in the low 20 bits, the slot's generation in the high 12. */
@@ -92,6 +100,8 @@ bool ct_scene_has_open_mesh(const ct_scene *scene); /* some body's mesh has clos
 
 /* Rebuilds ignored[] if it is stale. */
 void ct_scene_refresh(ct_scene *scene);
+/* Finds the pairs of bodies whose boxes overlap and that may be in contact: scene->broad. *error: OUT_OF_MEMORY. */
+void ct_scene_find_pairs(ct_scene *scene, ct_error *error);
 
 /* Checks the body, its kind, lengths, index ranges, and that a pose is finite and a rotation. Whether positions are
  * finite is left to the backend, which reads them all anyway. NOT_FOUND, INVALID_ARGUMENT, WRONG_LENGTH, OUT_OF_RANGE,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/mesh/mesh.h"
 #include "gpu/scene/surfaces.h"
 
 /* ---- sums that do not depend on the order of their terms ---- */
@@ -60,7 +61,7 @@ static void velocity_at(const struct side *side, uint32_t vertex, const double p
         cross(v->twist + 3, arm, out);
         for (int i = 0; i < 3; i++) out[i] += v->twist[i];
     } else {
-        ct_velocity_row(v, vertex, out);
+        ct_velocity_row(v, ct_mesh_moves_with(side->body->mesh, vertex), out);
     }
 }
 

@@ -74,7 +74,7 @@ static ct_status check_indexed(const ct_update *u, uint32_t vertices, ct_error *
 ct_status ct_update_check(const ct_scene *scene, const ct_update *u, ct_error *error) {
     const ct_body *body = ct_scene_find(scene, u->body, error);
     if (!body) return CT_NOT_FOUND;
-    uint32_t vertices = body->mesh->n_vertices;
+    const uint32_t vertices = ct_mesh_given(body->mesh);
     if (u->kind == CT_UPDATE_POSE) {
         if (body->kind != CT_BODY_RIGID)
             return ct_fail(error, CT_INVALID_ARGUMENT, "kind", "body %u is deformable: it takes positions, not a pose",

@@ -30,9 +30,9 @@ static ct_status check_velocity(const ct_body *body, const ct_velocity *v, ct_er
     }
     if (v->dtype != CT_F32 && v->dtype != CT_F64)
         return ct_fail(error, CT_INVALID_ARGUMENT, "velocities", "body %u: values are float32 or float64", v->body);
-    if (v->count != body->mesh->n_vertices)
+    if (v->count != ct_mesh_given(body->mesh))
         return ct_fail(error, CT_WRONG_LENGTH, "velocities", "body %u: velocities of %llu vertices, expected %u",
-                       v->body, (unsigned long long)v->count, body->mesh->n_vertices);
+                       v->body, (unsigned long long)v->count, ct_mesh_given(body->mesh));
     if (!v->values) return ct_fail(error, CT_INVALID_ARGUMENT, "velocities", "body %u: no values were given", v->body);
     for (uint64_t k = 0; k < v->count && !status; k++) {
         double row[3];

@@ -75,9 +75,6 @@ typedef struct ct_cell_scratch {
     ct_cached_record cache[1 << CT_CELL_CACHE_BITS]; /* unused between bins */
 } ct_cell_scratch;
 
-/* Beyond the limit of cells, they are only counted, up to so many times the limit: for the error's message. */
-enum { CT_CELLS_COUNTED = 16 };
-
 /* Drops all cells, and prepares for those of a grid. False: out of memory. */
 bool ct_cells_clear(ct_cell_scratch *scratch, ct_budget *budget, const ct_cell_grid *grid);
 /* Finds or adds the cell of that key. Returns its index, or CT_NO_CELL: out of memory. */

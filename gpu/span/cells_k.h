@@ -33,6 +33,9 @@ typedef struct ct_cell_grid {
     uint32_t max_cells; /* of a pair */
 } ct_cell_grid;
 
+/* Beyond the limit of cells, they are only counted, up to so many times the limit: for the error's message. */
+enum { CT_CELLS_COUNTED = 16 };
+
 /* Numbers of cells in the world are integers of 31 bits. */
 #define CT_CELL_NUMBER_END 0x1p31
 
@@ -46,7 +49,7 @@ typedef enum ct_cells_status {
 CT_FN ct_cells_status ct_plan_cells(const ct_lattice *lattice, double size, ct_cell_axis *axis, double *needed) {
     /* The samples of a pixel lattice reach beyond the boxes' overlap, and depths up to its ends. */
     const double last_sample = ldexp((double)lattice->n, lattice->shift);
-    const double lo = lattice->lo < 0 ? lattice->lo : 0, hi = fmax(lattice->hi, last_sample);
+    const double lo = lattice->lo < 0 ? lattice->lo : 0, hi = fmax((double)lattice->hi, last_sample);
     const double first = floor((lattice->origin + lo * lattice->unit) / size);
     const double last = floor((lattice->origin + hi * lattice->unit) / size);
     *needed = last - first + 1;

@@ -1,5 +1,6 @@
 /* spans_cuda.cu - rays to spans to sums. One thread sorts the fragments of a ray, walks along them, and adds each bound
- * of a span to the sums of its triangle's corners. It leaves the rays empty for the next batch. */
+ * of a span to the sums of its triangle's corners. Spans that a step wants, and spans of contacts with cells, it lists.
+ * It leaves the rays empty for the next batch. */
 #include "gpu/backend/cuda/collective.cuh"
 #include "gpu/backend/cuda/span.cuh"
 #include "gpu/span/chain_k.h"
@@ -116,12 +117,30 @@ CT_DEVICE void write_span(const ct_span_tables &b, const view_context *view, uin
     b.spans[index] = s;
 }
 
+CT_DEVICE void list_for_cells(const ct_span_tables &b, const view_context *view, uint32_t ray,
+                              const ct_span_event *span) {
+    const uint64_t index = ct_append_index(&b.counts->cell_spans);
+    if (index >= b.capacity.cell_spans) return;
+    ct_gpu_cell_span s;
+    s.candidate = view->candidate;
+    s.view = (uint32_t)view->axis;
+    s.ray = ray;
+    for (int k = 0; k < 2; k++) { /* a fragment's -1 becomes CT_GPU_NONE */
+        s.lower[k] = (uint32_t)span->lower.fragment[k];
+        s.upper[k] = (uint32_t)span->upper.fragment[k];
+    }
+    b.cell_spans[index] = s;
+}
+
 /* The body is a constant in each of the two calls: indexed by a variable, the walk would not stay in registers. */
 CT_DEVICE int walk_crossing(ct_walk *walk, uint32_t key, uint32_t tag, int64_t index, bool has_next_same_key,
                             ct_span_event *span) {
     return tag >> 31 ? ct_walk_crossing(walk, key, 1, index, has_next_same_key, span)
                      : ct_walk_crossing(walk, key, 0, index, has_next_same_key, span);
 }
+
+/* What becomes of a view's spans beside their sums, as bits. */
+enum { WRITE_SPANS = 1, LIST_FOR_CELLS = 2 };
 
 struct crossing {
     uint32_t link, key, tag; /* of a fragment; link 0: there are no more */
@@ -147,7 +166,7 @@ struct span_totals {
  */
 template <ct_span_rule RULE>
 CT_DEVICE span_totals walk_ray(const ct_span_tables &b, const view_context *view, uint32_t ray,
-                               const int32_t winding[2], sorted_ray *o, bool keep) {
+                               const int32_t winding[2], sorted_ray *o, unsigned keep) {
     ct_walk walk = ct_walk_begin(RULE, winding[0], winding[1]);
     span_totals total = {0, 0, 0};
     for (crossing c = next_crossing(b, o); c.link;) {
@@ -160,7 +179,8 @@ CT_DEVICE span_totals walk_ray(const ct_span_tables &b, const view_context *view
         const int32_t z0 = add_bound(b, view, &span.lower, false), z1 = add_bound(b, view, &span.upper, true);
         total.length += (uint32_t)(z1 - z0);
         total.count++;
-        if (!keep) continue;
+        if (keep & LIST_FOR_CELLS) list_for_cells(b, view, ray, &span);
+        if (!(keep & WRITE_SPANS)) continue;
         const int64_t by_body_0 = span.lower.fragment[0];
         write_span(b, view, ray, z0, z1,
                    RULE == CT_SPAN_OF_SELF ? (int)(b.fragments[by_body_0].tag & 0x7fffffff) : by_body_0 < 0);
@@ -188,7 +208,9 @@ CT_KERNEL_RESIDENT(4) find_spans(const ct_span_tables b) {
             view.page_slots[k] = ct_page_slot(b, 2 * (uint64_t)view.candidate + (uint64_t)k, 0);
             view.from_balance[k] = b.plans[p].initial_winding[k][view.axis] == CT_INITIAL_FROM_BALANCE;
         }
-        const bool keep = b.steps[pair->step].want & CT_WANT_SPANS;
+        const ct_gpu_step *step = &b.steps[pair->step];
+        const unsigned keep = (step->want & CT_WANT_SPANS ? (unsigned)WRITE_SPANS : 0) |
+                              (step->cell_size > 0 ? (unsigned)LIST_FOR_CELLS : 0);
         const uint32_t first = at.index * CT_BLOCK; /* a view has at most 2^24 rays */
         uint32_t length_of_ray = 0, spans_of_ray = 0, fragments_of_ray = 0, inverted_of_ray = 0;
         CT_THREADS(t) {

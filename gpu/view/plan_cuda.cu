@@ -7,12 +7,13 @@ CT_DEVICE uint64_t chunk_count(uint64_t n, uint64_t size) {
     return (n + size - 1) / size;
 }
 
-CT_DEVICE uint64_t ray_count(const ct_gpu_plan *plan, int w) {
+CT_DEVICE uint64_t ray_count(const ct_plan_tables &b, const ct_gpu_plan *plan, int w) {
+    if (b.casts_tiles) return 0;
     return (uint64_t)plan->window.axis[ct_view_u(w)].n * (uint64_t)plan->window.axis[ct_view_v(w)].n;
 }
 
 CT_DEVICE uint64_t cluster_count(const ct_plan_tables &b, const ct_gpu_pair *pair, int k) {
-    if (k == 1 && ct_is_self_pair(pair)) return 0;
+    if ((k == 1 && ct_is_self_pair(pair)) || b.casts_tiles) return 0;
     return ct_cluster_count(b.bodies[pair->body[k]]->n_triangles);
 }
 
@@ -61,8 +62,8 @@ CT_DEVICE pair_totals count_of_pair(const ct_plan_tables &b, uint64_t p) {
         n.vertex_chunks += n.candidates * vertex_chunk_count(b, pair, k);
     }
     for (int w = 0; w < 3; w++) {
-        n.rays += ray_count(plan, w);
-        n.ray_chunks += chunk_count(ray_count(plan, w), CT_BLOCK);
+        n.rays += ray_count(b, plan, w);
+        n.ray_chunks += chunk_count(ray_count(b, plan, w), CT_BLOCK);
     }
     return n;
 }
@@ -77,7 +78,7 @@ CT_DEVICE void write_offsets(const ct_plan_tables &b, uint64_t p, pair_totals be
     for (int w = 0; w < 3; w++) {
         b.ray_chunk_offset[3 * p + (uint64_t)w] = before.ray_chunks;
         b.ray_offset[3 * p + (uint64_t)w] = before.rays;
-        const uint64_t rays = plan->status ? 0 : ray_count(plan, w);
+        const uint64_t rays = plan->status ? 0 : ray_count(b, plan, w);
         before.ray_chunks += chunk_count(rays, CT_BLOCK);
         before.rays += rays;
     }

@@ -22,29 +22,39 @@ CT_DEVICE ct_voxel_slot *find_slot(const ct_voxel_tables &t, uint64_t key) {
     return nullptr;
 }
 
+CT_DEVICE uint64_t key_of(uint32_t place, bool is_settled, uint32_t group, uint32_t other) {
+    return ((uint64_t)place + 1) << 33 | (uint64_t)is_settled << 32 | (uint64_t)group << 16 | other;
+}
+
+CT_DEVICE void add_group(const ct_voxel_tables &t, uint64_t key, const ct_voxel_group_sums *sums) {
+    ct_voxel_slot *slot = find_slot(t, key);
+    if (!slot) {
+        ct_atomic_add(&t.counts->n_lost, sums->n);
+        return;
+    }
+    for (int k = 0; k < 3; k++) {
+        ct_atomic_sum(&slot->sums.normal[k], sums->normal[k]);
+        ct_atomic_sum(&slot->sums.point[k], sums->point[k]);
+    }
+    ct_atomic_sum(&slot->sums.probability, sums->probability);
+    ct_atomic_sum(&slot->sums.depth, sums->depth);
+    ct_atomic_add(&slot->sums.n, sums->n);
+}
+
 CT_DEVICE void flush_group(const ct_voxel_tables &t, uint64_t key, ct_voxel_group_sums *sums) {
     if (!sums->n) return;
-    ct_voxel_slot *slot = find_slot(t, key);
-    if (slot) {
-        for (int k = 0; k < 3; k++) {
-            ct_atomic_sum(&slot->sums.normal[k], sums->normal[k]);
-            ct_atomic_sum(&slot->sums.point[k], sums->point[k]);
-        }
-        ct_atomic_sum(&slot->sums.probability, sums->probability);
-        ct_atomic_sum(&slot->sums.depth, sums->depth);
-        ct_atomic_add(&slot->sums.n, sums->n);
-    } else {
-        ct_atomic_add(&t.counts->n_lost, sums->n);
-    }
+    add_group(t, key, sums);
     *sums = ct_voxel_group_sums();
 }
 
 CT_DEVICE void add_primitive(const ct_voxel_geometry *g, const ct_voxel_met *met, int64_t probability,
                              ct_voxel_group_sums *sums) {
-    const int64_t w = g->has_plain_average ? (int64_t)1 << CT_VOXEL_WEIGHT_BITS : probability;
+    const int64_t whole = (int64_t)1 << CT_VOXEL_WEIGHT_BITS;
+    const int64_t normal_weight = g->has_plain_average ? whole : 1;
+    const int64_t point_weight = g->has_plain_average ? whole : probability;
     for (int k = 0; k < 3; k++) {
-        sums->normal[k] += w * ct_round_i32(met->normal[k]);
-        sums->point[k] += w * ct_round_i32(met->point[k]);
+        sums->normal[k] += normal_weight * ct_round_i32(met->normal[k]);
+        sums->point[k] += point_weight * ct_round_i32(met->point[k]);
     }
     sums->probability += probability;
     sums->depth += probability * ct_round_i32(met->depth);
@@ -56,26 +66,46 @@ CT_DEVICE void add_primitives(const ct_voxel_tables &t, uint32_t place, const ct
                               const ct_voxel_around *around) {
     const ct_voxel_geometry *g = &t.geometry[place];
     const uint32_t group = node ? node->group : (uint32_t)CT_VOXEL_INSIDE;
-    const double occupancy = node ? (double)node->occupancy : 1;
-    double facing[3];
-    ct_voxel_find_facing(g, node, facing);
+    ct_voxel_side side;
+    ct_voxel_find_side(g, node, &side);
+    ct_voxel_drivers driver;
+    driver.occupancy = side.occupancy;
+    for (int k = 0; k < 3; k++) {
+        driver.center[k] = around->from[k] + around->center[k];
+        driver.area[k] = side.area[k];
+        driver.arm[k] = side.arm[k];
+    }
     ct_voxel_group_sums sums = ct_voxel_group_sums();
     uint64_t last = 0;
     for (int i = 0; i < 8; i++) {
         const ct_voxel *other = around->node[i];
-        if (group == CT_VOXEL_INSIDE && other->group == CT_VOXEL_INSIDE) continue; /* neither has a surface */
-        const double offset[3] = {(double)(i & 1), (double)(i >> 1 & 1), (double)(i >> 2)};
-        const double area[3] = {(double)other->area[0], (double)other->area[1], (double)other->area[2]};
+        if (group == CT_VOXEL_INSIDE && other->group == CT_VOXEL_INSIDE) continue; /* some surface must be near */
+        ct_voxel_others of;
+        of.occupancy = (double)other->occupancy;
+        for (int k = 0; k < 3; k++) {
+            driver.line[k] = around->from[k] - (double)(i >> k & 1);
+            of.area[k] = (double)other->area[k];
+            of.arm[k] = ct_voxel_arm(other->center[k]);
+        }
         ct_voxel_met met;
-        ct_voxel_meet(g, around, occupancy, facing, offset, (double)other->occupancy, area, &met);
+        ct_voxel_weigh(g, &driver, &of, &met);
+        if (!ct_round_i32(met.probability)) continue;
+        ct_voxel_meet(g, &driver, &of, &met);
         const int64_t probability = ct_round_i32(met.probability);
-        if (!probability) continue;
-        const uint64_t key = ((uint64_t)place + 1) << 32 | (uint64_t)group << 16 | other->group;
+        if (!probability) continue; /* plain averages have no normal there */
+        const uint64_t key = key_of(place, false, group, other->group);
         if (key != last) flush_group(t, last, &sums);
         last = key;
         add_primitive(g, &met, probability, &sums);
     }
     flush_group(t, last, &sums);
+}
+
+CT_DEVICE void add_settled_primitive(const ct_voxel_tables &t, uint32_t place, const ct_voxel *node,
+                                     const double u[4]) {
+    ct_voxel_group_sums sums;
+    ct_voxel_settle_primitive(&t.geometry[place], node, u, &sums);
+    add_group(t, key_of(place, true, node->group, CT_VOXEL_INSIDE), &sums);
 }
 
 /* ---- cubes ---- */
@@ -147,6 +177,7 @@ CT_KERNEL compare_cubes(const ct_voxel_tables t) {
             if (g->finds_points && g->finds_estimates) add_primitives(t, place, node, &around);
         } else {
             ct_voxel_add_settled(g, node, center, &sums);
+            if (node && g->settles_points) add_settled_primitive(t, place, node, u);
         }
         add_sums(t, place, status == CT_VOXEL_IS_OPEN, &sums);
     }

@@ -20,7 +20,8 @@ struct ct_voxel_pair_sums {
 
 /* Sums of a pair of groups of a pair in the round. */
 struct ct_voxel_slot {
-    uint64_t key; /* 0: none; else (1 + place) << 32 | the driver's group << 16 | the other's */
+    uint64_t
+        key; /* 0: none; else (1 + place) << 33 | 1 << 32 of settled cubes | the driver's group << 16 | the other's */
     ct_voxel_group_sums sums;
 };
 

@@ -7,17 +7,19 @@
  *     sum                      one term is at most     step    so the sum is below
  *     volume, centre, gradient 1                       2^-36   2^60
  *     moment                   2                       2^-36   2^61
- *     normal, point, depth     1, weighted by 1        2^-35   2^62
+ *     normal                   1 + sqrt(3)             2^-28   2^57
+ *     normal of plain average  1, weighted by 1        2^-35   2^62
+ *     point, depth             1, weighted by 1        2^-35   2^62
  *     probability              1                       2^-17   2^44
  *
  * Volumes are in cubes of the driver, areas in its faces and in most_area of the level, centres and arms in its root's
- * side from the root's lowest corner. */
+ * side from the root's lowest corner. Normals are in the driver's faces and in most_area of both trees. */
 #ifndef CT_VOXEL_DESCEND_K_H
 #define CT_VOXEL_DESCEND_K_H
 
 #include "gpu/voxtree/node_k.h"
 
-enum { CT_VOXEL_SUM_BITS = 36, CT_VOXEL_WEIGHT_BITS = 17, CT_VOXEL_VECTOR_BITS = 18 };
+enum { CT_VOXEL_SUM_BITS = 36, CT_VOXEL_WEIGHT_BITS = 17, CT_VOXEL_VECTOR_BITS = 18, CT_VOXEL_NORMAL_BITS = 28 };
 
 /* Sums over settled or over open cubes of one level, in rows of four, which the CPU adds up as vectors. */
 typedef struct ct_voxel_cube_sums {
@@ -36,15 +38,19 @@ typedef struct ct_voxel_geometry {
     double step[3][4];           /* step[k]: along the driver's axis k by a cube */
     double corner[4];            /* the driver's root corner */
     double reach[4];             /* half of the box of a cube of the driver */
-    double facing[9];            /* turns an area in faces of the driver into one in faces of the other */
+    double facing[9];            /* turns an area of the driver into the other's axes: in faces of the other for plain
+                                    averages, else in faces of the driver */
+    double other_facing;         /* brings an area of the other to the same scale */
+    double normal_steps;         /* of fixed point, for 1 of that scale */
     double cube, other_cube;     /* sides of cubes, of their roots' */
     double part;                 /* of a cube of the driver, that the other's root can cover */
     double inverse_area;         /* 1 / a.most_area */
     double radii, inverse_scale; /* R_a + R_b; 1 / (2 min(R_a, R_b)) */
     double along;                /* of the line from the driver's centre to the other's: the point, R_a / (R_a + R_b) */
     uint32_t has_finer;
-    uint32_t finds_estimates; /* of open cubes: estimates and gradient */
-    uint32_t finds_points, has_center_normals, has_plain_average;
+    uint32_t finds_estimates;              /* of open cubes: estimates and gradient */
+    uint32_t finds_points, settles_points; /* primitives of open cubes, of settled ones */
+    uint32_t has_center_normals, has_plain_average;
 } ct_voxel_geometry;
 
 /* An open cube. */
@@ -280,43 +286,84 @@ CT_FN void ct_voxel_add_settled(const ct_voxel_geometry *g, const ct_voxel *node
     ct_voxel_add_surface(g, node, 1, at, sums);
 }
 
-/* What an open cube with these of the other's around its centre is estimated to add. */
-CT_FN void ct_voxel_add_open(const ct_voxel_geometry *g, const ct_voxel *node, const double center[3],
-                             const ct_voxel_around *around, ct_voxel_cube_sums *sums) {
-    const double occupancy = ct_voxel_count(node, sums);
-    if (!g->finds_estimates) return;
+/* The volume that an open cube with these of the other's around its centre is estimated to share; occupancy: its own.
+ */
+CT_FN void ct_voxel_add_shared(const ct_voxel_geometry *g, double occupancy, const double center[3],
+                               const ct_voxel_around *around, ct_voxel_cube_sums *sums) {
     const double shared = ct_voxel_interpolate(around->node, around->from) * (g->part * occupancy);
     ct_voxel_add_volume(g, shared, center, sums);
-    if (!node) return;
+}
+
+/* The surface of an open boundary node: weighted by the other's occupancy at its centre. */
+CT_FN void ct_voxel_add_open_surface(const ct_voxel_geometry *g, const ct_voxel *node, ct_voxel_cube_sums *sums) {
     double at[3], v[4];
     ct_voxel_surface_center(node, at);
     ct_voxel_place(g, at, v);
     ct_voxel_around there;
     ct_voxel_look(v, &there);
-    const bool is_known =
-        there.base[0] == around->base[0] && there.base[1] == around->base[1] && there.base[2] == around->base[2];
-    if (!is_known) ct_voxel_find_around(&g->b, &there);
-    const double weight = ct_voxel_interpolate(is_known ? around->node : there.node, there.from);
-    ct_voxel_add_surface(g, node, weight, at, sums);
+    ct_voxel_find_around(&g->b, &there);
+    ct_voxel_add_surface(g, node, ct_voxel_interpolate(there.node, there.from), at, sums);
+}
+
+/* What an open cube with these of the other's around its centre is estimated to add. */
+CT_FN void ct_voxel_add_open(const ct_voxel_geometry *g, const ct_voxel *node, const double center[3],
+                             const ct_voxel_around *around, ct_voxel_cube_sums *sums) {
+    const double occupancy = ct_voxel_count(node, sums);
+    if (!g->finds_estimates) return;
+    ct_voxel_add_shared(g, occupancy, center, around, sums);
+    if (node) ct_voxel_add_open_surface(g, node, sums);
 }
 
 /* ---- primitives ---- */
 
-/* Sums over primitives, each weighted by w: its probability, or 1 for plain averages. Two rows of four, which the CPU
- * adds up as vectors. Points lie in the other body's root, depths are of the sum of the radii. */
+/* Sums over primitives. Two rows of four, which the CPU adds up as vectors. Points lie in the other body's root, depths
+ * are of the sum of the radii. */
 typedef struct ct_voxel_group_sums {
-    int64_t normal[3], probability; /* w n of equation 9, or 8; P of equation 1 */
-    int64_t point[3], depth;        /* w p of equation 10, or 7; P d_K of equation 4 */
+    int64_t normal[3], probability; /* see meet_k.h, or n of equation 8; P of equation 1 */
+    int64_t point[3], depth;        /* P p of equation 10, or p of equation 7; P d_K of equation 4 */
     uint64_t n;                     /* primitives */
     uint32_t group[2];              /* of the driver, of the other body; CT_VOXEL_INSIDE */
 } ct_voxel_group_sums;
 
-/* The driver's area vector, in faces of the other's cubes. */
-CT_FN void ct_voxel_find_facing(const ct_voxel_geometry *g, const ct_voxel *node, double facing[3]) {
-    for (int k = 0; k < 3; k++)
-        facing[k] = node ? g->facing[3 * k] * (double)node->area[0] + g->facing[3 * k + 1] * (double)node->area[1] +
-                               g->facing[3 * k + 2] * (double)node->area[2]
-                         : 0;
+/* From a cube's centre to that of its surface, in cubes, of a byte of ct_voxel.center. */
+CT_FN double ct_voxel_arm(uint32_t center) {
+    return center * (1.0 / 256) + (0.5 / 256 - 0.5);
+}
+
+/* A cube of the driver as its primitives see it, in the other's axes. */
+typedef struct ct_voxel_side {
+    double occupancy;
+    double area[3]; /* vector of its surface, in the scale of ct_voxel_geometry.facing */
+    double arm[3];  /* from its centre to the surface's, in the other's cubes */
+} ct_voxel_side;
+
+/* node: NULL if the cube is full. */
+CT_FN void ct_voxel_find_side(const ct_voxel_geometry *g, const ct_voxel *node, ct_voxel_side *out) {
+    out->occupancy = node ? (double)node->occupancy : 1;
+    for (int k = 0; k < 3; k++) {
+        out->area[k] = node ? g->facing[3 * k] * (double)node->area[0] + g->facing[3 * k + 1] * (double)node->area[1] +
+                                  g->facing[3 * k + 2] * (double)node->area[2]
+                            : 0;
+        out->arm[k] = node ? ct_voxel_arm(node->center[0]) * g->step[0][k] +
+                                 ct_voxel_arm(node->center[1]) * g->step[1][k] +
+                                 ct_voxel_arm(node->center[2]) * g->step[2][k]
+                           : 0;
+    }
+}
+
+/* The primitive that a settled boundary node, with its centre at u, stands for: it lies wholly in full cubes. Its depth
+ * follows from its probability. */
+CT_FN void ct_voxel_settle_primitive(const ct_voxel_geometry *g, const ct_voxel *node, const double u[4],
+                                     ct_voxel_group_sums *out) {
+    ct_voxel_side side;
+    ct_voxel_find_side(g, node, &side);
+    out->probability = ct_round_i32(side.occupancy * (double)(1 << CT_VOXEL_WEIGHT_BITS));
+    out->depth = 0;
+    for (int k = 0; k < 3; k++) {
+        out->normal[k] = -(int64_t)ct_round_i32(side.area[k] * g->normal_steps);
+        out->point[k] = out->probability * ct_round_i32(u[k] * (g->other_cube * (double)(1 << CT_VOXEL_VECTOR_BITS)));
+    }
+    out->n = 1;
 }
 
 /* ---- children ---- */

@@ -67,16 +67,21 @@ bool ct_voxel_finish_contact(const ct_voxel_pair *pair, const double *const pose
     return true;
 }
 
-/* Weight of a point: its probability, or its number of primitives. */
+/* Weight of a point: how much of the volume's gradient it stands for, or its number of primitives. 0: none. */
 static double weight_of(const ct_voxel_pair *pair, const ct_voxel_group_sums *sums) {
-    return pair->options.plain_average ? (double)sums->n : ldexp((double)sums->probability, -CT_VOXEL_WEIGHT_BITS);
+    if (pair->options.plain_average) return (double)sums->n;
+    double square = 0;
+    for (int k = 0; k < 3; k++) square += (double)sums->normal[k] * (double)sums->normal[k];
+    return sums->probability ? sqrt(square) : 0;
 }
 
+/* Does not set its weight. */
 static void finish_point(const ct_voxel_pair *pair, const double pose[12], const ct_voxel_group_sums *sums,
                          ct_point *point) {
     const double step = ldexp(1, -CT_VOXEL_VECTOR_BITS), side = pair->tree[1]->side;
     const double radii = 0.5 * (pair->answer.cube[0] + pair->answer.cube[1]);
-    const double weight = ldexp(weight_of(pair, sums), CT_VOXEL_WEIGHT_BITS);
+    const double weight =
+        pair->options.plain_average ? ldexp((double)sums->n, CT_VOXEL_WEIGHT_BITS) : (double)sums->probability;
     double n[3], p[3], length = 0;
     for (int k = 0; k < 3; k++) {
         n[k] = (double)(pair->driver ? -sums->normal[k] : sums->normal[k]);
@@ -89,15 +94,16 @@ static void finish_point(const ct_voxel_pair *pair, const double pose[12], const
     rotate(pose, p, point->position);
     for (int k = 0; k < 3; k++) point->position[k] += pose[4 * k + 3];
     point->depth = radii * step * ((double)sums->depth / (double)sums->probability);
-    point->weight = weight_of(pair, sums);
     point->group[pair->driver] = sums->group[0];
     point->group[1 - pair->driver] = sums->group[1];
 }
 
 void ct_voxel_finish_primitives(const ct_voxel_pair *pair, const double *const poses[2], ct_point *points) {
     const ct_voxel_group_sums *primitives = pair->answer.primitives.data;
-    for (uint32_t i = 0; i < pair->answer.n_primitives; i++)
+    for (uint32_t i = 0; i < pair->answer.n_primitives; i++) {
         finish_point(pair, poses[1 - pair->driver], &primitives[i], &points[i]);
+        points[i].weight = ldexp((double)primitives[i].probability, -CT_VOXEL_WEIGHT_BITS);
+    }
 }
 
 bool ct_voxel_list_primitives(const ct_voxel_tree *const trees[2], const double *const poses[2],
@@ -105,6 +111,7 @@ bool ct_voxel_list_primitives(const ct_voxel_tree *const trees[2], const double 
                               uint32_t *n) {
     const ct_voxel_options options = {.level = settings->level ? settings->level : CT_MAX_VOXEL_LEVEL,
                                       .center_normals = settings->center_normals,
+                                      .plain_average = true, /* normals of equation 6 */
                                       .wants_points = true,
                                       .keeps_primitives = true,
                                       .every_level = true};
@@ -128,20 +135,32 @@ static bool is_before(const ct_point *a, const ct_point *b) {
     return a->group[0] != b->group[0] ? a->group[0] < b->group[0] : a->group[1] < b->group[1];
 }
 
-uint32_t ct_voxel_finish_points(const ct_voxel_pair *pair, const double *const poses[2], uint32_t n, ct_point *points) {
-    const ct_voxel_group_sums *groups = pair->answer.groups.data;
+/* Chooses at most n pairs of groups with a weight, in the order of their points. Of their points it sets the weight
+ * and the groups, and position[0] to the index of their sums. */
+static uint32_t choose_points(const ct_voxel_pair *pair, uint32_t n, ct_point *points) {
+    const ct_voxel_group_sums *groups = pair->answer.groups.sums.data;
     uint32_t kept = 0;
-    double total = 0;
-    for (uint32_t g = 0; g < pair->answer.n_groups; g++) {
-        if (kept == n && weight_of(pair, &groups[g]) < points[n - 1].weight) continue;
-        ct_point point;
-        finish_point(pair, poses[1 - pair->driver], &groups[g], &point);
+    for (uint32_t g = 0; g < pair->answer.groups.n; g++) {
+        ct_point point = {.position = {g}, .weight = weight_of(pair, &groups[g])};
+        if (point.weight == 0 || (kept == n && point.weight < points[n - 1].weight)) continue;
+        point.group[pair->driver] = groups[g].group[0];
+        point.group[1 - pair->driver] = groups[g].group[1];
         if (kept == n && !is_before(&point, &points[n - 1])) continue;
         uint32_t at = kept < n ? kept++ : n - 1;
         for (; at > 0 && is_before(&point, &points[at - 1]); at--) points[at] = points[at - 1];
         points[at] = point;
     }
+    return kept;
+}
+
+uint32_t ct_voxel_finish_points(const ct_voxel_pair *pair, const double *const poses[2], uint32_t n, ct_point *points) {
+    const ct_voxel_group_sums *groups = pair->answer.groups.sums.data;
+    const uint32_t kept = choose_points(pair, n, points);
+    double total = 0;
     for (uint32_t i = 0; i < kept; i++) total += points[i].weight;
-    for (uint32_t i = 0; i < kept; i++) points[i].weight /= total;
+    for (uint32_t i = 0; i < kept; i++) {
+        finish_point(pair, poses[1 - pair->driver], &groups[(uint32_t)points[i].position[0]], &points[i]);
+        points[i].weight /= total;
+    }
     return kept;
 }

@@ -8,8 +8,9 @@
  * 0 and 1 at these poses; the rest is left alone. False: the bodies have no contact. */
 bool ct_voxel_finish_contact(const ct_voxel_pair *pair, const double *const poses[2], ct_contact *contact);
 
-/* Reduces the primitives to one point for each pair of groups, with equations 9 and 10, or 7 and 8 with plain_average,
- * and writes the most probable ones, in falling order of weight. Returns how many: at most n. */
+/* Reduces the primitives to one point for each pair of groups, with equation 10 and normals of meet_k.h, or equations 7
+ * and 8 with plain_average, and writes those of most weight, in falling order. Weights are shares of the volume's
+ * gradient, or of primitives. Returns how many: at most n. */
 uint32_t ct_voxel_finish_points(const ct_voxel_pair *pair, const double *const poses[2], uint32_t n, ct_point *points);
 
 /* The points that the primitives stand for, [answer.n_primitives], as they are before reduction: weight is P of

@@ -2,7 +2,6 @@
 #include "gpu/voxtree/pair.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Of a settled cube: errors of occupancies, its own and those of up to eight full cubes around it. */
 static const double SETTLED_ERROR = 10 * CT_VOXEL_ERROR;
@@ -18,6 +17,14 @@ static double invert(const double pose[12], double out[9]) {
     for (int k = 0; k < 3; k++) det += pose[4 * k] * out[k];
     for (int i = 0; i < 9; i++) out[i] /= det;
     return det;
+}
+
+/* Keeps its memory. */
+static void clear_answer(ct_voxel_answer *answer) {
+    const ct_buffer open = answer->open, primitives = answer->primitives;
+    const ct_voxel_group_table groups = answer->groups;
+    *answer = (ct_voxel_answer){.open = open, .groups = groups, .primitives = primitives};
+    ct_voxel_clear_groups(&answer->groups);
 }
 
 void ct_voxel_pair_begin(ct_voxel_pair *pair, const ct_voxel_tree *const trees[2], const double *const poses[2],
@@ -44,8 +51,13 @@ void ct_voxel_pair_begin(ct_voxel_pair *pair, const ct_voxel_tree *const trees[2
     }
     pair->options = *options;
     pair->n_tests = 0;
-    const ct_buffer open = pair->answer.open, groups = pair->answer.groups, primitives = pair->answer.primitives;
-    pair->answer = (ct_voxel_answer){.open = open, .groups = groups, .primitives = primitives, .n_children = 1};
+    pair->most_area = 1;
+    for (int b = 0; b < 2; b++)
+        for (uint32_t l = 0; l <= trees[b]->finest; l++)
+            pair->most_area = fmax(pair->most_area, (double)trees[b]->level[l].most_area);
+    clear_answer(&pair->answer);
+    pair->answer.n_children = 1;
+    ct_voxel_clear_groups(&pair->settled_groups);
 }
 
 uint32_t ct_voxel_stop_level(const ct_voxel_pair *pair, int side) {
@@ -71,11 +83,13 @@ uint64_t ct_voxel_pair_next_tests(const ct_voxel_pair *pair) {
 
 static void find_geometry(const ct_voxel_pair *pair, uint32_t level, uint32_t other, ct_voxel_geometry *g) {
     const ct_voxel_tree *a = pair->tree[0], *b = pair->tree[1];
+    const bool is_plain = pair->options.plain_average;
     *g = (ct_voxel_geometry){.a = a->level[level],
                              .b = b->level[other],
                              .has_finer = level < a->finest,
                              .finds_estimates = pair->options.every_level || level == ct_voxel_stop_level(pair, 0),
                              .finds_points = pair->options.wants_points,
+                             .settles_points = pair->options.wants_points && !is_plain,
                              .has_center_normals = pair->options.center_normals,
                              .has_plain_average = pair->options.plain_average};
     if (g->has_finer) g->finer = a->level[level + 1];
@@ -85,12 +99,14 @@ static void find_geometry(const ct_voxel_pair *pair, uint32_t level, uint32_t ot
         for (int j = 0; j < 3; j++) {
             corner += pair->turn[3 * k + j] * a->origin[j];
             g->step[j][k] = pair->turn[3 * k + j] * ratio;
-            g->facing[3 * k + j] = pair->turn[3 * k + j] * ratio * ratio;
+            g->facing[3 * k + j] = pair->turn[3 * k + j] * (is_plain ? ratio * ratio : 1);
             reach += fabs(g->step[j][k]);
         }
         g->corner[k] = corner / g->b.size;
         g->reach[k] = 0.5 * reach * (1 + 1e-9) + 1e-9; /* and rounding */
     }
+    g->other_facing = is_plain ? 1 : ratio;
+    g->normal_steps = is_plain ? ldexp(1, CT_VOXEL_VECTOR_BITS) : ldexp(1, CT_VOXEL_NORMAL_BITS) / pair->most_area;
     g->cube = 1.0 / g->a.n;
     g->other_cube = 1.0 / g->b.n;
     g->part = covered * covered * covered;
@@ -98,6 +114,18 @@ static void find_geometry(const ct_voxel_pair *pair, uint32_t level, uint32_t ot
     g->radii = 0.5 * (ratio + 1);
     g->inverse_scale = 1 / fmin(ratio, 1);
     g->along = ratio / (1 + ratio);
+}
+
+/* A cube has eight on the next level, and a face four. */
+static void refine_settled_groups(ct_voxel_pair *pair) {
+    ct_voxel_group_sums *sums = pair->settled_groups.sums.data;
+    for (uint32_t i = 0; i < pair->settled_groups.n; i++) {
+        for (int k = 0; k < 3; k++) {
+            sums[i].normal[k] *= 4;
+            sums[i].point[k] *= 8;
+        }
+        sums[i].probability *= 8;
+    }
 }
 
 void ct_voxel_begin_level(ct_voxel_pair *pair, ct_voxel_geometry *geometry) {
@@ -108,16 +136,42 @@ void ct_voxel_begin_level(ct_voxel_pair *pair, ct_voxel_geometry *geometry) {
     while (other < ct_voxel_stop_level(pair, 1) && b->level[other + 1].size >= a->level[level].size * (1 - 1e-9))
         other++;
     find_geometry(pair, level, other, geometry);
-    const ct_buffer open = next->open, groups = next->groups, primitives = next->primitives;
-    *next = (ct_voxel_answer){.is_examined = true,
-                              .settled = pair->answer.settled,
-                              .level = {level, other},
-                              .cube = {geometry->a.size, geometry->b.size},
-                              .open = open,
-                              .groups = groups,
-                              .primitives = primitives};
+    clear_answer(next);
+    next->is_examined = true;
+    next->settled = pair->answer.settled;
+    next->level[0] = level;
+    next->level[1] = other;
+    next->cube[0] = geometry->a.size;
+    next->cube[1] = geometry->b.size;
     pair->settled = pair->open = (ct_voxel_cube_sums){0};
-    if (pair->n_slots) memset(pair->slots.data, 0, pair->n_slots * sizeof(uint32_t));
+    if (level > 0) refine_settled_groups(pair);
+}
+
+/* A settled boundary node meets full cubes, whose kappa with it add up to this on average: the integral of equation 5
+ * over all places of a cube, in the other's cubes. */
+static double mean_kappa(const ct_voxel_geometry *g) {
+    static const double SIXTH_OF_PI = 0.52359877559829887;
+    const double ratio = g->a.size / g->b.size;
+    return SIXTH_OF_PI * (1 + ratio * ratio);
+}
+
+/* Adds the primitives of settled cubes to the level's. */
+static bool add_settled_groups(ct_voxel_pair *pair, const ct_voxel_geometry *g, ct_budget *budget) {
+    const ct_voxel_group_sums *settled = pair->settled_groups.sums.data;
+    const double kappa = mean_kappa(g), depth = g->a.size / (0.5 * (g->a.size + g->b.size));
+    for (uint32_t i = 0; i < pair->settled_groups.n; i++) {
+        const ct_voxel_group_sums *from = &settled[i];
+        ct_voxel_group_sums *to = ct_voxel_group(&pair->next.groups, budget, from->group[0], CT_VOXEL_INSIDE);
+        if (!to) return false;
+        for (int k = 0; k < 3; k++) {
+            to->normal[k] += (int64_t)(kappa * (double)from->normal[k]);
+            to->point[k] += (int64_t)(kappa * (double)from->point[k]);
+        }
+        to->probability += (int64_t)(kappa * (double)from->probability);
+        to->depth += (int64_t)(kappa * depth * ldexp((double)from->probability, CT_VOXEL_VECTOR_BITS));
+        to->n += from->n;
+    }
+    return true;
 }
 
 /* Adds sums of a level to those of all levels, but for lower and upper. */
@@ -160,8 +214,10 @@ static double total_volume(const ct_voxel_tree *tree) {
     return (occupancy + CT_VOXEL_ERROR) * tree->side * tree->side * tree->side;
 }
 
-void ct_voxel_complete_level(ct_voxel_pair *pair, const ct_voxel_geometry *geometry) {
+bool ct_voxel_complete_level(ct_voxel_pair *pair, const ct_voxel_geometry *geometry, ct_budget *budget) {
     ct_voxel_answer *next = &pair->next;
+    if (geometry->settles_points && geometry->finds_estimates && !add_settled_groups(pair, geometry, budget))
+        return false;
     next->n_open = (uint32_t)(pair->open.n_full + pair->open.n_nodes);
     next->n_children = (uint32_t)pair->open.n_children;
     add_sums(pair, geometry, &pair->settled, &next->settled);
@@ -180,11 +236,13 @@ void ct_voxel_complete_level(ct_voxel_pair *pair, const ct_voxel_geometry *geome
     const ct_voxel_answer before = pair->answer;
     pair->answer = pair->next;
     pair->next = before;
+    return true;
 }
 
 void ct_voxel_pair_free(ct_voxel_pair *pair, ct_budget *budget) {
-    ct_buffer *buffers[] = {&pair->answer.primitives, &pair->next.primitives, &pair->answer.open, &pair->answer.groups,
-                            &pair->next.open,         &pair->next.groups,     &pair->slots};
+    ct_buffer *buffers[] = {&pair->answer.primitives, &pair->next.primitives, &pair->answer.open, &pair->next.open};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) ct_buffer_free(buffers[i], budget);
+    ct_voxel_group_table *tables[] = {&pair->answer.groups, &pair->next.groups, &pair->settled_groups};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) ct_voxel_free_groups(tables[i], budget);
     *pair = (ct_voxel_pair){0};
 }

@@ -16,14 +16,13 @@
 #ifndef CT_VOXEL_PAIR_H
 #define CT_VOXEL_PAIR_H
 
-#include "gpu/base/scratch.h"
-#include "gpu/voxtree/descend_k.h"
+#include "gpu/voxtree/group_table.h"
 #include "gpu/voxtree/tree.h"
 
 typedef struct ct_voxel_options {
     uint32_t level;        /* neither tree is followed below it */
     bool center_normals;   /* normals along the line of centres, instead of equation 6 */
-    bool plain_average;    /* primitives count alike, instead of by their probability */
+    bool plain_average;    /* primitives count alike, instead of by their probability and surface */
     bool wants_points;     /* primitives are added up */
     bool keeps_primitives; /* each primitive is kept too; with wants_points */
     bool every_level; /* false: only the last level is sure to have estimates, gradient and primitives of open cubes,
@@ -44,9 +43,8 @@ typedef struct ct_voxel_answer {
     uint32_t level[2];          /* of the driver, of the other body */
     double cube[2];             /* m, sides */
     uint32_t n_open, n_children;
-    uint32_t n_groups;
-    ct_buffer open;   /* ct_voxel_open */
-    ct_buffer groups; /* ct_voxel_group_sums */
+    ct_buffer open; /* ct_voxel_open */
+    ct_voxel_group_table groups;
     uint32_t n_primitives;
     ct_buffer primitives; /* ct_voxel_group_sums of one primitive each, with keeps_primitives */
 } ct_voxel_answer;
@@ -59,8 +57,10 @@ typedef struct ct_voxel_pair {
     ct_voxel_options options;
     ct_voxel_answer answer, next;     /* of the last level that is complete, and of the one that is computed */
     ct_voxel_cube_sums settled, open; /* of the level that is computed */
-    ct_buffer slots;                  /* hash table of next.groups */
-    uint32_t n_slots;
+    /* Primitives of settled boundary nodes of all levels, each a pair of its group and CT_VOXEL_INSIDE; in cubes and
+     * faces of the level that is computed. */
+    ct_voxel_group_table settled_groups;
+    double most_area; /* a power of two: the most_area of both trees' levels */
     uint64_t n_tests; /* cubes of the driver compared with the other's, over all levels */
 } ct_voxel_pair;
 
@@ -80,8 +80,8 @@ uint64_t ct_voxel_pair_next_tests(const ct_voxel_pair *pair);
 /* Makes `next` ready for the next level, with sums of 0, and tells how the trees lie on it. */
 void ct_voxel_begin_level(ct_voxel_pair *pair, ct_voxel_geometry *geometry);
 
-/* Makes the level's answer from its sums, and lets it take the place of the one before. */
-void ct_voxel_complete_level(ct_voxel_pair *pair, const ct_voxel_geometry *geometry);
+/* Makes the level's answer from its sums, and lets it take the place of the one before. False: out of memory. */
+bool ct_voxel_complete_level(ct_voxel_pair *pair, const ct_voxel_geometry *geometry, ct_budget *budget);
 
 void ct_voxel_pair_free(ct_voxel_pair *pair, ct_budget *budget);
 

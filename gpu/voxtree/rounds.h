@@ -32,10 +32,27 @@ typedef struct ct_voxel_round_pair {
  * how many go on, in *pairs, which live until the next call; 0: none. *tests: how many cubes they compare. */
 uint32_t ct_voxel_rounds_next(ct_voxel_rounds *rounds, double now, const ct_voxel_round_pair **pairs, uint64_t *tests);
 
-/* The sums of pair i of the round: for each of its pairs of groups, and then of its cubes. False: out of memory. */
-bool ct_voxel_rounds_add_group(ct_voxel_rounds *rounds, uint32_t i, const ct_voxel_group_sums *sums);
-void ct_voxel_rounds_complete(ct_voxel_rounds *rounds, uint32_t i, const ct_voxel_cube_sums *settled,
+/* The sums of pair i of the round: for each of its pairs of groups, of open or of settled cubes, and then of its cubes.
+ * False: out of memory. */
+bool ct_voxel_rounds_add_group(ct_voxel_rounds *rounds, uint32_t i, const ct_voxel_group_sums *sums, bool is_settled);
+bool ct_voxel_rounds_complete(ct_voxel_rounds *rounds, uint32_t i, const ct_voxel_cube_sums *settled,
                               const ct_voxel_cube_sums *open);
+
+/* A pair that EXACT may compute after the last round. */
+typedef struct ct_voxel_round_exact {
+    uint32_t number;
+    const ct_step *step;
+    ct_body *body[2];
+    double deadline;  /* of ct_now; 0: none */
+    double triangles; /* of both bodies, within reach of the other: its cost */
+} ct_voxel_round_exact;
+
+/* Those of all steps, in *pairs, which live as long as the rounds; those of a step with the deepest overlap first.
+ * Without pairs whose bodies are too far apart in size for EXACT, which keep the trees' answers. */
+uint32_t ct_voxel_rounds_may_refine(ct_voxel_rounds *rounds, const ct_voxel_round_exact **pairs);
+/* What EXACT made of such a pair, as a step of its own: the rounds take over its result. An error becomes that of the
+ * pair's step. With neither it was not started, for want of time. */
+void ct_voxel_rounds_refine(ct_voxel_rounds *rounds, uint32_t number, ct_step *of_pair);
 
 /* Makes the results of the steps that have not failed. */
 void ct_voxel_rounds_answer(const ct_voxel_rounds *rounds);

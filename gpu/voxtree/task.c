@@ -7,8 +7,10 @@
 
 #include "gpu/voxtree/finish.h"
 
-double ct_voxel_answer_seconds(uint32_t n_pairs) {
-    return 10e-6 + 0.3e-6 * n_pairs;
+/* Measured on two threads, with 1,900 pairs of which half have a contact: much of it is that a thread finishes pairs
+ * that the other one went on with. */
+double ct_voxel_answer_seconds(const ct_voxel_answer_load *load) {
+    return 10e-6 + 0.08e-6 * (double)load->n_pairs + 0.2e-6 * (double)load->n_contacts + 10e-9 * (double)load->n_groups;
 }
 
 static double volume_of_overlap(const ct_voxel_task *task) {
@@ -32,6 +34,7 @@ void ct_voxel_task_begin(ct_voxel_task *task) {
                         &options);
     task->depth = volume_of_overlap(task);
     task->is_active = true;
+    task->is_refined = false;
     task->ended = CT_ENDED_COMPLETED;
 }
 
@@ -75,16 +78,35 @@ uint32_t ct_voxel_admit_tasks(ct_voxel_turn *active, uint32_t n, uint64_t *spent
     return n_admitted;
 }
 
+bool ct_voxel_task_may_refine(const ct_voxel_task *task) {
+    const ct_voxel_answer *answer = &task->pair.answer;
+    return task->settings->refine && answer->is_examined && answer->all.upper > 0;
+}
+
+void ct_voxel_task_end_refined(ct_voxel_task *task) {
+    ct_voxel_task_end(task, CT_ENDED_COMPLETED);
+    task->is_refined = true;
+}
+
+void ct_voxel_task_use_exact(ct_contact *exact, uint64_t n_points) {
+    exact->volume_lower = fmax(exact->volume - exact->error_bound, 0);
+    exact->volume_upper = exact->volume + exact->error_bound;
+    exact->n_points = n_points;
+}
+
 double ct_voxel_task_quality(const ct_voxel_task *task) {
     const ct_voxel_answer *answer = &task->pair.answer;
     if (!answer->is_examined) return 0;
+    if (task->is_refined) return 1;
     return answer->n_open ? (answer->level[0] + 1.0) / (task->pair.tree[0]->finest + 1.0) : 1;
 }
 
 ct_pair_progress ct_voxel_task_progress(const ct_voxel_task *task) {
     const ct_voxel_pair *pair = &task->pair;
-    ct_pair_progress progress = {
-        .body = {task->body[0]->id, task->body[1]->id}, .is_examined = pair->answer.is_examined, .ended = task->ended};
+    ct_pair_progress progress = {.body = {task->body[0]->id, task->body[1]->id},
+                                 .is_examined = pair->answer.is_examined,
+                                 .is_refined = task->is_refined,
+                                 .ended = task->ended};
     progress.level[pair->driver] = pair->answer.level[0];
     progress.level[1 - pair->driver] = pair->answer.level[1];
     return progress;
@@ -107,7 +129,7 @@ void ct_voxel_task_trim(const ct_voxel_task *task, ct_contact *contact) {
 
 uint32_t ct_voxel_task_most_points(const ct_voxel_task *task) {
     const uint32_t most = task->settings->max_points ? task->settings->max_points : CT_DEFAULT_MAX_POINTS;
-    return task->pair.answer.n_groups < most ? task->pair.answer.n_groups : most;
+    return task->pair.answer.groups.n < most ? task->pair.answer.groups.n : most;
 }
 
 uint32_t ct_voxel_task_points(const ct_voxel_task *task, ct_point *points) {

@@ -15,12 +15,18 @@ typedef struct ct_voxel_task {
     uint32_t want;
     double deadline; /* of ct_now; 0: none */
     double depth;    /* m^3: which pairs of a step come first */
-    bool is_active;
+    bool is_active, is_refined;
     ct_ended ended;
 } ct_voxel_task;
 
-/* How much of a step's time budget is kept for making its answer, with so many pairs in the batch: s. */
-double ct_voxel_answer_seconds(uint32_t n_pairs);
+/* What a batch's answers are made from: its pairs, those of them with a contact, and pairs of groups of all contacts.
+ */
+typedef struct ct_voxel_answer_load {
+    uint64_t n_pairs, n_contacts, n_groups;
+} ct_voxel_answer_load;
+
+/* How much of a step's time budget is kept for making the batch's answers: s. */
+double ct_voxel_answer_seconds(const ct_voxel_answer_load *load);
 
 /* Prepares a task whose body, settings, step, number, want and deadline are set. Its pair's buffers are kept. */
 void ct_voxel_task_begin(ct_voxel_task *task);
@@ -50,7 +56,14 @@ void ct_voxel_sort_turns(ct_voxel_turn *turns, uint32_t n);
  * compare. */
 uint32_t ct_voxel_admit_tasks(ct_voxel_turn *active, uint32_t n, uint64_t *spent, uint64_t *tests);
 
-/* Of the levels that the driver's tree has, 0..1. */
+/* Whether EXACT may compute the pair once more: the scene wants it, and the trees found that the bodies may touch. */
+bool ct_voxel_task_may_refine(const ct_voxel_task *task);
+/* EXACT has computed the pair. */
+void ct_voxel_task_end_refined(ct_voxel_task *task);
+/* Makes the contact that EXACT found the task's: it has the trees' n_points points. */
+void ct_voxel_task_use_exact(ct_contact *exact, uint64_t n_points);
+
+/* Of the levels that the driver's tree has, 0..1; 1 for a pair that is refined. */
 double ct_voxel_task_quality(const ct_voxel_task *task);
 
 ct_pair_progress ct_voxel_task_progress(const ct_voxel_task *task);

@@ -44,6 +44,7 @@ FIGURES = [
     ("exact_half_space", "exact: 69.7k triangles on a half-space, rigid, 1 thread", "ms", 1.0, True),
     ("exact_patches", "exact: two bodies of 346k triangles, deep, in patches, 2 threads", "ms", 16.0, True),
     ("self_20k", "20k triangles in contact with themselves at 3 x 256^2, all positions sent, 2 threads", "ms", 12.0, True),
+    ("exact_self_20k", "exact: the same body, all positions sent, 2 threads", "ms", 12.0, True),
     ("ebpi_spheres", "ebpi: two spheres of 7k triangles, published bound of 1 % of the volume, 1 thread", "ms", 20.0, True),
     ("ebpi_spheres_rays", "the same: rays", "", 14000.0, True),
     ("ebpi_armadillos", "ebpi: two bodies of 346k triangles, deep, published bound of 1 % of the volume, 2 threads", "ms", 150.0, True),
@@ -55,6 +56,8 @@ FIGURES = [
     ("voxtree_overshoot_p99", "voxtree: time beyond a budget of 200 us, the same bodies to level 8, p99", "us", 40.0, True),
     ("voxtree_pile_256", "voxtree: 256 bodies of 35k triangles in a pile, all moved, budget of 2 ms, 2 threads", "us", 2200.0, True),
     ("voxtree_pile_256_examined", "the same: pairs of bodies that were examined in time", "%", 100.0, False),
+    ("voxtree_tree", "voxtree: making the tree of 346k triangles to 128^3", "ms", 250.0, True),
+    ("voxtree_node_bytes", "the same: its bytes for each boundary or full cube, of all levels", "bytes", 24.0, True),
     ("bytes_per_triangle", "resident memory per registered triangle, body included", "bytes", 96.0, True),
 ]
 # Where there is EGL with OpenGL 4.5. Mesa's llvmpipe is a figure of the processor, not of a GPU.
@@ -128,6 +131,9 @@ def measure_deadlines(runs):
     over, examined = by_name["voxtree_overshoot"]["over_us"], 100 * by_name["voxtree_pile_256"]["examined"]
     found["voxtree_overshoot_p99"] = (over["p99"], (over["p50"], over["max"]), None, None)
     found["voxtree_pile_256_examined"] = (examined, (examined, examined), None, None)
+    for name, key in (("voxtree_tree", "ms"), ("voxtree_node_bytes", "bytes_per_node")):
+        value = by_name["voxtree_tree"][key]
+        found[name] = (value, (value, value), None, None)
     return found
 
 

@@ -1,4 +1,5 @@
-/* bench_deadline.c - how the method voxtree keeps to deadlines. Prints a line of JSON for each scene.
+/* bench_deadline.c - how the method voxtree keeps to deadlines, and what its trees take. Prints a line of JSON for each
+ * scene, and one for a tree.
  *
  *   bench_deadline [SECONDS [MESHES]]
  *
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #include "gpu/include/contact.h"
+#include "gpu/voxtree/tree.h"
 #include "tests/bench/samples.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/stage.h"
@@ -135,10 +137,26 @@ static void pile(const char *name, ct_mesh *mesh, double time_budget) {
     run(&scene);
 }
 
+/* Of the mesh, which must have none of this level; "bytes_per_node" are of all levels and their indices. */
+static void build_tree(ct_mesh *mesh, uint32_t level) {
+    const double begin = bench_now();
+    const ct_voxel_tree *tree = ct_voxel_tree_of(mesh, level, NULL);
+    const double took = bench_now() - begin;
+    if (!tree) abort();
+    ct_mesh_info info = {0};
+    ct_mesh_get_info(mesh, &info);
+    printf("{\"scene\":\"voxtree_tree\",\"triangles\":%llu,\"level\":%u,\"ms\":%.6g,\"nodes\":%llu,\"bytes\":%llu,"
+           "\"bytes_per_node\":%.4g}\n",
+           (unsigned long long)info.triangles, level, 1e3 * took, (unsigned long long)tree->n_nodes,
+           (unsigned long long)tree->bytes, (double)tree->bytes / (double)tree->n_nodes);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) seconds = atof(argv[1]);
     if (argc > 2) setenv("CONTACTD_MESHES", argv[2], 1);
     ct_mesh *armadillo = make_mesh("armadillo_346k.ply", 416), *ring = make_mesh(NULL, 132);
+    build_tree(armadillo, 7);
     two_bodies("voxtree_armadillos", armadillo, 5, 0);
     two_bodies("voxtree_overshoot", armadillo, 0, 200e-6);
     pile("voxtree_pile_256", ring, 2e-3);

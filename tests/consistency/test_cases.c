@@ -68,14 +68,84 @@ static void orientation(int i, double turn[12]) {
     if (i == 0) shape_pose_identity(turn);
 }
 
-/* to := turn * pose */
-static void turn_pose(const double turn[12], const double pose[12], double to[12]) {
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 4; j++) {
-            to[4 * i + j] = 0;
-            for (int k = 0; k < 3; k++) to[4 * i + j] += turn[4 * i + k] * pose[4 * k + j];
-        }
+static void turn_point(const double turn[12], const double p[3], double weight, double out[3]) {
+    for (int k = 0; k < 3; k++)
+        out[k] = turn[4 * k] * p[0] + turn[4 * k + 1] * p[1] + turn[4 * k + 2] * p[2] + weight * turn[4 * k + 3];
 }
+
+static void move_pose(const double turn[12], const double pose[12], double out[12]) {
+    for (int j = 0; j < 4; j++) {
+        double column[3] = {pose[j], pose[4 + j], pose[8 + j]}, turned[3];
+        turn_point(turn, column, j == 3, turned);
+        for (int k = 0; k < 3; k++) out[4 * k + j] = turned[k];
+    }
+}
+
+/* A case in motion: the scene of its two bodies, turned together, after a step. */
+struct run {
+    const char *name;
+    double volume;                /* the true one, m^3 */
+    double turn[12], pose[2][12]; /* of the whole; of each body then */
+    ct_scene *scene;
+    ct_result *result;
+};
+
+/* turn: NULL for none. False: a mesh is not there. */
+static bool run_case(ct_engine *engine, const json_t *item, const ct_scene_settings *settings, const double *turn,
+                     struct run *run) {
+    *run = (struct run){.name = json_string_value(json_object_get(item, "name")),
+                        .volume = json_number_value(json_object_get(item, "volume"))};
+    double in_case[2][12];
+    assert_true(numbers(item, "T_A", in_case[0], 12) && numbers(item, "T_B", in_case[1], 12));
+    shape_pose_identity(run->turn);
+    if (turn) memcpy(run->turn, turn, sizeof run->turn);
+    assert_int_equal(ct_scene_create(engine, settings, &run->scene, NULL), CT_OK);
+    for (int i = 0; i < 2; i++) {
+        ct_mesh *mesh = load(json_string_value(json_object_get(json_object_get(item, "meshes"), i ? "B" : "A")));
+        if (!mesh) {
+            print_message("%s: a mesh is not there, passed over\n", run->name);
+            ct_scene_destroy(&run->scene);
+            return false;
+        }
+        move_pose(run->turn, in_case[i], run->pose[i]);
+        ct_body_options options;
+        uint32_t body;
+        ct_body_options_init(&options);
+        options.kind = CT_BODY_RIGID;
+        memcpy(options.pose, run->pose[i], sizeof options.pose);
+        assert_int_equal(ct_scene_add_body(run->scene, mesh, &options, &body, NULL), CT_OK);
+        ct_mesh_release(&mesh);
+    }
+    ct_step step = {.scene = run->scene, .want = CT_WANT_ALL};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+    run->result = step.result;
+    return true;
+}
+
+static void end_case(struct run *run) {
+    ct_result_free(&run->result);
+    ct_scene_destroy(&run->scene);
+}
+
+typedef void (*check_fn)(ct_engine *engine, const json_t *item, void *argument);
+
+static void for_all_cases(check_fn check, void *argument) {
+    json_error_t error;
+    json_t *list = json_load_file(in_folder("cases.json"), 0, &error);
+    if (!list) {
+        print_message("SKIPPED: %s is not there; set CONTACTD_MESHES\n", path);
+        skip();
+    }
+    ct_engine *engine = stage_engine(2, NULL);
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(list, "cases"), i, item) check(engine, item, argument);
+    assert_true(i > 0);
+    ct_engine_destroy(&engine);
+    json_decref(list);
+}
+
+/* ---- the method LDI ---- */
 
 /* The 6-vector of body 0, turned back. */
 static void turn_back(const double turn[12], const double turned[6], double to[6]) {
@@ -102,105 +172,48 @@ static void check_gradient(const char *name, const json_t *expected, const ct_co
     assert_true(worst <= tolerance);
 }
 
-static void check_case(ct_engine *engine, const json_t *item, int number) {
-    const char *name = json_string_value(json_object_get(item, "name"));
-    const json_t *meshes = json_object_get(item, "meshes");
-    double turn[12], pose[2][12], exact = json_number_value(json_object_get(item, "volume"));
-    double area = json_number_value(json_object_get(item, "area"));
-    assert_true(numbers(item, "T_A", pose[0], 12) && numbers(item, "T_B", pose[1], 12));
+static void check_turned(ct_engine *engine, const json_t *item, int number) {
+    const double area = json_number_value(json_object_get(item, "area"));
     const uint32_t resolution = number ? TURNED_RESOLUTION : RESOLUTION;
+    const ct_scene_settings settings = stage_resolution(resolution);
+    double turn[12];
     orientation(number, turn);
-    ct_scene_settings settings = stage_resolution(resolution);
-    ct_scene *scene;
-    ct_body_info info[2];
-    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
-    for (int i = 0; i < 2; i++) {
-        ct_mesh *mesh = load(json_string_value(json_object_get(meshes, i ? "B" : "A")));
-        if (!mesh) {
-            print_message("%s: a mesh is not there, passed over\n", name);
-            ct_scene_destroy(&scene);
-            return;
-        }
-        ct_body_options options;
-        uint32_t body;
-        ct_body_options_init(&options);
-        options.kind = CT_BODY_RIGID;
-        turn_pose(turn, pose[i], options.pose);
-        assert_int_equal(ct_scene_add_body(scene, mesh, &options, &body, NULL), CT_OK);
-        ct_mesh_release(&mesh);
-    }
-    ct_step step = {.scene = scene, .want = CT_WANT_ALL};
-    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
-    if (exact == 0) {
-        assert_true(step.result->n_contacts == 0 || (number && step.result->contacts[0].volume < 1e-6 * (1 + area)));
-        print_message("%-24s no contact, as it should\n", name);
+    struct run run;
+    if (!run_case(engine, item, &settings, turn, &run)) return;
+    if (run.volume == 0) {
+        assert_true(run.result->n_contacts == 0 || (number && run.result->contacts[0].volume < 1e-6 * (1 + area)));
+        print_message("%-24s no contact, as it should\n", run.name);
     } else {
-        assert_int_equal(step.result->n_contacts, 1);
-        const ct_contact *c = step.result->contacts;
-        double pitch = 0;
-        for (size_t i = 0; i < 2; i++) assert_int_equal(ct_scene_body_at(scene, i, &info[i]), CT_OK);
+        assert_int_equal(run.result->n_contacts, 1);
+        const ct_contact *c = run.result->contacts;
+        ct_body_info info[2];
+        double pitch = 0, in_case[12];
+        for (size_t i = 0; i < 2; i++) assert_int_equal(ct_scene_body_at(run.scene, i, &info[i]), CT_OK);
         for (int k = 0; k < 3; k++)
             pitch = fmax(pitch, (fmin(info[0].hi[k], info[1].hi[k]) - fmax(info[0].lo[k], info[1].lo[k])) / resolution);
         double tolerance = pitch * pitch * sqrt(area);
         if (json_is_true(json_object_get(item, "degenerate"))) tolerance = pitch * area;
-        print_message("%-24s volume %.9g, off by %.1e (%.1e of it), tolerance %.1e\n", name, c->volume,
-                      c->volume - exact, fabs(c->volume / exact - 1), tolerance);
-        assert_true(fabs(c->volume - exact) <= tolerance);
-        check_gradient(name, json_object_get(item, "gradient"), c, turn, pose[0],
+        print_message("%-24s volume %.9g, off by %.1e (%.1e of it), tolerance %.1e\n", run.name, c->volume,
+                      c->volume - run.volume, fabs(c->volume / run.volume - 1), tolerance);
+        assert_true(fabs(c->volume - run.volume) <= tolerance);
+        assert_true(numbers(item, "T_A", in_case, 12));
+        check_gradient(run.name, json_object_get(item, "gradient"), c, turn, in_case,
                        3 * pow(pitch, 1.5) * sqrt(4 * sqrt(area)));
     }
-    ct_result_free(&step.result);
-    ct_scene_destroy(&scene);
+    end_case(&run);
+}
+
+static void check_case(ct_engine *engine, const json_t *item, void *argument) {
+    (void)argument;
+    for (int k = 0; k < ORIENTATIONS; k++) check_turned(engine, item, k);
 }
 
 static void test_cases(void **state) {
     (void)state;
-    json_error_t error;
-    json_t *list = json_load_file(in_folder("cases.json"), 0, &error);
-    if (!list) {
-        print_message("SKIPPED: %s is not there; set CONTACTD_MESHES\n", path);
-        skip();
-    }
-    ct_engine *engine = stage_engine(2, NULL);
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(list, "cases"), i, item) for (int k = 0; k < ORIENTATIONS; k++)
-        check_case(engine, item, k);
-    assert_true(i > 0);
-    ct_engine_destroy(&engine);
-    json_decref(list);
+    for_all_cases(check_case, NULL);
 }
 
 /* ---- the method exact ---- */
-
-/* Opens the case's two bodies, turned together; false: a mesh is not there. */
-static bool add_bodies(const json_t *item, ct_scene *scene, double pose[2][12]) {
-    for (int i = 0; i < 2; i++) {
-        ct_mesh *mesh = load(json_string_value(json_object_get(json_object_get(item, "meshes"), i ? "B" : "A")));
-        if (!mesh) return false;
-        ct_body_options options;
-        uint32_t body;
-        ct_body_options_init(&options);
-        options.kind = CT_BODY_RIGID;
-        memcpy(options.pose, pose[i], sizeof options.pose);
-        assert_int_equal(ct_scene_add_body(scene, mesh, &options, &body, NULL), CT_OK);
-        ct_mesh_release(&mesh);
-    }
-    return true;
-}
-
-static void turn_point(const double turn[12], const double p[3], double weight, double out[3]) {
-    for (int k = 0; k < 3; k++)
-        out[k] = turn[4 * k] * p[0] + turn[4 * k + 1] * p[1] + turn[4 * k + 2] * p[2] + weight * turn[4 * k + 3];
-}
-
-static void move_pose(const double turn[12], const double pose[12], double out[12]) {
-    for (int j = 0; j < 4; j++) {
-        double column[3] = {pose[j], pose[4 + j], pose[8 + j]}, turned[3];
-        turn_point(turn, column, j == 3, turned);
-        for (int k = 0; k < 3; k++) out[4 * k + j] = turned[k];
-    }
-}
 
 /* Returns the gradient's largest error relative to its size, or -1 where none is known. */
 static double gradient_error(const json_t *expected, const ct_contact *c, const double turn[12],
@@ -225,60 +238,41 @@ static double gradient_error(const json_t *expected, const ct_contact *c, const 
     return size[0] > 1e-6 ? fmax(worst[0] / size[0], worst[1] / fmax(size[0], size[1])) : fmax(worst[0], worst[1]);
 }
 
-static void check_exact_case(ct_engine *engine, const json_t *item, uint64_t *rng, int orientation) {
-    const char *name = json_string_value(json_object_get(item, "name"));
-    const double volume = json_number_value(json_object_get(item, "volume"));
-    double in_case[2][12], pose[2][12], turn[12];
-    assert_true(numbers(item, "T_A", in_case[0], 12) && numbers(item, "T_B", in_case[1], 12));
-    shape_pose_identity(turn);
-    if (orientation) shape_pose_random(rng, 3, turn);
-    for (int i = 0; i < 2; i++) move_pose(turn, in_case[i], pose[i]);
+static void check_exact_turned(ct_engine *engine, const json_t *item, const double *turn) {
     const ct_scene_settings settings = stage_exact();
-    ct_scene *scene;
-    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
-    if (!add_bodies(item, scene, pose)) {
-        print_message("%s: a mesh is not there, passed over\n", name);
-        ct_scene_destroy(&scene);
-        return;
-    }
-    ct_step step = {.scene = scene, .want = CT_WANT_ALL};
-    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
-    assert_int_equal(step.result->n_contacts, volume > 0);
-    if (volume > 0) {
-        const ct_contact *c = step.result->contacts;
-        const double error = fabs(c->volume - volume);
-        const double gradient = gradient_error(json_object_get(item, "gradient"), c, turn, pose[0]);
-        if (!orientation) {
-            print_message("%-24s volume off by %.1e of it, bound %.1e", name, error / volume, c->error_bound / volume);
+    struct run run;
+    if (!run_case(engine, item, &settings, turn, &run)) return;
+    assert_int_equal(run.result->n_contacts, run.volume > 0);
+    if (run.volume > 0) {
+        const ct_contact *c = run.result->contacts;
+        const double error = fabs(c->volume - run.volume);
+        const double gradient = gradient_error(json_object_get(item, "gradient"), c, run.turn, run.pose[0]);
+        if (!turn) {
+            print_message("%-24s volume off by %.1e of it, bound %.1e", run.name, error / run.volume,
+                          c->error_bound / run.volume);
             if (gradient >= 0) print_message("; gradient off by %.1e", gradient);
             print_message("\n");
         }
         /* What the case file gives is known to 14 digits or so, and the turned poses are rounded. */
-        assert_true(error <= c->error_bound + 1e-11 * volume);
-        assert_true(error <= 1e-7 * volume && gradient <= 1e-7);
+        assert_true(error <= c->error_bound + 1e-11 * run.volume);
+        assert_true(error <= 1e-7 * run.volume && gradient <= 1e-7);
     }
-    ct_result_free(&step.result);
-    ct_scene_destroy(&scene);
+    end_case(&run);
+}
+
+static void check_exact_case(ct_engine *engine, const json_t *item, void *rng) {
+    check_exact_turned(engine, item, NULL);
+    for (int k = 0; k < 2; k++) {
+        double turn[12];
+        shape_pose_random(rng, 3, turn);
+        check_exact_turned(engine, item, turn);
+    }
 }
 
 static void test_exact_cases(void **state) {
     (void)state;
-    json_error_t error;
-    json_t *list = json_load_file(in_folder("cases.json"), 0, &error);
-    if (!list) {
-        print_message("SKIPPED: %s is not there; set CONTACTD_MESHES\n", path);
-        skip();
-    }
-    ct_engine *engine = stage_engine(2, NULL);
     uint64_t rng = 1;
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(list, "cases"), i, item) {
-        for (int orientation = 0; orientation < 3; orientation++) check_exact_case(engine, item, &rng, orientation);
-    }
-    assert_true(i > 0);
-    ct_engine_destroy(&engine);
-    json_decref(list);
+    for_all_cases(check_exact_case, &rng);
 }
 
 /* ---- the method EBPI ---- */
@@ -292,40 +286,32 @@ struct ebpi_tally {
     int checked, completed, violated;
 };
 
+struct ebpi_tallies {
+    uint64_t rng;
+    struct ebpi_tally strict, published;
+};
+
 /* The error is within the bound, and the bound within the tolerance unless the step ended for another reason. */
-static void check_ebpi_case(ct_engine *engine, const json_t *item, uint64_t *rng, bool is_turned, bool strict,
-                            struct ebpi_tally *tally) {
-    const char *name = json_string_value(json_object_get(item, "name"));
-    const double volume = json_number_value(json_object_get(item, "volume"));
-    double in_case[2][12], pose[2][12], turn[12];
-    assert_true(numbers(item, "T_A", in_case[0], 12) && numbers(item, "T_B", in_case[1], 12));
-    shape_pose_identity(turn);
-    if (is_turned) shape_pose_random(rng, 3, turn);
-    for (int i = 0; i < 2; i++) move_pose(turn, in_case[i], pose[i]);
+static void check_ebpi_turned(ct_engine *engine, const json_t *item, const double *turn, bool strict,
+                              struct ebpi_tally *tally) {
     ct_scene_settings settings;
     ct_scene_settings_init(&settings);
     settings.method = CT_METHOD_EBPI;
     settings.strict = strict;
-    if (volume > 0)
+    if (json_number_value(json_object_get(item, "volume")) > 0)
         settings.tolerance_rel = TOLERANCE;
     else
         settings.tolerance = TOLERANCE_OF_NOTHING;
-    ct_scene *scene;
-    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
-    if (!add_bodies(item, scene, pose)) {
-        print_message("%s: a mesh is not there, passed over\n", name);
-        ct_scene_destroy(&scene);
-        return;
-    }
-    ct_step step = {.scene = scene, .want = CT_WANT_ALL};
-    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
-    const ct_result *r = step.result;
+    struct run run;
+    if (!run_case(engine, item, &settings, turn, &run)) return;
+    const ct_result *r = run.result;
+    const double volume = run.volume;
     const double found = r->n_contacts ? r->contacts[0].volume : 0, error = fabs(found - volume);
     const double bound = r->n_contacts ? r->contacts[0].error_bound : settings.tolerance;
     const double tolerance = fmax(settings.tolerance, TOLERANCE * found), scale = volume > 0 ? volume : 1;
-    print_message("%-24s %-9s %s: error %.1e, bound %.1e of %.3g m^3, %llu rays, %s\n", name,
-                  strict ? "strict" : "published", is_turned ? "turned" : "      ", error / scale, bound / scale,
-                  volume, (unsigned long long)r->rays, ended_names[r->ended]);
+    print_message("%-24s %-9s %s: error %.1e, bound %.1e of %.3g m^3, %llu rays, %s\n", run.name,
+                  strict ? "strict" : "published", turn ? "turned" : "      ", error / scale, bound / scale, volume,
+                  (unsigned long long)r->rays, ended_names[r->ended]);
     tally->checked++;
     tally->completed += r->ended == CT_ENDED_COMPLETED;
     tally->violated += error > bound + 1e-11 * volume; /* the case file has 14 digits or so, turned poses are rounded */
@@ -337,35 +323,26 @@ static void check_ebpi_case(ct_engine *engine, const json_t *item, uint64_t *rng
                                                     : r->ended <= CT_ENDED_PRECISION);
         assert_true(bound > TOLERANCE * (volume - bound));
     }
-    ct_result_free(&step.result);
-    ct_scene_destroy(&scene);
+    end_case(&run);
+}
+
+static void check_ebpi_case(ct_engine *engine, const json_t *item, void *argument) {
+    struct ebpi_tallies *all = argument;
+    double turn[12];
+    shape_pose_random(&all->rng, 3, turn);
+    check_ebpi_turned(engine, item, NULL, true, &all->strict);
+    check_ebpi_turned(engine, item, turn, true, &all->strict);
+    check_ebpi_turned(engine, item, NULL, false, &all->published);
 }
 
 static void test_ebpi_cases(void **state) {
     (void)state;
-    json_error_t error;
-    json_t *list = json_load_file(in_folder("cases.json"), 0, &error);
-    if (!list) {
-        print_message("SKIPPED: %s is not there; set CONTACTD_MESHES\n", path);
-        skip();
-    }
-    ct_engine *engine = stage_engine(2, NULL);
-    uint64_t rng = 1;
-    size_t i;
-    json_t *item;
-    struct ebpi_tally strict = {0}, published = {0};
-    json_array_foreach(json_object_get(list, "cases"), i, item) {
-        check_ebpi_case(engine, item, &rng, false, true, &strict);
-        check_ebpi_case(engine, item, &rng, true, true, &strict);
-        check_ebpi_case(engine, item, &rng, false, false, &published);
-    }
-    print_message("strict: %d of %d completed; published: %d of %d, %d violated\n", strict.completed, strict.checked,
-                  published.completed, published.checked, published.violated);
-    assert_true(i > 0);
-    assert_int_equal(strict.violated, 0);
-    assert_true(2 * strict.completed > strict.checked);
-    ct_engine_destroy(&engine);
-    json_decref(list);
+    struct ebpi_tallies all = {.rng = 1};
+    for_all_cases(check_ebpi_case, &all);
+    print_message("strict: %d of %d completed; published: %d of %d, %d violated\n", all.strict.completed,
+                  all.strict.checked, all.published.completed, all.published.checked, all.published.violated);
+    assert_int_equal(all.strict.violated, 0);
+    assert_true(2 * all.strict.completed > all.strict.checked);
 }
 
 int main(void) {

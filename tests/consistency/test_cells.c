@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tests/consistency/engine.h"
+#include "tests/consistency/scratch.h"
 #include "tests/scenes/overlap.h"
 
 static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
@@ -616,35 +617,10 @@ static void memory_may_run_short(void **state) {
     const double pose[12] = {1, 0, 0, 0.2, 0, 1, 0, 0.1, 0, 0, 1, 0.15};
     const struct placed bodies[] = {{&a, NULL, 0}, {&a, pose, 0}};
     const ct_scene_settings settings = with_cells(stage_resolution(64), 0.06);
-    char right[33], hex[33];
-    hash_on(2, NULL, &settings, bodies, 2, CT_WANT_ALL, right);
-    ct_engine_options options;
-    ct_engine_options_init(&options);
-    options.backend = "cpu";
-    options.threads = 2;
-    bool passed = false, failed = false;
-    for (options.max_scratch_bytes = 1 << 16; !passed; options.max_scratch_bytes += 1 << 16) {
-        ct_engine *small;
-        assert_int_equal(ct_engine_create(&options, &small, NULL), CT_OK);
-        struct stage stage = stage_open(small, &settings, bodies, 2);
-        for (int again = 0; again < 2; again++) {
-            ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
-            const ct_status status = ct_engine_run(small, &step, 1);
-            assert_true(status == CT_OK || status == CT_OUT_OF_MEMORY);
-            if (status) {
-                failed = true;
-                assert_non_null(strstr(step.error.message, "working memory"));
-            } else {
-                stage_hash(step.result, hex);
-                assert_string_equal(hex, right);
-                ct_result_free(&step.result);
-                passed = true;
-            }
-        }
-        stage_close(&stage);
-        ct_engine_destroy(&small);
-    }
-    assert_true(failed);
+    char expected[33];
+    hash_on(2, NULL, &settings, bodies, 2, CT_WANT_ALL, expected);
+    const struct scratch_limits limits = {.first = 1 << 16, .more = 1 << 16, .n_steps = 2};
+    check_scratch_limits(engine, &limits, "working memory", &settings, bodies, 2, CT_WANT_ALL, expected);
     shape_free(&a);
 }
 

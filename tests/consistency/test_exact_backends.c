@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "gpu/picture/picture.h"
+#include "tests/consistency/grazing.h"
 #include "tests/consistency/twin.h"
 
 static const uint32_t all_wants[] = {CT_WANT_ALL, 0, CT_WANT_FRAME, CT_WANT_GRADIENT, CT_WANT_FRICTION, CT_WANT_FORCES};
@@ -324,6 +325,32 @@ static void test_huge_triangles(void **state) {
     shape_free(&ring);
 }
 
+/* Bodies whose bound has what the sums over crossings leave out, also with patches. */
+static void test_grazing(void **state) {
+    (void)state;
+    uint64_t rng = 3, contacts = 0;
+    for (int i = 0; i < 16; i++) {
+        ct_scene_settings settings = stage_exact();
+        const struct frame *f = i % 2 ? &tilted : &level;
+        double pose[12], moved[12];
+        settings.patches = i / 4 % 2;
+        if (i < 8)
+            shape_pose_identity(pose);
+        else
+            shape_pose_random(&rng, 0, pose);
+        memcpy(moved, pose, sizeof moved);
+        for (int k = 0; k < 3; k++) moved[4 * k + 3] = shape_uniform(&rng, -1, 1) * unit;
+        struct shape ground = make_ground(f);
+        struct comb comb = make_comb(f, 0, 5ll << 12, i / 2 % 2, (struct offset){0, 0}, 1ll << 26);
+        const struct placed bodies[2] = {{&ground, pose, i < 8 ? CT_BODY_DEFORMABLE : CT_BODY_RIGID},
+                                         {&comb.shape, moved, CT_BODY_RIGID}};
+        contacts += compare_once("grazing", &settings, bodies, 2, CT_WANT_ALL);
+        shape_free(&ground);
+        shape_free(&comb.shape);
+    }
+    assert_true(contacts >= 16);
+}
+
 /* ---- half-spaces ---- */
 
 /* Planes along the axes and tilted ones, grazing a body, through it and far below it; with the half-space first or
@@ -475,6 +502,7 @@ int main(void) {
         cmocka_unit_test(test_deformable),
         cmocka_unit_test(test_inverted_region),
         cmocka_unit_test(test_huge_triangles),
+        cmocka_unit_test(test_grazing),
         cmocka_unit_test(test_half_spaces),
         cmocka_unit_test(test_half_space_ties),
         cmocka_unit_test(test_half_spaces_and_bodies),

@@ -10,167 +10,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/consistency/engine.h"
+#include "tests/consistency/orders.h"
 
 static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
 
 /* ---- orders ---- */
-
-struct row {
-    float position[3];
-    double gradient[3], weight;
-};
-
-static int by_position(const void *a, const void *b) {
-    return memcmp(a, b, sizeof((struct row *)NULL)->position);
-}
-
-/* One body's part of the sparse gradient, in an order that does not depend on how vertices are numbered. */
-static struct row *rows_of(const ct_result *r, const ct_contact *c, int side, const struct shape *shape, double sign) {
-    struct row *rows = calloc(c->count[side] + 1, sizeof *rows);
-    assert_non_null(rows);
-    for (uint64_t i = 0; i < c->count[side]; i++) {
-        uint64_t e = c->first[side] + i;
-        memcpy(rows[i].position, shape->positions + 3 * (size_t)r->vertices[e], 12);
-        memcpy(rows[i].gradient, r->gradient + 3 * e, sizeof rows[i].gradient);
-        rows[i].weight = sign * r->weights[e];
-    }
-    qsort(rows, c->count[side], sizeof *rows, by_position);
-    return rows;
-}
-
-/* The same contact, bit for bit; `swapped`: with its bodies the other way round. */
-static void assert_same(const ct_result *r, const struct shape *shapes[2], const ct_result *q,
-                        const struct shape *others[2], bool swapped) {
-    assert_int_equal(r->n_contacts, 1);
-    assert_int_equal(q->n_contacts, 1);
-    const ct_contact *c = r->contacts, *d = q->contacts;
-    assert_memory_equal(&c->volume, &d->volume, sizeof c->volume);
-    assert_memory_equal(c->volumes, d->volumes, sizeof c->volumes);
-    assert_memory_equal(&c->error_estimate, &d->error_estimate, sizeof c->error_estimate);
-    assert_memory_equal(&c->area, &d->area, sizeof c->area);
-    assert_memory_equal(&c->depth, &d->depth, sizeof c->depth);
-    assert_memory_equal(c->center, d->center, sizeof c->center);
-    for (int k = 0; k < 3; k++) assert_true(c->normal[k] == (swapped ? -d->normal[k] : d->normal[k]));
-    if (!swapped) assert_memory_equal(c->tangents, d->tangents, sizeof c->tangents);
-    assert_int_equal(r->rays, q->rays);
-    if (!swapped) assert_int_equal(r->fragments, q->fragments); /* a body may be spared what the first rules out */
-    assert_int_equal(r->n_spans, q->n_spans);
-    for (int side = 0; side < 2; side++) {
-        int other = swapped ? 1 - side : side;
-        assert_memory_equal(c->generalized_gradient[side], d->generalized_gradient[other],
-                            sizeof c->generalized_gradient[0]);
-        assert_int_equal(c->count[side], d->count[other]);
-        struct row *mine = rows_of(r, c, side, shapes[side], 1),
-                   *theirs = rows_of(q, d, other, others[other], swapped ? -1 : 1);
-        for (uint64_t i = 0; i < c->count[side]; i++) {
-            assert_memory_equal(mine[i].position, theirs[i].position, 12);
-            for (int k = 0; k < 3; k++) assert_true(mine[i].gradient[k] == theirs[i].gradient[k]);
-            assert_true(mine[i].weight == theirs[i].weight);
-        }
-        free(mine);
-        free(theirs);
-    }
-}
-
-static struct shape random_shape(uint64_t *rng) {
-    uint64_t seed = shape_random(rng);
-    switch (seed % 5) {
-    case 0:
-        return shape_torus(0.8, 0.35, 24, 16);
-    case 1:
-        return shape_blob(1, 3, 0.5, seed);
-    case 2:
-        return shape_bolt(0.9, 0.2, 0.4, 3, 30, 12);
-    case 3:
-        return shape_cube(1.5, 3);
-    default:
-        return shape_icosphere(1, 2);
-    }
-}
 
 static void test_order_changes_nothing(void **state) {
     (void)state;
     uint64_t rng = 11;
     int contacts = 0;
     for (int round = 0; round < 40; round++) {
-        struct shape a = random_shape(&rng), b = random_shape(&rng), a2 = shape_copy(&a), b2 = shape_copy(&b);
+        struct shape a = random_shape(&rng, false), b = random_shape(&rng, false);
         double pose[2][12];
-        shape_pose_random(&rng, 0.4, pose[0]);
-        shape_pose_random(&rng, 0.4, pose[1]);
-        if (round % 4 == 0)
-            shape_pose_identity(pose[0]), shape_pose_identity(pose[1]); /* coincident faces, many ties */
-        if (round % 8 == 0) pose[1][3] = 0.25;
-        shape_shuffle(&a2, &rng);
-        shape_shuffle(&b2, &rng);
-        ct_scene_settings settings = round % 2 ? stage_resolution(40) : stage_pixel(0.0625);
-        ct_body_kind kind = round % 3 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
-        ct_result *plain =
-            stage_once(engine, &settings, (struct placed[]){{&a, pose[0], kind}, {&b, pose[1], kind}}, 2, everything);
-        ct_result *shuffled =
-            stage_once(engine, &settings, (struct placed[]){{&a2, pose[0], kind}, {&b2, pose[1], kind}}, 2, everything);
-        ct_result *swapped =
-            stage_once(engine, &settings, (struct placed[]){{&b, pose[1], kind}, {&a2, pose[0], kind}}, 2, everything);
-        if (plain->n_contacts) {
-            contacts++;
-            assert_same(plain, (const struct shape *[]){&a, &b}, shuffled, (const struct shape *[]){&a2, &b2}, false);
-            assert_same(plain, (const struct shape *[]){&a, &b}, swapped, (const struct shape *[]){&b, &a2}, true);
-        } else {
-            assert_int_equal(shuffled->n_contacts + swapped->n_contacts, 0);
-        }
-        ct_result_free(&plain);
-        ct_result_free(&shuffled);
-        ct_result_free(&swapped);
-        shape_free(&a), shape_free(&b), shape_free(&a2), shape_free(&b2);
+        const ct_scene_settings settings = round % 2 ? stage_resolution(40) : stage_pixel(0.0625);
+        random_poses(&rng, round, pose);
+        contacts +=
+            compare_orders(&settings, &a, &b, pose, round % 3 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE, everything, &rng);
+        shape_free(&a), shape_free(&b);
     }
     assert_true(contacts >= 35);
 }
 
 /* ---- batches ---- */
 
-enum { SCENES = 12 };
+static const ct_scene_settings *settings_of_scene(int scene, ct_scene_settings *settings) {
+    *settings = scene % 3 ? stage_resolution(8u << scene % 4) : stage_pixel(0.05);
+    return settings;
+}
 
 static void test_batch_changes_nothing(void **state) {
     (void)state;
-    uint64_t rng = 23;
-    struct shape shapes[SCENES][3];
-    double poses[SCENES][3][12];
-    struct stage stages[SCENES];
-    ct_step steps[SCENES];
-    char alone[SCENES][33], hash[33];
-    for (int s = 0; s < SCENES; s++) {
-        struct placed bodies[3];
-        int n = 2 + s % 2;
-        for (int b = 0; b < 3; b++) {
-            shapes[s][b] = random_shape(&rng);
-            shape_pose_random(&rng, 0.5, poses[s][b]);
-            bodies[b] = (struct placed){&shapes[s][b], poses[s][b], (b + s) % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE};
-        }
-        ct_scene_settings settings = s % 3 ? stage_resolution(8u << s % 4) : stage_pixel(0.05);
-        stages[s] = stage_open(engine, &settings, bodies, n);
-        ct_result *result = stage_step(&stages[s], NULL, 0, everything);
-        stage_hash(result, alone[s]);
-        ct_result_free(&result);
-    }
-    for (int round = 0; round < 6; round++) {
-        int order[SCENES], n = round ? 1 + (int)(shape_random(&rng) % SCENES) : SCENES;
-        for (int s = 0; s < SCENES; s++) {
-            int k = (int)(shape_random(&rng) % (uint64_t)(s + 1));
-            order[s] = order[k];
-            order[k] = s;
-        }
-        for (int i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[order[i]].scene, .want = everything};
-        assert_int_equal(ct_engine_run(engine, steps, (size_t)n), CT_OK);
-        for (int i = 0; i < n; i++) {
-            stage_hash(steps[i].result, hash);
-            assert_string_equal(hash, alone[order[i]]);
-            ct_result_free(&steps[i].result);
-        }
-    }
-    for (int s = 0; s < SCENES; s++) {
-        stage_close(&stages[s]);
-        for (int b = 0; b < 3; b++) shape_free(&shapes[s][b]);
-    }
+    compare_batches(settings_of_scene, false, everything);
 }
 
 /* A pair's contact is the same whatever else is in its scene, and a pair that is filtered out is the only one missing.
@@ -183,7 +54,7 @@ static void test_neighbours_change_nothing(void **state) {
     double poses[N][12];
     struct placed bodies[N];
     for (int i = 0; i < N; i++) {
-        shapes[i] = random_shape(&rng);
+        shapes[i] = random_shape(&rng, false);
         shape_pose_random(&rng, 0.7, poses[i]);
         bodies[i] = (struct placed){&shapes[i], poses[i], 0};
     }

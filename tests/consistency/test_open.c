@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "tests/consistency/engine.h"
-
-/* A heightfield over the square of this side around the origin, of n x n squares, facing up; or a bowl. */
-typedef double height_fn(double x, double y);
+#include "tests/consistency/open_surfaces.h"
 
 static double level(double x, double y) {
     (void)x, (void)y;
@@ -21,34 +19,6 @@ static double level(double x, double y) {
 }
 static double waves(double x, double y) {
     return shape_slab_top(4, 0.2, 3, x, y);
-}
-
-static struct shape heightfield(height_fn *height, double side, uint32_t n) {
-    struct shape s = {.n_vertices = (n + 1) * (n + 1), .n_triangles = 2 * n * n};
-    s.positions = malloc(12 * (size_t)s.n_vertices);
-    s.triangles = malloc(12 * (size_t)s.n_triangles);
-    assert_true(s.positions && s.triangles);
-    for (uint32_t j = 0; j <= n; j++)
-        for (uint32_t i = 0; i <= n; i++) {
-            const double x = side * ((double)i / n - 0.5), y = side * ((double)j / n - 0.5);
-            float *p = s.positions + 3 * (size_t)(j * (n + 1) + i);
-            p[0] = (float)x, p[1] = (float)y, p[2] = (float)height(x, y);
-        }
-    for (uint32_t j = 0; j < n; j++)
-        for (uint32_t i = 0; i < n; i++) {
-            const uint32_t a = j * (n + 1) + i, b = a + 1, c = a + n + 1, d = c + 1;
-            memcpy(s.triangles + 6 * (size_t)(j * n + i), (uint32_t[]){a, b, d, a, d, c}, 24);
-        }
-    return s;
-}
-
-static ct_status make_open(const struct shape *s, const double direction[3], ct_mesh **out, ct_error *error) {
-    ct_mesh_options options;
-    ct_mesh_options_init(&options);
-    memcpy(options.open_direction, direction, sizeof options.open_direction);
-    memset(error, 0, sizeof *error);
-    return ct_mesh_create_with(s->positions, CT_F32, s->n_vertices, s->triangles, s->n_triangles, &options, out, NULL,
-                               error);
 }
 
 static const double down[3] = {0, 0, -3};
@@ -288,19 +258,6 @@ static void test_refused(void **state) {
     ct_error error;
     if (make_open(&ramp, down, &mesh, &error)) fail_msg("%s", error.message); /* half a turn less is not */
 
-    /* Not for deformable bodies, also not later. */
-    const ct_scene_settings settings = stage_exact();
-    struct stage stage = stage_open(engine, &settings, (struct placed[]){{&box, NULL, CT_BODY_DEFORMABLE, 0}}, 1);
-    ct_body_options options;
-    uint32_t body;
-    ct_body_options_init(&options);
-    memset(&error, 0, sizeof error);
-    assert_int_equal(ct_scene_add_body(stage.scene, mesh, &options, &body, &error), CT_UNSUPPORTED);
-    assert_string_equal(error.field, "kind");
-    memset(&error, 0, sizeof error);
-    assert_int_equal(ct_scene_replace_mesh(stage.scene, stage.body[0], mesh, &error), CT_UNSUPPORTED);
-    assert_string_equal(error.field, "mesh");
-    stage_close(&stage);
     ct_mesh_release(&mesh);
     /* Without the direction an open surface is refused as ever. */
     assert_null(shape_to_mesh(&flat, NULL));

@@ -13,6 +13,12 @@
 #include "tests/consistency/engine.h"
 #include "tests/consistency/patch_shapes.h"
 
+#ifdef __SANITIZE_THREAD__ /* is there for races, and slow */
+enum { FEWEST_THREADS = 2 };
+#else
+enum { FEWEST_THREADS = 1 };
+#endif
+
 /* ---- steps ---- */
 
 static ct_result *run_on(ct_engine *on, const struct shape *a, const double *pose_a, const struct shape *b,
@@ -408,6 +414,94 @@ static void test_bits(void **state) {
     shape_free(&slab);
 }
 
+/* ---- memory ---- */
+
+/* A bolt in a slab, twice: with products with the second derivative, which need memory for one piece after the other,
+ * and a little higher without. */
+struct two_pairs {
+    struct shape bolt, slab;
+    double pose[2][12];
+    char expected[2][33];
+};
+
+enum { PRODUCTS = 6 };
+
+static ct_status step_pair(ct_engine *on, int which, const struct stage *stage, ct_result **result) {
+    ct_direction directions[PRODUCTS];
+    for (uint32_t k = 0; k < PRODUCTS; k++) {
+        directions[k] = (ct_direction){.body = stage->body[0], .index = k};
+        directions[k].twist[k] = 1;
+    }
+    ct_step step = {.scene = stage->scene, .want = CT_WANT_ALL};
+    if (which == 0) {
+        step.directions = directions;
+        step.n_directions = PRODUCTS;
+    }
+    const ct_status status = ct_engine_run(on, &step, 1);
+    if (status) assert_null(step.result);
+    *result = step.result;
+    return status;
+}
+
+static struct stage open_pair(ct_engine *on, const struct two_pairs *pairs, int which) {
+    ct_scene_settings settings = stage_exact();
+    settings.patches = true;
+    return stage_open(on, &settings,
+                      (struct placed[]){{&pairs->bolt, pairs->pose[which], CT_BODY_RIGID}, {&pairs->slab}}, 2);
+}
+
+/* Steps both pairs, one after the other, on an engine that may use so many bytes. An answer that is given has to be
+ * whole, also after a pair that ran out of memory: gradients that threads add to must be zero again by then. Returns
+ * whether the first pair was answered. */
+static bool run_with_little(size_t bytes, uint32_t threads, const struct two_pairs *pairs, int *only_first_failed) {
+    ct_engine_options options;
+    ct_engine *small = NULL;
+    bool has_passed[2] = {false, false};
+    ct_engine_options_init(&options);
+    options.backend = "cpu";
+    options.threads = threads;
+    options.max_scratch_bytes = bytes;
+    assert_int_equal(ct_engine_create(&options, &small, NULL), CT_OK);
+    struct stage stages[2] = {open_pair(small, pairs, 0), open_pair(small, pairs, 1)};
+    for (int which = 0; which < 2; which++) {
+        ct_result *result;
+        const ct_status status = step_pair(small, which, &stages[which], &result);
+        has_passed[which] = status == CT_OK;
+        if (status) assert_int_equal(status, CT_OUT_OF_MEMORY);
+        char hash[33];
+        if (!status) stage_hash(result, hash);
+        if (!status) assert_string_equal(hash, pairs->expected[which]);
+        ct_result_free(&result);
+    }
+    for (int i = 0; i < 2; i++) stage_close(&stages[i]);
+    ct_engine_destroy(&small);
+    *only_first_failed += has_passed[1] && !has_passed[0];
+    return has_passed[0];
+}
+
+/* Fails at one allocation after the other: in the search for pieces, and while the first, the second, .. is made. */
+static void test_out_of_memory(void **state) {
+    (void)state;
+    struct two_pairs pairs = {.bolt = shape_bolt(1, 0.2, 0.4, 4, 24, 12), .slab = shape_cube(8, 12)};
+    for (int i = 0; i < 2; i++) { /* with most of its thread in the slab, and with the crests */
+        shape_pose_axis((const double[]){0, 1, 0}, 0.25, (const double[]){0, 0, i ? 4.97 : 4.85}, pairs.pose[i]);
+        struct stage stage = open_pair(engine, &pairs, i);
+        ct_result *result;
+        assert_int_equal(step_pair(engine, i, &stage, &result), CT_OK);
+        assert_true(result->n_contacts > 3);
+        stage_hash(result, pairs.expected[i]);
+        ct_result_free(&result);
+        stage_close(&stage);
+    }
+    for (uint32_t threads = FEWEST_THREADS; threads < 3; threads++) {
+        int failed = 0;
+        for (size_t bytes = 256 << 10; !run_with_little(bytes, threads, &pairs, &failed);) bytes += bytes / 64;
+        assert_true(failed > 3);
+    }
+    shape_free(&pairs.bolt);
+    shape_free(&pairs.slab);
+}
+
 /* ---- settings ---- */
 
 static void test_refusals(void **state) {
@@ -447,6 +541,7 @@ int main(void) {
         cmocka_unit_test(test_against_components),
         cmocka_unit_test(test_second_derivatives),
         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_out_of_memory),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

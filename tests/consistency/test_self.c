@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tests/consistency/engine.h"
+#include "tests/consistency/scratch.h"
 #include "tests/consistency/self_shapes.h"
 #include "tests/scenes/overlap.h"
 
@@ -24,34 +25,15 @@ static ct_result *step_alone(ct_engine *on, const ct_scene_settings *settings, c
 
 /* What holds of every contact of a body with itself. */
 static void check_identities(const ct_result *r, uint32_t n_vertices) {
-    assert_int_equal(r->n_contacts, 1);
+    check_contact_with_itself(r, n_vertices);
     const ct_contact *c = r->contacts;
-    assert_int_equal(c->body[0], c->body[1]);
-    assert_int_equal(c->index, 0);
-    const double *g0 = c->generalized_gradient[0], *g1 = c->generalized_gradient[1];
-    for (int k = 0; k < 3; k++) assert_true(g0[k] + g1[k] == 0); /* Newton's third law, exactly */
-    uint8_t *seen = calloc(n_vertices, 1);
-    double area = 0;
-    for (int part = 0; part < 2; part++)
-        for (uint64_t e = c->first[part]; e < c->first[part] + c->count[part]; e++) {
-            assert_false(seen[r->vertices[e]]); /* each vertex is in one part */
-            seen[r->vertices[e]] = 1;
-            assert_true(e == c->first[part] || r->vertices[e] > r->vertices[e - 1]);
-            area += fmax(r->weights[e], 0);
-            for (int k = 0; k < 3; k++)
-                assert_true(r->forces[3 * e + (uint64_t)k] == -c->volume * r->gradient[3 * e + (uint64_t)k]);
-        }
-    free(seen);
-    assert_float_equal(area, c->area, 1e-9 * (1 + area));
-    double along[3] = {0, 0, 0}, largest = 0;
+    double along[3] = {0, 0, 0};
     for (uint64_t s = 0; s < r->n_spans; s++)
         along[r->spans[s].axis] += (double)(r->spans[s].upper[r->spans[s].axis] - r->spans[s].lower[r->spans[s].axis]);
     for (int w = 0; w < 3; w++) {
         const double ray = c->pitch[(w + 1) % 3] * c->pitch[(w + 2) % 3];
         assert_float_equal(along[w] * ray, c->volumes[w], 1e-5 * c->volumes[w] + 1e-9);
-        if (fabs(c->normal[w]) > fabs(largest)) largest = c->normal[w];
     }
-    assert_true(largest >= 0);
 }
 
 /* ---- two shells in one mesh ---- */
@@ -349,22 +331,7 @@ static void test_order_changes_nothing(void **state) {
     shape_translate(&b, 1.3, 0.3, 0.2);
     struct shape both = shape_merge(&a, &b);
     const ct_scene_settings settings = stage_pixel(0.03);
-    ct_result *plain = step_alone(engine, &settings, &both, NULL, CT_BODY_RIGID);
-    for (int round = 0; round < 4; round++) {
-        struct shape other = shape_copy(&both);
-        shape_shuffle(&other, &rng);
-        ct_result *r = step_alone(engine, &settings, &other, NULL, CT_BODY_RIGID);
-        const ct_contact *c = plain->contacts, *d = r->contacts;
-        assert_memory_equal(&c->volume, &d->volume, sizeof c->volume);
-        assert_memory_equal(c->normal, d->normal, sizeof c->normal);
-        assert_memory_equal(c->center, d->center, sizeof c->center);
-        assert_memory_equal(&c->area, &d->area, sizeof c->area);
-        assert_memory_equal(c->generalized_gradient, d->generalized_gradient, sizeof c->generalized_gradient);
-        assert_memory_equal(c->count, d->count, sizeof c->count);
-        ct_result_free(&r);
-        shape_free(&other);
-    }
-    ct_result_free(&plain);
+    check_orders(engine, &settings, &both, everything, &rng);
     shape_free(&a), shape_free(&b), shape_free(&both);
 }
 
@@ -420,36 +387,14 @@ static void test_beside_other_bodies(void **state) {
 static void test_out_of_memory(void **state) {
     (void)state;
     struct shape folded = make_limacon(200, 150);
-    ct_engine_options options;
-    ct_engine_options_init(&options);
-    options.backend = "cpu";
-    options.threads = 2;
     const ct_scene_settings settings = stage_resolution(64);
     ct_result *whole = step_alone(engine, &settings, &folded, NULL, CT_BODY_RIGID);
-    char expected[33], hash[33];
+    char expected[33];
     stage_hash(whole, expected);
     ct_result_free(&whole);
-    bool failed = false, passed = false;
-    for (options.max_scratch_bytes = 1 << 20; !passed; options.max_scratch_bytes += 1 << 17) {
-        ct_engine *small = NULL;
-        assert_int_equal(ct_engine_create(&options, &small, NULL), CT_OK);
-        struct stage stage = stage_open(small, &settings, (struct placed[]){{&folded, NULL, 0, .self_contact = 1}}, 1);
-        ct_step step = {.scene = stage.scene, .want = everything};
-        const ct_status status = ct_engine_run(small, &step, 1);
-        if (status) {
-            failed = true;
-            assert_int_equal(status, CT_OUT_OF_MEMORY);
-            assert_non_null(strstr(step.error.message, "bodies 1 and 1 need more working memory"));
-        } else {
-            passed = true;
-            stage_hash(step.result, hash);
-            assert_string_equal(hash, expected);
-        }
-        ct_result_free(&step.result);
-        stage_close(&stage);
-        ct_engine_destroy(&small);
-    }
-    assert_true(failed);
+    const struct scratch_limits limits = {.first = 1 << 20, .more = 1 << 17, .n_steps = 1};
+    check_scratch_limits(engine, &limits, "bodies 1 and 1 need more working memory", &settings,
+                         &(struct placed){&folded, NULL, 0, .self_contact = 1}, 1, everything, expected);
     shape_free(&folded);
 }
 

@@ -1,5 +1,6 @@
-/* test_self_backends.c - contacts of a body with itself: every backend gives the CPU's bits, by itself, beside others,
- * in crowds and in batches. */
+/* test_self_backends.c - contacts of a body with itself by LDI: every backend gives the CPU's bits, by itself, beside
+ * others, in crowds and in batches. */
+#include "tests/consistency/self_shapes.h"
 #include "tests/consistency/twin.h"
 
 static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
@@ -9,32 +10,6 @@ enum { ROUNDS = 7, LARGE_SCENES = 0 };
 #else
 enum { ROUNDS = 21, LARGE_SCENES = 1 };
 #endif
-
-static struct shape random_shell(uint64_t *rng) {
-    const uint64_t seed = shape_random(rng);
-    switch (seed % 4) {
-    case 0:
-        return shape_torus(0.8, 0.35, 20, 12);
-    case 1:
-        return shape_blob(1, 2 + (int)(seed / 4 % 3), 0.5, seed);
-    case 2:
-        return shape_bolt(0.9, 0.2, 0.4, 2, 24, 8);
-    default:
-        return shape_cube(1.5, 3);
-    }
-}
-
-/* Two shells in one mesh, the second turned and moved. */
-static struct shape random_body(uint64_t *rng) {
-    struct shape a = random_shell(rng), b = random_shell(rng);
-    double pose[12];
-    shape_pose_random(rng, 0.6, pose);
-    shape_transform(&b, pose);
-    struct shape both = shape_merge(&a, &b);
-    shape_free(&a);
-    shape_free(&b);
-    return both;
-}
 
 static void test_alone(void **state) {
     (void)state;
@@ -47,7 +22,7 @@ static void test_alone(void **state) {
                                      CT_WANT_ALL | CT_WANT_SPANS};
     uint64_t rng = 17, contacts = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        struct shape body = random_body(&rng);
+        struct shape body = random_shells(&rng);
         double pose[12];
         shape_pose_random(&rng, 0.5, pose);
         ct_scene_settings settings = round % 2 ? stage_resolution(1 + (uint32_t)shape_random(&rng) % 50)
@@ -108,6 +83,7 @@ static void test_beside_others(void **state) {
             for (int b = 0; b < sizes[i]; b++) {
                 ct_body_options options;
                 ct_body_options_init(&options);
+                options.kind = b % 5 == 4 ? CT_BODY_DEFORMABLE : CT_BODY_RIGID; /* the pose is for rigid ones */
                 options.self_contact = b % 3 == 0;
                 options.group = b % 7 ? 1 : 2;
                 options.mask = b % 2 ? 3 : 1; /* bodies 0, 14, ... do not meet themselves by these */
@@ -143,7 +119,7 @@ static void test_batches(void **state) {
     size_t n_updates[N];
     const ct_scene_settings settings = stage_resolution(20);
     for (int i = 0; i < N; i++) {
-        bodies[i] = random_body(&rng);
+        bodies[i] = random_shells(&rng);
         twins[i] = twin_open(&settings,
                              (struct placed[]){{&bodies[i], NULL, CT_BODY_DEFORMABLE, .self_contact = i % 3 != 2},
                                                {&bodies[0], NULL, 0}},

@@ -319,19 +319,6 @@ static void test_refusals(void **state) {
         assert_int_equal(ct_scene_create(engine, &settings, &scene, &error), CT_OUT_OF_RANGE);
         assert_string_equal(error.field, "margin");
     }
-    ct_engine_options options;
-    ct_engine_options_init(&options);
-    options.backend = "cuda";
-    ct_engine *cuda;
-    ct_error error = {0};
-    if (ct_engine_create(&options, &cuda, &error)) {
-        print_message("without CUDA: %s\n", error.message);
-        return;
-    }
-    const ct_scene_settings settings = with_margin(1);
-    assert_int_equal(ct_scene_create(cuda, &settings, &scene, &error), CT_UNSUPPORTED);
-    assert_string_equal(error.field, "margin");
-    ct_engine_destroy(&cuda);
 }
 
 static int open_engine(void **state) {

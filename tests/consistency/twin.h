@@ -60,6 +60,38 @@ static void assert_same_slip(const char *name, const ct_result *a, const ct_resu
     if (a->friction_forces) assert_memory_equal(a->friction_forces, b->friction_forces, 24 * a->n_entries);
 }
 
+static void assert_same_separations(const char *name, const ct_result *a, const ct_result *b) {
+    if (a->n_separations != b->n_separations)
+        fail_msg("%s: %zu separations, but %zu", name, a->n_separations, b->n_separations);
+    for (size_t i = 0; i < a->n_separations; i++)
+        assert_memory_equal(&a->separations[i], &b->separations[i], sizeof *a->separations);
+}
+
+/* What else a method says that aims at a tolerance. */
+static void assert_same_bounds(const char *name, const ct_result *a, const ct_result *b) {
+    if (a->passes != b->passes || a->ended != b->ended || a->quality != b->quality || a->rays != b->rays)
+        fail_msg("%s: %llu rays in %u passes, ended %d, quality %g; the other %llu in %u, %d, %g", name,
+                 (unsigned long long)a->rays, a->passes, a->ended, a->quality, (unsigned long long)b->rays, b->passes,
+                 b->ended, b->quality);
+    for (size_t i = 0; i < a->n_contacts && i < b->n_contacts; i++) {
+        const ct_contact *c = &a->contacts[i], *d = &b->contacts[i];
+        if (memcmp(c->error_bounds, d->error_bounds, sizeof c->error_bounds) || c->error_bound != d->error_bound ||
+            c->error_estimate != d->error_estimate)
+            fail_msg("%s: contact %zu: bounds %.17g %.17g %.17g; the other has %.17g %.17g %.17g", name, i,
+                     c->error_bounds[0], c->error_bounds[1], c->error_bounds[2], d->error_bounds[0], d->error_bounds[1],
+                     d->error_bounds[2]);
+    }
+}
+
+/* What else VOXTREE says of its pairs. */
+static void assert_same_progress(const char *name, const ct_result *a, const ct_result *b) {
+    if (a->n_progress != b->n_progress || a->ended != b->ended || a->quality != b->quality ||
+        a->fragments != b->fragments || a->rays != b->rays)
+        fail_msg("%s: %zu pairs, ended %d, quality %g; the other %zu, %d, %g", name, (size_t)a->n_progress, a->ended,
+                 a->quality, (size_t)b->n_progress, b->ended, b->quality);
+    for (size_t i = 0; i < a->n_progress; i++) assert_int_equal(a->progress[i].is_refined, b->progress[i].is_refined);
+}
+
 /* One step of each of n pairs of scenes, as one batch. Returns the contacts found. */
 static uint64_t compare(const char *name, struct twin *twins, const ct_update *const *updates, const size_t *n_updates,
                         size_t n, uint32_t want) {
@@ -88,6 +120,9 @@ static uint64_t compare(const char *name, struct twin *twins, const ct_update *c
         stage_hash(b->result, hex[1]);
         if (a->result->method == CT_METHOD_EXACT) assert_int_equal(a->result->fragments, b->result->fragments);
         assert_same_slip(name, a->result, b->result);
+        assert_same_separations(name, a->result, b->result);
+        if (a->result->method == CT_METHOD_EBPI) assert_same_bounds(name, a->result, b->result);
+        if (a->result->method == CT_METHOD_VOXTREE) assert_same_progress(name, a->result, b->result);
         for (size_t k = 0; k < a->result->n_contacts && k < b->result->n_contacts; k++) {
             const double c = a->result->contacts[k].inverted_volume, d = b->result->contacts[k].inverted_volume;
             if (!(c == d || (isnan(c) && isnan(d)))) fail_msg("%s: inverted volume %.17g and %.17g", name, c, d);

@@ -3,10 +3,10 @@
  *
  *   check [--backend cuda|cpu] [--rasterizer native|egl] [--short]
  *
- * Each golden scene must give its hash on each device, and the method exact the bits of this machine's CPU. A step must
- * copy no more bytes than changed, and launch few kernels, however many scenes are in the batch. Memory must be freed,
- * pinned memory counted, and a budget that is too small must be an error that names it. --short leaves out what takes
- * long under compute-sanitizer. Exit code 0: all checks passed, 1: some failed, 3: no such backend.
+ * Each golden scene must give its hash on each device, and the methods exact and ebpi the bits of this machine's CPU. A
+ * step must copy no more bytes than changed, and launch few kernels, however many scenes are in the batch. Memory must
+ * be freed, pinned memory counted, and a budget that is too small must be an error that names it. --short leaves out
+ * what takes long under compute-sanitizer. Exit code 0: all checks passed, 1: some failed, 3: no such backend.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -72,8 +72,9 @@ static void check_bits(ct_engine *engine, const char *device, bool brief) {
 
 enum { EXACT_PAIRS = 12 };
 
-/* Pair i of bodies: crossing in all ways, nested, identical, stacked. The result's hash and bound go to `hash`. */
-static uint64_t run_exact(ct_engine *engine, int i, char hash[60]) {
+/* Pair i of bodies: crossing in all ways, nested, identical, stacked; is_own: as the shells of one body, and its
+ * contact with itself. The result's hash and bound go to `hash`. */
+static uint64_t run_exact(ct_engine *engine, int i, bool is_own, char hash[60]) {
     struct shape shapes[] = {shape_torus(0.8, 0.35, 96, 48), shape_blob(1, 5, 0.4, 7), shape_cube(1, 9),
                              shape_box(2, 2, 0.5), shape_bolt(0.9, 0.2, 0.3, 4, 60, 30)};
     const int n = sizeof shapes / sizeof *shapes;
@@ -83,9 +84,59 @@ static uint64_t run_exact(ct_engine *engine, int i, char hash[60]) {
     if (i % 3 == 1) shape_pose_random(&rng, 0.4, pose);
     if (i % 3 == 2) pose[11] = 0.75;
     const ct_scene_settings settings = stage_exact();
+    struct shape second = shape_copy(&shapes[i / 3 % n]);
+    shape_transform(&second, pose);
+    struct shape both = shape_merge(&shapes[i % n], &second);
+    const struct placed own = {&both, NULL, i % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE, .self_contact = 1};
+    const struct placed pair[] = {{&shapes[i % n], NULL, CT_BODY_DEFORMABLE},
+                                  {&shapes[i / 3 % n], pose, CT_BODY_RIGID}};
+    struct stage stage = stage_open(engine, &settings, is_own ? &own : pair, is_own ? 1 : 2);
+    ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+    const uint64_t contacts = result->n_contacts;
+    stage_hash(result, hash);
+    snprintf(hash + 32, 28, " %a", contacts ? result->contacts->error_bound : 0.0);
+    ct_result_free(&result);
+    stage_close(&stage);
+    for (int k = 0; k < n; k++) shape_free(&shapes[k]);
+    shape_free(&second);
+    shape_free(&both);
+    return contacts;
+}
+
+/* The bits of the CPU of the machine. */
+static void check_exact(ct_engine *engine, const char *device, bool brief) {
+    ct_engine *cpu = stage_engine(0, NULL);
+    for (int i = 0; i < 2 * (brief ? 3 : EXACT_PAIRS); i++) {
+        const bool is_own = i % 2;
+        char expected[60], hash[60];
+        run_exact(cpu, i / 2, is_own, expected);
+        const uint64_t contacts = run_exact(engine, i / 2, is_own, hash);
+        check(!strcmp(hash, expected), "%s: exact, %s %d: %" PRIu64 " contacts, hash and bound %s, expected %s", device,
+              is_own ? "body with itself" : "pair", i / 2, contacts, hash, expected);
+    }
+    ct_engine_destroy(&cpu);
+}
+
+/* ---- the method ebpi ---- */
+
+enum { EBPI_PAIRS = 6 };
+
+/* Pair i of bodies, by each allocation and bound. The result's hash and bound go to `hash`. */
+static uint64_t run_ebpi(ct_engine *engine, int i, char hash[60]) {
+    struct shape shapes[] = {shape_torus(0.8, 0.35, 48, 24), shape_blob(1, 4, 0.4, 7), shape_box(2, 2, 0.5)};
+    const int n = sizeof shapes / sizeof *shapes;
+    double pose[12];
+    uint64_t rng = (uint64_t)i + 1;
+    shape_pose_random(&rng, 0.4, pose);
+    ct_scene_settings settings;
+    ct_scene_settings_init(&settings);
+    settings.method = CT_METHOD_EBPI;
+    settings.tolerance_rel = 0.05;
+    settings.strict = i & 1;
+    settings.allocation = (ct_allocation)(i / 2 % 3);
     struct stage stage = stage_open(
         engine, &settings,
-        (struct placed[]){{&shapes[i % n], NULL, CT_BODY_DEFORMABLE}, {&shapes[i / 3 % n], pose, CT_BODY_RIGID}}, 2);
+        (struct placed[]){{&shapes[i % n], NULL, CT_BODY_DEFORMABLE}, {&shapes[(i + 1) % n], pose, CT_BODY_RIGID}}, 2);
     ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_ALL);
     const uint64_t contacts = result->n_contacts;
     stage_hash(result, hash);
@@ -97,13 +148,13 @@ static uint64_t run_exact(ct_engine *engine, int i, char hash[60]) {
 }
 
 /* The bits of the CPU of the machine. */
-static void check_exact(ct_engine *engine, const char *device, bool brief) {
+static void check_ebpi(ct_engine *engine, const char *device, bool brief) {
     ct_engine *cpu = stage_engine(0, NULL);
-    for (int i = 0; i < (brief ? 3 : EXACT_PAIRS); i++) {
+    for (int i = 0; i < (brief ? 2 : EBPI_PAIRS); i++) {
         char expected[60], hash[60];
-        run_exact(cpu, i, expected);
-        const uint64_t contacts = run_exact(engine, i, hash);
-        check(!strcmp(hash, expected), "%s: exact, pair %d: %" PRIu64 " contacts, hash and bound %s, expected %s",
+        run_ebpi(cpu, i, expected);
+        const uint64_t contacts = run_ebpi(engine, i, hash);
+        check(!strcmp(hash, expected), "%s: ebpi, pair %d: %" PRIu64 " contacts, hash and bound %s, expected %s",
               device, i, contacts, hash, expected);
     }
     ct_engine_destroy(&cpu);
@@ -284,6 +335,7 @@ int main(int argc, char **argv) {
         ct_engine *engine = make_engine(backend, device, 0);
         check_bits(engine, device, brief);
         check_exact(engine, device, brief);
+        check_ebpi(engine, device, brief);
         if (has_memory) {
             static const ct_method methods[] = {CT_METHOD_LDI, CT_METHOD_EXACT};
             for (int m = 0; m < 2; m++) {

@@ -279,8 +279,8 @@ static const struct {
     {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0", false},
     {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c", false},
     {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50", false},
-    {"voxel trees", voxel_trees, "de31fdcbd0cbd6b6f0beadd18f9f9646", false},
-    {"overlapping selves", overlapping_selves, "f211a5850a83f7c8abc8f57f7c031487", true},
+    {"voxel trees", voxel_trees, "2099829701f78fe5e9945463d6ca8bde", false},
+    {"overlapping selves", overlapping_selves, "56dd1a9cd77114aa8f1cc27ddecc2c81", true},
 };
 
 const char *golden_name(size_t scene) {

@@ -3,6 +3,7 @@ and make are made up here, and make makes up the programs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -147,7 +148,8 @@ def test_ended_from_outside(tree, how):
     else:
         process.wait(60)
         for left in children_in(tree):
-            os.kill(left, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # one ends by itself when those before it are gone
+                os.kill(left, signal.SIGKILL)
     assert table(tree)["same bits, traffic, memory"].startswith("passed")
 
 

@@ -7,6 +7,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
 #include "gpu/methods.h"
+#include "gpu/span/cells.h"
 #include "gpu/span/span_world_k.h"
 
 static void fill_spans(ct_result *r, const ct_window *window, const ct_pair_contact *contact, uint64_t first) {
@@ -30,16 +31,8 @@ static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_erro
         pthread_mutex_unlock(&device->mutex);
         return ct_fail(error, pair->status, lost.field, "%s: %.380s", name, lost.message);
     }
-    if (pair->status == CT_LIMIT_EXCEEDED) {
-        const uint64_t counted = (uint64_t)CT_CELLS_COUNTED * device->max_cells;
-        const bool is_exact = pair->cells_needed <= counted;
-        return ct_fail(
-            error, pair->status, "cell_size",
-            "%s: cells of %g m, of which %s%llu hold volume, and a contact may have at most %u: use a larger "
-            "cell_size, or raise the limit (max_cells)",
-            name, pair->cell_size, is_exact ? "" : "more than ",
-            (unsigned long long)(is_exact ? pair->cells_needed : counted), device->max_cells);
-    }
+    if (pair->status == CT_LIMIT_EXCEEDED)
+        return ct_fail_cells(name, pair->cell_size, pair->cells_needed, device->max_cells, error);
     const char *remedy = pair->ray_budget ? "lower ray_budget or a larger tolerance" /* EBPI alone has one */
                                           : "lower resolution or a larger pixel_size";
     return ct_fail(error, pair->status, "scratch",

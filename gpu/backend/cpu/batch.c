@@ -43,21 +43,16 @@ static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
     if (step->error.status) return;
     double start = ct_now();
     if (ct_cpu_upload(batch->device, step)) return;
+    if (batch->method->needs_volumes) ct_cpu_measure_old_volumes(batch->device, step->scene);
     ct_cpu_find_posed_boxes(batch->device, step, batch->method->has_voxel_boxes && !step->scene->settings.refine,
                             batch->is_wide ? NULL : batch->device->pool);
     double uploaded = ct_now();
     state->upload = uploaded - start;
-    ct_scene *scene = step->scene;
-    ct_scene_refresh(scene);
-    for (uint32_t b = 0; b < scene->n_bodies; b++) {
-        const ct_body *body = scene->bodies[b];
-        scene->broad_bodies[b] = (ct_broad_body){body->box, body->group, body->mask, body->self_contact};
-    }
-    ct_broadphase_run(&scene->broad, scene->broad_bodies, scene->n_bodies, scene->ignored, scene->n_ignored,
-                      &step->error);
+    ct_scene_find_pairs(step->scene, &step->error);
     double paired = ct_now();
     state->broadphase = paired - uploaded;
-    if (batch->is_wide) ct_cpu_refit_clusters(batch->device, step, batch->method->needs_boxes, NULL);
+    if (!batch->is_wide) return;
+    ct_cpu_refit_clusters(batch->device, step, batch->method->needs_boxes, NULL);
     state->upload += ct_now() - paired;
 }
 

@@ -21,6 +21,7 @@
 #include "gpu/raster/raster_gl.h"
 #include "gpu/span/span_cpu.h"
 #include "gpu/view/snap_cpu.h"
+#include "gpu/view/turned_k.h"
 #include "gpu/view/view.h"
 #include "gpu/voxtree/descend_cpu.h"
 
@@ -53,10 +54,11 @@ struct ct_resident {
     ct_cluster_box *boxes;       /* [clusters->n_nodes]: deformable, world; NULL for a rigid body: the rest boxes */
     bool is_stale;               /* boxes are those of older positions */
     /* While a step's updates are applied: */
-    ct_box next_box;     /* box of the checked positions that are not applied yet */
-    size_t updates_left; /* updates of this body still to be applied */
-    bool has_moved;      /* rigid: an applied update changed its pose, and its box is not found yet */
-    bool has_voxel_box;  /* the box is ct_voxel_posed_box's */
+    ct_box next_box;                      /* box of the checked positions that are not applied yet */
+    size_t updates_left;                  /* updates of this body still to be applied */
+    bool has_moved;                       /* rigid: an applied update changed its pose, and its box is not found yet */
+    const struct ct_voxel_tree *box_tree; /* the body's box is ct_voxel_posed_box's of this tree; NULL: that of its
+                                             vertices */
 };
 
 /* The method `exact`: one thread's scratch. */
@@ -146,10 +148,7 @@ typedef struct ct_pair_task {
     bool strict;
     ct_allocation allocation;
     uint64_t ray_budget;
-    bool is_turned;              /* the views lie along view_axes, not along the world's (turned_views.h) */
-    double view_axes[3][3];      /* rows */
-    double view_pose[2][12];     /* of each body, into coordinates along these axes */
-    ct_box view_box[2];          /* of each body, along them */
+    ct_turned_views turned;      /* the axes of the method EBPI's views */
     ct_view_error view_error[3]; /* of methods that bound the error of each view */
     bool has_view_errors;
     const ct_scene_settings *settings; /* the scene's */
@@ -243,6 +242,7 @@ const char *ct_cpu_gl_renderer(const ct_device *device);      /* the OpenGL driv
 /* upload.c: applies the updates of a step or refuses them all; brings the bodies' boxes up to date and marks their
  * cluster boxes stale. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
+void ct_cpu_measure_old_volumes(const ct_device *device, const ct_scene *scene); /* see ct_body.is_volume_old */
 
 /* near_cpu.c, narrow_cpu.c: */
 /* Gives a body its cluster tree. The mesh's must not be freed before the body. OUT_OF_MEMORY. */
@@ -281,6 +281,7 @@ typedef struct ct_pair_method {
     bool gives_progress;           /* fills ct_pair_task.progress and quality */
     bool is_drawn;                 /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
     bool needs_boxes;              /* cluster boxes of all bodies in pairs are current */
+    bool needs_volumes;            /* volumes of deformable bodies are current */
     bool has_voxel_boxes;          /* boxes of rigid bodies are those of their voxel trees, unless they are refined */
     bool takes_half_spaces;
 } ct_pair_method;

@@ -67,11 +67,13 @@ typedef struct ct_exact_pair {
     int pass, n_passes; /* perturbations: one, or both where there are ties */
     int exponent;       /* a step of the gradient's fixed point is 2^exponent units^2 */
     ct_exact_totals totals;
+    ct_left_out left_out[2];        /* by perturbation */
     struct ct_near_search *near;    /* exact_near.c */
     struct ct_piece_search *pieces; /* exact_pieces.c */
     ct_unit_summary unit_summary;   /* exact_pieces.c: what its search asked for last */
     struct ct_entry_chunk *chunks;  /* finish_exact.c: of body 0, then of body 1 */
     ct_pair_contact *contact;
+    bool is_gradient_clear; /* finish_exact.c: entries are written, and only the bits of touched vertices are left */
     double weight_scale;    /* friction weights are added up in steps of 1 / weight_scale m^2 */
     atomic_bool has_failed; /* out of memory */
 } ct_exact_pair;

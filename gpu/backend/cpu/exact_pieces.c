@@ -105,7 +105,9 @@ bool ct_exact_find_pieces(ct_exact_pair *exact) {
     }
     exact->pieces = search;
     if (!exact->has_failed && !ct_find_pieces(search)) exact->has_failed = true;
-    return !exact->has_failed && search->n_pieces > 1;
+    if (!exact->has_failed && search->n_pieces > 1) return true;
+    exact->pieces = NULL; /* the whole pair is one contact, as without patches */
+    return false;
 }
 
 /* ---- one piece ---- */
@@ -269,6 +271,7 @@ void ct_exact_finish_pieces(ct_exact_pair *exact) {
     const bool is_spread = exact->is_spread;
     exact->is_spread = false;
     for (int b = 0; b < 2; b++) exact->part[b].gradient.marks = NULL;
+    /* Out of memory or not, gradients are 0 again: only ct_exact_add_up fills them, and ct_exact_finish follows it. */
     if (!make_contacts(exact)) exact->has_failed = true;
     exact->is_spread = is_spread;
 }

@@ -67,7 +67,7 @@ static void find_motion(const struct second *second, int b, uint32_t k, uint32_t
     if (!body->direction[k]) return;
     const ct_direction *direction = &pair->directions[body->direction[k] - 1];
     if (body->kind != CT_BODY_RIGID) {
-        ct_direction_row(direction, vertex, out);
+        ct_direction_row(direction, ct_mesh_moves_with(body->mesh, vertex), out);
         return;
     }
     ct_find_rigid_motion(direction->twist, point, unit, second->arm[b], out);
@@ -141,19 +141,6 @@ static void add_inside(const struct second *second, const struct own_triangle *t
     if (second->wants_moments && winding) ct_add_triangle_moments(&triangle->moments, winding, sums->moments);
 }
 
-/* Whether two triangles of one body share a vertex, and at which corners. */
-static bool find_shared_corner(const ct_placed_cluster *own, const uint16_t own_corner[3],
-                               const ct_placed_cluster *other, const uint16_t other_corner[3], int shared[2]) {
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++)
-            if (own->vertices[own_corner[i]] == other->vertices[other_corner[j]]) {
-                shared[0] = i;
-                shared[1] = j;
-                return true;
-            }
-    return false;
-}
-
 /* A segment in which a triangle of the other body, or of the same one, crosses a triangle of cluster `own`. */
 static void add_crossing(const struct second *second, int b, int pass, const ct_placed_cluster *own,
                          const struct own_triangle *triangle, uint32_t other, const struct cluster_scratch *scratch,
@@ -166,7 +153,12 @@ static void add_crossing(const struct second *second, int b, int pass, const ct_
     const int moved = b == 0 ? ct_exact_moved_in(pass) : -ct_exact_moved_in(pass);
     ct_recrossing r;
     int shared[2];
-    const bool is_at_vertex = is_self && find_shared_corner(own, triangle->corner, c, corner, shared);
+    uint32_t vertices[2][3];
+    for (int i = 0; i < 3; i++) {
+        vertices[0][i] = own->vertices[triangle->corner[i]];
+        vertices[1][i] = c->vertices[corner[i]];
+    }
+    const bool is_at_vertex = is_self && ct_count_shared_vertices(vertices[0], vertices[1], shared);
     if (!(is_at_vertex ? ct_recross_at_vertex(triangle->point, point, shared, moved, &r)
                        : ct_recross(triangle->point, point, moved, &r)))
         return;

@@ -2,11 +2,9 @@
  * winding numbers just outside the surface, and the two sides of the contact. exact/self_k.h says what is counted. */
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/backend/cpu/exact_pair.h"
-#include "gpu/exact/ray_k.h"
 #include "gpu/exact/self_k.h"
 #include "gpu/mesh/adjacency.h"
 #include "gpu/mesh/mesh.h"
@@ -26,7 +24,8 @@ static void list_share(const ct_exact_pair *exact, const ct_placed_cluster *cons
                             .crosses = true,
                             .passes = (uint8_t)passes};
     crossing.turn[pair->corner[s]] = (signed char)turn;
-    ct_list_crossing(lists, &exact->device->budget, s, &crossing);
+    ct_crossing *to = ct_append_crossing(lists, &exact->device->budget, s);
+    if (to) *to = crossing;
 }
 
 static void cross_touching(const ct_exact_pair *exact, const ct_placed_cluster *const c[2],
@@ -71,23 +70,14 @@ struct own_flood {
     uint32_t *queue;    /* [triangles] */
 };
 
-/* Winding numbers outside a triangle at both ends of its three edges, relative to the start of edge 1. */
-struct edge_numbers {
-    int32_t start[3], end[3];
-};
-
-static struct edge_numbers edge_numbers_of(const ct_exact_surface *surface, uint32_t triangle) {
-    struct edge_numbers n = {{0}, {0}};
+static ct_edge_numbers edge_numbers_of(const ct_exact_surface *surface, uint32_t triangle) {
+    const int32_t none[3] = {0, 0, 0};
     const uint32_t as = surface->crossed_as[triangle / CT_CLUSTER_TRIANGLES];
     const ct_crossed_cluster *crossed = as ? &surface->crossed[as - 1] : NULL;
     const uint32_t number = crossed ? crossed->number[triangle % CT_CLUSTER_TRIANGLES] : 0;
-    if (!number) return n;
+    if (!number) return ct_find_edge_numbers(none, none);
     const ct_crossed_triangle *of = &crossed->triangles[number - 1];
-    for (int i = 0, edge = 1; i < 3; i++, edge = (edge + 1) % 3) {
-        const int next = (edge + 1) % 3;
-        n.end[edge] = n.start[edge] + of->jump[edge];
-        if (i < 2) n.start[next] = n.end[edge] + of->turn[next];
-    }
+    const ct_edge_numbers n = ct_find_edge_numbers(of->jump, of->turn);
     assert(n.end[0] + of->turn[1] == 0);
     return n;
 }
@@ -100,8 +90,7 @@ static void load_corners(const struct own_flood *flood, uint32_t triangle, const
     load_triangle(placed_of(flood, triangle), triangle % CT_CLUSTER_TRIANGLES, p);
 }
 
-/* One exact ray along +x, from the start of an edge. It counts where the start lies in the body's moved copy, then how
- * that changes along the edge at once: see ct_jump_at_start. */
+/* One exact ray along +x, from the start of an edge: see ct_own_ray_hit. */
 struct own_ray {
     const struct own_flood *flood;
     uint32_t vertex[2];   /* of the edge */
@@ -116,12 +105,8 @@ static void hit_cluster(void *argument, uint32_t cluster) {
     for (uint32_t t = 0; t < c->n_triangles; t++) {
         const double *p[3];
         load_triangle(c, t, p);
-        if (!ct_ray_may_hit(p, ray->end[0])) continue;
-        ray->winding += ct_ray_hit(ray->end[0], p, ray->moved);
-        bool has[2] = {false, false};
-        for (int k = 0; k < 3; k++)
-            for (int e = 0; e < 2; e++) has[e] = has[e] || c->vertices[c->corners[t][k]] == ray->vertex[e];
-        if (has[0] && !has[1]) ray->winding += ct_jump_at_start(ray->end[0], ray->end[1], p, ray->moved);
+        const uint32_t *corner = ray->flood->triangles[cluster * CT_CLUSTER_TRIANGLES + t];
+        ray->winding += ct_own_ray_hit(ray->end, ray->vertex, p, corner, ray->moved);
     }
 }
 
@@ -164,7 +149,7 @@ static void spread(struct own_flood *flood, uint32_t seed, int32_t number) {
     flood->queue[tail++] = seed;
     while (head < tail) {
         const uint32_t triangle = flood->queue[head++];
-        const struct edge_numbers own = edge_numbers_of(flood->surface, triangle);
+        const ct_edge_numbers own = edge_numbers_of(flood->surface, triangle);
         for (uint32_t k = 0; k < 3; k++) {
             const uint32_t half_edge = ct_half_edge_opposite(flood->adjacency, 3 * triangle + k);
             const uint32_t next = ct_half_edge_triangle(half_edge), edge = ct_half_edge_corner(half_edge);
@@ -183,15 +168,11 @@ static void spread(struct own_flood *flood, uint32_t seed, int32_t number) {
 static void note_numbers(struct own_flood *flood, uint8_t *has_inside) {
     ct_exact_surface *surface = flood->surface;
     for (uint32_t t = 0; t < flood->body->n_triangles; t++) {
-        const struct edge_numbers n = edge_numbers_of(surface, t);
-        bool is_inverted = false;
-        for (int k = 0; k < 3; k++) {
-            const int32_t start = surface->of_triangle[t] + n.start[k], end = surface->of_triangle[t] + n.end[k];
-            const uint32_t most = (uint32_t)(abs(start) > abs(end) ? abs(start) : abs(end));
-            if (most > surface->max_winding) surface->max_winding = most;
-            is_inverted = is_inverted || start < 0 || end < 0;
-        }
-        surface->inverted += is_inverted;
+        const ct_edge_numbers n = edge_numbers_of(surface, t);
+        int is_inverted;
+        const uint32_t most = ct_find_deepest_edge(&n, surface->of_triangle[t], &is_inverted);
+        if (most > surface->max_winding) surface->max_winding = most;
+        surface->inverted += (uint32_t)is_inverted;
         if (surface->of_triangle[t]) has_inside[t / CT_CLUSTER_TRIANGLES] = 1;
     }
     for (uint32_t i = 0; i < surface->n_crossed; i++) has_inside[surface->crossed_clusters[i]] = 1;

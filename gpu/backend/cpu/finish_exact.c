@@ -25,40 +25,15 @@ struct candidate {
 struct ct_entry_chunk {
     int body;
     uint32_t first_group, end_group;
-    uint64_t first, count; /* entries */
+    uint32_t *touched, n_touched; /* vertices whose gradient was added to, rising */
+    uint64_t first, count;        /* entries */
     ct_int128 force[3], weights;
     struct candidate best[3];
 };
 
-/* A chunk's touched vertices, in rising order. */
-struct cursor {
-    const ct_exact_gradient *gradient;
-    uint32_t end_group, group, word;
-    uint64_t left, words_left; /* bits of the word, and of the group */
-};
-
-static struct cursor first_touched_vertex(const ct_exact_pair *exact, const struct ct_entry_chunk *chunk) {
-    return (struct cursor){
-        .gradient = &exact->part[chunk->body].gradient, .group = chunk->first_group, .end_group = chunk->end_group};
-}
-
-/* False: there are no more. */
-static inline bool next_touched_vertex(struct cursor *c, uint32_t *vertex) {
-    while (!c->left) {
-        while (!c->words_left) {
-            if (c->group == c->end_group) return false;
-            c->words_left = c->gradient->groups[c->group++];
-        }
-        c->word = (c->group - 1) * 64 + (uint32_t)__builtin_ctzll(c->words_left);
-        c->words_left &= c->words_left - 1;
-        c->left = c->gradient->touched[c->word];
-    }
-    *vertex = c->word * 64 + (uint32_t)__builtin_ctzll(c->left);
-    c->left &= c->left - 1;
-    return true;
-}
-
+/* A pair that one thread computes has one chunk for each body: most chunks of a large mesh would be empty. */
 static uint32_t count_chunks(const ct_exact_pair *exact, int b) {
+    if (!exact->is_spread) return 1;
     return (uint32_t)(ct_touched_groups(exact->pair->body[b]->mesh->n_vertices) + CHUNK_GROUPS - 1) / CHUNK_GROUPS;
 }
 
@@ -71,7 +46,8 @@ static struct ct_entry_chunk chunk_at(const ct_exact_pair *exact, uint32_t i) {
     const int b = i >= of_first;
     const uint32_t groups = (uint32_t)ct_touched_groups(exact->pair->body[b]->mesh->n_vertices);
     const uint32_t first = (b ? i - of_first : i) * CHUNK_GROUPS, end = first + CHUNK_GROUPS;
-    return (struct ct_entry_chunk){.body = b, .first_group = first, .end_group = end < groups ? end : groups};
+    return (struct ct_entry_chunk){
+        .body = b, .first_group = first, .end_group = exact->is_spread && end < groups ? end : groups};
 }
 
 /* A bit for each of 64 bytes that are 0 or 1. */
@@ -102,18 +78,21 @@ static void gather_marks(const ct_exact_pair *exact, const struct ct_entry_chunk
     memset(g->marks + (size_t)first * 64, 0, (size_t)(end - first) * 64);
 }
 
+/* Clears the bits of a chunk's vertices, and their gradient unless writing entries did. */
 static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     const ct_exact_pair *exact = argument;
     const struct ct_entry_chunk chunk = chunk_at(exact, i);
     const ct_exact_gradient *g = &exact->part[chunk.body].gradient;
-    uint32_t v;
     if (!g->of) return; /* no memory for it */
     gather_marks(exact, &chunk);
-    for (struct cursor c = first_touched_vertex(exact, &chunk); next_touched_vertex(&c, &v);) {
-        memset(g->of[v], 0, sizeof g->of[v]);
-        if (!c.left) g->touched[c.word] = 0;
-    }
+    for (uint32_t group = chunk.first_group; group < chunk.end_group; group++)
+        for (uint64_t words = g->groups[group]; words; words &= words - 1) {
+            const uint32_t word = group * 64 + (uint32_t)__builtin_ctzll(words);
+            for (uint64_t left = exact->is_gradient_clear ? 0 : g->touched[word]; left; left &= left - 1)
+                memset(g->of[word * 64 + (uint32_t)__builtin_ctzll(left)], 0, sizeof *g->of);
+            g->touched[word] = 0;
+        }
     memset(g->groups + chunk.first_group, 0, (chunk.end_group - chunk.first_group) * sizeof(uint64_t));
 }
 
@@ -122,6 +101,30 @@ static void gather_chunk(void *argument, uint32_t i, uint32_t worker) {
     const ct_exact_pair *exact = argument;
     const struct ct_entry_chunk chunk = chunk_at(exact, i);
     gather_marks(exact, &chunk);
+}
+
+/* Counts a chunk's touched vertices. */
+static void count_chunk(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    const ct_exact_pair *exact = argument;
+    struct ct_entry_chunk chunk = chunk_at(exact, i);
+    const ct_exact_gradient *g = &exact->part[chunk.body].gradient;
+    gather_marks(exact, &chunk);
+    for (uint32_t group = chunk.first_group; group < chunk.end_group; group++)
+        for (uint64_t words = g->groups[group]; words; words &= words - 1)
+            chunk.n_touched +=
+                (uint32_t)__builtin_popcountll(g->touched[group * 64 + (uint32_t)__builtin_ctzll(words)]);
+    exact->chunks[i] = chunk;
+}
+
+static void list_touched(const ct_exact_gradient *gradient, struct ct_entry_chunk *chunk) {
+    uint32_t *to = chunk->touched;
+    for (uint32_t group = chunk->first_group; group < chunk->end_group; group++)
+        for (uint64_t words = gradient->groups[group]; words; words &= words - 1) {
+            const uint32_t word = group * 64 + (uint32_t)__builtin_ctzll(words);
+            for (uint64_t left = gradient->touched[word]; left; left &= left - 1)
+                *to++ = word * 64 + (uint32_t)__builtin_ctzll(left);
+        }
 }
 
 /* ---- Newton's third law ---- */
@@ -144,24 +147,61 @@ static bool is_better(const ct_exact_pair *exact, struct candidate *a, struct ca
     return false;
 }
 
-/* Adds up a chunk's gradient, counts its entries and finds the largest. */
-static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
+/* Vertices: they lie scattered, and since they were added to, other data may have taken their places in the caches. */
+enum { AHEAD = 24 };
+
+/* An entry that is at least as large as the best one, and not 0. */
+static void offer_candidate(const ct_exact_pair *exact, struct ct_entry_chunk *chunk, int axis, uint32_t vertex,
+                            int64_t size) {
+    struct candidate one = {.body = chunk->body, .vertex = vertex, .size = size};
+    if (is_better(exact, &one, &chunk->best[axis])) chunk->best[axis] = one;
+}
+
+static inline int64_t size_of(int64_t x) {
+    return x < 0 ? -x : x;
+}
+
+/* Lists a chunk's touched vertices, adds up their gradient, counts entries and finds the largest. */
+static void measure_chunk(void *argument, uint32_t i_chunk, uint32_t worker) {
     (void)worker;
     const ct_exact_pair *exact = argument;
-    struct ct_entry_chunk *chunk = &exact->chunks[i];
-    *chunk = chunk_at(exact, i);
-    uint32_t v;
-    for (struct cursor c = first_touched_vertex(exact, chunk); next_touched_vertex(&c, &v);) {
-        const int64_t *g = c.gradient->of[v];
-        chunk->count += (g[0] | g[1] | g[2]) != 0;
+    struct ct_entry_chunk *chunk = &exact->chunks[i_chunk];
+    int64_t(*const of)[3] = exact->part[chunk->body].gradient.of;
+    const uint32_t *const list = chunk->touched, n = chunk->n_touched;
+    uint64_t force[3] = {0, 0, 0}, count = 0; /* a sum of sizes is below 2^63: see ct_fixed_point_exponent */
+    int64_t least[3] = {1, 1, 1};             /* that may be the best */
+    list_touched(&exact->part[chunk->body].gradient, chunk);
+    for (uint32_t i = 0; i < n && i < AHEAD; i++) __builtin_prefetch(of[list[i]], 1);
+    for (uint32_t i = 0; i < n; i++) {
+        __builtin_prefetch(of[list[i + AHEAD < n ? i + AHEAD : n - 1]], 1);
+        const int64_t *g = of[list[i]];
+        const int64_t size[3] = {size_of(g[0]), size_of(g[1]), size_of(g[2])};
+        count += (g[0] | g[1] | g[2]) != 0;
+        force[0] += (uint64_t)g[0];
+        force[1] += (uint64_t)g[1];
+        force[2] += (uint64_t)g[2];
+        if (__builtin_expect((size[0] < least[0]) & (size[1] < least[1]) & (size[2] < least[2]), 1)) continue;
         for (int k = 0; k < 3; k++) {
-            chunk->force[k] += g[k];
-            const int64_t size = g[k] < 0 ? -g[k] : g[k];
-            if (size < chunk->best[k].size || !size) continue; /* most */
-            struct candidate one = {.body = chunk->body, .vertex = v, .size = size};
-            if (is_better(exact, &one, &chunk->best[k])) chunk->best[k] = one;
+            if (size[k] < least[k]) continue;
+            offer_candidate(exact, chunk, k, list[i], size[k]);
+            least[k] = size[k];
         }
     }
+    chunk->count = count;
+    for (int k = 0; k < 3; k++) chunk->force[k] = (int64_t)force[k];
+}
+
+static void measure_gradient(ct_exact_pair *exact) {
+    const uint32_t n_chunks = count_all_chunks(exact);
+    uint32_t n = 0;
+    ct_exact_for_each(exact, n_chunks, count_chunk);
+    for (uint32_t i = 0; i < n_chunks; i++) n += exact->chunks[i].n_touched;
+    uint32_t *list = ct_exact_allocate(exact, n * sizeof *list);
+    for (uint32_t i = 0; i < n_chunks && list; i++) {
+        exact->chunks[i].touched = list;
+        list += exact->chunks[i].n_touched;
+    }
+    ct_exact_for_each(exact, n_chunks, measure_chunk);
 }
 
 /* The gradient over both bodies sums to 0. Rounding leaves a few steps of the fixed point over, which go to the largest
@@ -198,11 +238,11 @@ static void for_each_crossed(const ct_exact_pair *exact, int b, int pass,
     for (uint32_t k = 0; k < surface->n_crossed; k++) {
         const ct_placed_cluster *c = &body->placed[body->placed_as[surface->crossed_clusters[k]] - 1];
         const ct_crossed_cluster *crossed = &surface->crossed[k];
-        for (uint32_t t = 0; t < c->n_triangles; t++) {
-            if (!crossed->number[t]) continue;
+        for (uint32_t i = 0; i < crossed->n; i++) {
+            const uint32_t t = crossed->triangles[i].triangle;
             const double *const p[3] = {c->points[c->corners[t][0]], c->points[c->corners[t][1]],
                                         c->points[c->corners[t][2]]};
-            add(argument, p, crossed->triangles[crossed->number[t] - 1].rounding);
+            add(argument, p, crossed->triangles[i].rounding);
         }
     }
 }
@@ -275,31 +315,38 @@ static void find_center(const ct_exact_pair *exact, ct_contact *contact) {
     ct_exact_center(&exact->totals, &exact->lattice, exact->n_passes, boxes, contact);
 }
 
-/* Writes a chunk's entries, and adds up the sizes of their friction weights. */
-static void write_chunk(void *argument, uint32_t i, uint32_t worker) {
+/* Writes a chunk's entries, adds up the sizes of their friction weights, and clears the gradient, which nothing reads
+ * any more. */
+static void write_chunk(void *argument, uint32_t i_chunk, uint32_t worker) {
     (void)worker;
     const ct_exact_pair *exact = argument;
-    struct ct_entry_chunk *chunk = &exact->chunks[i];
-    const ct_pair_contact *out = exact->contact;
-    const ct_entry_arrays *arrays = &out->entries;
-    const double step = step_of(exact), pressure = -exact->pair->stiffness * out->contact.volume;
+    struct ct_entry_chunk *chunk = &exact->chunks[i_chunk];
+    int64_t(*const of)[3] = exact->part[chunk->body].gradient.of;
+    const ct_contact contact = exact->contact->contact;
+    const ct_entry_arrays arrays = exact->contact->entries;
+    const double step = step_of(exact), pressure = -exact->pair->stiffness * contact.volume;
+    const double weight_scale = exact->weight_scale;
     const bool is_hidden = exact->pair->body[chunk->body]->is_half_space; /* it has no vertices for its users */
+    const bool has_entries = arrays.vertices && !is_hidden;
+    const uint32_t *const list = chunk->touched, n = chunk->n_touched;
     uint64_t at = chunk->first;
-    uint32_t v;
-    for (struct cursor c = first_touched_vertex(exact, chunk); next_touched_vertex(&c, &v);) {
-        const int64_t *sums = c.gradient->of[v];
-        if (!(sums[0] | sums[1] | sums[2])) continue;
-        double g[3];
-        for (int k = 0; k < 3; k++) g[k] = (double)sums[k] * step;
-        const double weight = ct_frame_friction(&out->contact, g);
-        chunk->weights += llrint(fabs(weight) * exact->weight_scale);
-        if (!arrays->vertices || is_hidden) continue;
-        arrays->vertices[at] = v;
-        if (arrays->gradient) memcpy(arrays->gradient + 3 * at, g, sizeof g);
-        if (arrays->weights) arrays->weights[at] = weight;
-        for (int k = 0; k < 3 && arrays->forces; k++) arrays->forces[3 * at + (uint64_t)k] = pressure * g[k];
+    ct_int128 weights = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t v = list[i];
+        const int64_t x = of[v][0], y = of[v][1], z = of[v][2];
+        if (!(x | y | z)) continue;
+        of[v][0] = of[v][1] = of[v][2] = 0;
+        const double g[3] = {(double)x * step, (double)y * step, (double)z * step};
+        const double weight = ct_frame_friction(&contact, g);
+        weights += llrint(fabs(weight) * weight_scale);
+        if (!has_entries) continue;
+        arrays.vertices[at] = v;
+        if (arrays.gradient) memcpy(arrays.gradient + 3 * at, g, sizeof g);
+        if (arrays.weights) arrays.weights[at] = weight;
+        for (int k = 0; k < 3 && arrays.forces; k++) arrays.forces[3 * at + (uint64_t)k] = pressure * g[k];
         at++;
     }
+    chunk->weights = weights;
 }
 
 static bool make_entries(ct_exact_pair *exact) {
@@ -321,6 +368,7 @@ static bool make_entries(ct_exact_pair *exact) {
     /* A vertex's gradient is below 2^61 steps, its weight below twice that. */
     exact->weight_scale = ldexp(1 / step_of(exact), -1);
     ct_exact_for_each(exact, n_chunks, write_chunk);
+    exact->is_gradient_clear = true;
     ct_int128 weights = 0;
     for (uint32_t i = 0; i < n_chunks; i++) weights += exact->chunks[i].weights;
     contact->area = ct_int128_to_double(weights) / (2 * exact->weight_scale);
@@ -331,13 +379,14 @@ static bool make_entries(ct_exact_pair *exact) {
 
 static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     ct_pair_task *pair = exact->pair;
-    const uint32_t n_chunks = count_all_chunks(exact);
-    if (!exact->chunks) exact->chunks = ct_exact_allocate(exact, n_chunks * sizeof *exact->chunks);
+    if (!exact->chunks) exact->chunks = ct_exact_allocate(exact, count_all_chunks(exact) * sizeof *exact->chunks);
     if (!exact->chunks) return false;
-    if (exact->part[0].gradient.marks) ct_exact_for_each(exact, n_chunks, gather_chunk);
-    if (exact->is_self && pair->want & NEEDS_ENTRIES) ct_exact_split_sides(exact);
+    if (exact->is_self && pair->want & NEEDS_ENTRIES) {
+        ct_exact_for_each(exact, count_all_chunks(exact), gather_chunk);
+        ct_exact_split_sides(exact);
+    }
+    measure_gradient(exact);
     if (exact->has_failed) return false;
-    ct_exact_for_each(exact, n_chunks, measure_chunk);
     balance_gradient(exact);
     move_reference(exact);
     exact->contact = made;
@@ -360,5 +409,6 @@ void ct_exact_finish(ct_exact_pair *exact, ct_pair_contact *contact) {
     const bool has_failed = exact->has_failed; /* clearing needs no memory */
     exact->has_failed = false;
     ct_exact_for_each(exact, count_all_chunks(exact), clear_chunk);
+    exact->is_gradient_clear = false;
     exact->has_failed = has_failed;
 }

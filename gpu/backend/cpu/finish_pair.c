@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/pair_context.h"
-#include "gpu/backend/cpu/turned_views.h"
 #include "gpu/contact/entry_arrays.h"
+#include "gpu/ebpi/turned_views.h"
 #include "gpu/mesh/mesh.h"
 
 void ct_cpu_clear_pair(ct_pair_task *pair) {
@@ -108,7 +108,7 @@ static void reduce_sums(ct_pair_context *context) {
         const ct_compacted_chunk *end = part + context->vertex_chunks[b];
         double origin[3];
         ct_pair_origin(body, origin);
-        ct_turn_into_views(pair, origin);
+        ct_turn_into_views(&pair->turned, origin);
         ct_moments sum;
         memset(&sum, 0, sizeof sum);
         contact->count[b] = 0;
@@ -152,7 +152,9 @@ static void make_entries_and_frame(ct_pair_context *context) {
         for (; part < end; part++) ct_barycentre_join(&side[b], &part->barycentre);
     }
     ct_frame_finish(window, side, context->has_normal, ct_barycentre_scale(window), &context->contact->contact);
-    if (context->pair->is_turned) ct_turn_back_contact(context->pair, context->contact);
+    if (context->pair->turned.is_turned)
+        ct_turn_back_contact(&context->pair->turned, &context->contact->contact, context->contact->entries.gradient,
+                             context->contact->entries.forces);
 }
 
 /* Copies the spans that the driver thread kept. It has all of them, because a pair that keeps spans is not spread, and

@@ -1,8 +1,8 @@
 /* ldi.c - the method LDI on the CPU: three uniform views per pair, one contact (Faure 2008). */
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/device.h"
-#include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/span/cells.h"
 
 /* A bin's fragments should fit a core's L2 cache: 16,384 rays of a few layers of 20 bytes are about a megabyte. */
 enum { BIN_SAMPLES = 16384 };
@@ -28,36 +28,12 @@ static double cost_of(const ct_pair_task *pair) {
     return 2000 + 12 * triangles + 12 * samples;
 }
 
-/* Plans the pair's cells, without their walls. */
-static ct_status plan_cells(ct_pair_task *pair, ct_error *error) {
-    for (int k = 0; k < 3 && pair->cell_size > 0; k++) {
-        const ct_lattice *lattice = &pair->window.axis[k];
-        double needed;
-        switch (ct_plan_cells(lattice, pair->cell_size, &pair->cells[k], &needed)) {
-        case CT_CELLS_OK:
-            break;
-        case CT_CELLS_TOO_MANY:
-            return ct_fail(error, CT_LIMIT_EXCEEDED, "cell_size",
-                           "cells of %g m: %.0f lie along %c, where the boxes overlap over %g m, and at most %d are "
-                           "allowed: use a larger cell_size",
-                           pair->cell_size, needed, "xyz"[k], (lattice->hi - lattice->lo) * lattice -> unit,
-                           CT_MAX_CELLS_ALONG);
-        case CT_CELLS_TOO_FAR:
-            return ct_fail(error, CT_OUT_OF_RANGE, "cell_size",
-                           "cells of %g m cannot be numbered at %c = %g m, 2^31 cells or more from the origin: use a "
-                           "larger cell_size",
-                           pair->cell_size, "xyz"[k], lattice -> origin);
-        }
-    }
-    return CT_OK;
-}
-
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
     pair->part = ct_cpu_find_part(pair);
     ct_status status =
         ct_view_plan_part(&pair->body[0]->box, &pair->body[1]->box, &pair->part, settings, &pair->window, error);
-    if (!status) status = plan_cells(pair, error);
+    if (!status && pair->cell_size > 0) status = ct_plan_cell_axes(&pair->window, pair->cell_size, pair->cells, error);
     if (status) return status;
     pair->plan = ct_bin_plan_uniform(&pair->window, device->draw ? DRAWN_BIN_SAMPLES : BIN_SAMPLES,
                                      device->draw ? CT_MAX_RESOLUTION : BIN_COLUMNS, pair->tiles);

@@ -91,22 +91,27 @@ struct posed_boxes {
     bool of_voxels;
 };
 
-static bool is_box_due(const ct_body *body, bool of_voxels) {
-    return body->kind == CT_BODY_RIGID && !body->is_half_space
-               ? body->resident->has_moved || body->resident->has_voxel_box != of_voxels
-               : body->resident->has_moved;
+/* The tree whose box the body has in this step; NULL: it has that of its vertices. Scenes with boxes of trees have made
+ * those of all their bodies. */
+static const ct_voxel_tree *box_tree_of(const struct posed_boxes *boxes, const ct_body *body) {
+    if (!boxes->of_voxels || body->kind != CT_BODY_RIGID || body->is_half_space) return NULL;
+    return ct_voxel_tree_for(body->mesh, &boxes->scene->settings, NULL);
+}
+
+static bool is_box_due(const struct posed_boxes *boxes, const ct_body *body) {
+    return body->resident->has_moved || body->resident->box_tree != box_tree_of(boxes, body);
 }
 
 static void find_box(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     const struct posed_boxes *boxes = argument;
     ct_body *body = boxes->scene->bodies[i];
-    if (!is_box_due(body, boxes->of_voxels)) return;
+    if (!is_box_due(boxes, body)) return;
     ct_resident *resident = body->resident;
     resident->has_moved = false;
-    resident->has_voxel_box = boxes->of_voxels && !body->is_half_space;
-    if (resident->has_voxel_box) /* a scene with such boxes has the trees of all its bodies */
-        ct_voxel_posed_box(ct_voxel_tree_for(body->mesh, &boxes->scene->settings, NULL), body->pose, &body->box);
+    resident->box_tree = box_tree_of(boxes, body);
+    if (resident->box_tree)
+        ct_voxel_posed_box(resident->box_tree, body->pose, &body->box);
     else
         find_posed_box(boxes->device, body, &body->box);
 }
@@ -115,7 +120,7 @@ void ct_cpu_find_posed_boxes(ct_device *device, ct_step *step, bool of_voxels, c
     enum { WORTH_THREADS = 8 };
     struct posed_boxes boxes = {device, step->scene, of_voxels};
     uint32_t n_due = 0;
-    for (uint32_t b = 0; b < step->scene->n_bodies; b++) n_due += is_box_due(step->scene->bodies[b], of_voxels);
+    for (uint32_t b = 0; b < step->scene->n_bodies; b++) n_due += is_box_due(&boxes, step->scene->bodies[b]);
     if (n_due) ct_pool_run(n_due >= WORTH_THREADS ? pool : NULL, step->scene->n_bodies, find_box, &boxes);
 }
 

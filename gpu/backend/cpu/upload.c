@@ -4,6 +4,7 @@
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
+#include "gpu/mesh/closing.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/rows.h"
 
@@ -40,18 +41,23 @@ static void apply(ct_body *body, const ct_update *u) {
     }
 }
 
+static void measure_volume(const ct_device *device, ct_body *body) {
+    const ct_mesh *mesh = body->mesh;
+    ct_body_set_volume(body, device->kernels->volume->signed_volume(body->resident->positions, mesh->triangles,
+                                                                    mesh->n_triangles, &body->box));
+}
+
 /* The box and the volume of a deformable body whose updates have all been applied; `last` is the last of them. */
 static void measure_deformed(const ct_device *device, ct_body *body, const ct_update *last) {
     struct ct_resident *resident = body->resident;
     const ct_mesh *mesh = body->mesh;
     resident->is_stale = resident->boxes != NULL;
-    if (last->kind == CT_UPDATE_POSITIONS && last->dtype == CT_F32)
+    ct_move_closing(mesh, resident->positions);
+    if (last->kind == CT_UPDATE_POSITIONS && last->dtype == CT_F32 && !mesh->n_closing)
         body->box = resident->next_box;
     else
         device->kernels->snap->box(resident->positions, mesh->n_vertices, NULL, &body->box);
-    if (ct_body_volume_is_due(body, mesh->n_triangles))
-        body->volume =
-            device->kernels->volume->signed_volume(resident->positions, mesh->triangles, mesh->n_triangles, &body->box);
+    if (ct_body_volume_is_due(body, mesh->n_triangles)) measure_volume(device, body);
 }
 
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
@@ -70,4 +76,9 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
         if (body->kind != CT_BODY_RIGID) measure_deformed(device, body, u);
     }
     return CT_OK;
+}
+
+void ct_cpu_measure_old_volumes(const ct_device *device, const ct_scene *scene) {
+    for (uint32_t b = 0; b < scene->n_bodies; b++)
+        if (scene->bodies[b]->is_volume_old) measure_volume(device, scene->bodies[b]);
 }

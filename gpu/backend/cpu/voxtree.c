@@ -16,8 +16,13 @@ enum { WORTH_THREADS = 4096, PAIR_TESTS = 16, MANY_PAIRS = 64 };
 struct voxel_task {
     ct_voxel_task of;
     ct_pair_task *task;
-    bool is_refined;
     ct_pair_contact *refined; /* the contact that EXACT found; NULL: none */
+};
+
+/* What a thread found of the answers' load: contacts and groups. */
+struct thread_load {
+    ct_voxel_answer_load of;
+    char apart[64]; /* threads write to different cache lines */
 };
 
 struct run {
@@ -29,6 +34,7 @@ struct run {
     struct voxel_task *tasks; /* [n] */
     ct_voxel_turn *turns;     /* [n], of the admitted tasks, each of a voxel_task, then of those to refine */
     uint32_t n;
+    struct thread_load *found; /* [threads] */
 };
 
 void ct_cpu_free_voxel_tasks(ct_workspace *workspace) {
@@ -62,13 +68,19 @@ static void begin_task(struct voxel_task *task, ct_pair_task *pair, uint32_t num
     of->deadline = deadline;
     ct_voxel_task_begin(of);
     task->task = pair;
-    task->is_refined = false;
     task->refined = NULL;
 }
 
-static void descend(struct voxel_task *task, ct_device *device) {
+static bool has_contact(const ct_voxel_answer *answer) {
+    return answer->is_examined && answer->all.upper > 0;
+}
+
+/* found: of the pair, more than before is added to it. */
+static void descend(struct voxel_task *task, ct_device *device, ct_voxel_answer_load *found) {
     const double start = ct_now();
     ct_voxel_task *of = &task->of;
+    const ct_voxel_answer *answer = &of->pair.answer;
+    const uint64_t n_contacts = has_contact(answer), n_groups = answer->groups.n;
     if (of->deadline > 0 && start > of->deadline) {
         ct_voxel_task_end(of, CT_ENDED_TIME);
         return;
@@ -83,6 +95,8 @@ static void descend(struct voxel_task *task, ct_device *device) {
         break;
     case CT_VOXEL_DONE:
         ct_voxel_task_advance(of);
+        found->n_contacts += has_contact(answer) - n_contacts; /* modulo 2^64, as the sum of all threads' */
+        found->n_groups += answer->groups.n - n_groups;
         break;
     }
     task->task->seconds[CT_PHASE_SPAN] += ct_now() - start;
@@ -95,11 +109,10 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
     const double start = ct_now();
     const ct_voxel_task *of = &task->of;
     pair->progress = ct_voxel_task_progress(of);
-    pair->progress.is_refined = task->is_refined;
-    pair->quality = of->pair.answer.is_examined && task->is_refined ? 1 : ct_voxel_task_quality(of);
+    pair->quality = ct_voxel_task_quality(of);
     pair->fragments = of->pair.n_tests;
     ct_contact contact;
-    if (!ct_voxel_task_contact(of, &contact) || (task->is_refined && !task->refined)) return;
+    if (!ct_voxel_task_contact(of, &contact) || (of->is_refined && !task->refined)) return;
     const uint32_t n_points = ct_voxel_task_most_points(of);
     ct_arena *answers = &workspace->workers[worker].answers;
     ct_budget *budget = &workspace->device->answers;
@@ -110,11 +123,8 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
         return;
     }
     contact.n_points = ct_voxel_task_points(of, points);
-    if (task->is_refined) {
-        ct_contact *exact = &task->refined->contact;
-        exact->volume_lower = fmax(exact->volume - exact->error_bound, 0);
-        exact->volume_upper = exact->volume + exact->error_bound;
-        exact->n_points = contact.n_points;
+    if (of->is_refined) {
+        ct_voxel_task_use_exact(&task->refined->contact, contact.n_points);
         task->refined->points = points;
         pair->contacts = task->refined;
         pair->seconds[CT_PHASE_CONTACT] += ct_now() - start;
@@ -158,14 +168,12 @@ static void refine_task(ct_workspace *workspace, struct voxel_task *task, uint32
     memcpy(pair->seconds, exact.seconds, sizeof pair->seconds);
     if (pair->status) return;
     if (!is_spread) learn_factor(device, 1e9 * (ct_now() - start) / exact.cost);
-    task->is_refined = true;
     task->refined = exact.contacts && exact.contacts->is_found ? exact.contacts : NULL;
-    task->of.ended = CT_ENDED_COMPLETED;
+    ct_voxel_task_end_refined(&task->of);
 }
 
 static bool may_refine(const struct voxel_task *task) {
-    return task->task->settings->refine && !task->task->status && task->of.pair.answer.is_examined &&
-           task->of.pair.answer.all.upper > 0;
+    return !task->task->status && ct_voxel_task_may_refine(&task->of);
 }
 
 /* ---- all pairs ---- */
@@ -198,13 +206,35 @@ static void begin_one(void *argument, uint32_t i, uint32_t worker) {
     struct run *run = argument;
     ct_pair_task *pair = &run->pairs[run->of_pairs[i]];
     const double budget = run->steps[pair->step].time_budget;
-    begin_task(&run->tasks[i], pair, i, budget > 0 ? run->start + budget - ct_voxel_answer_seconds(run->n) : 0);
+    begin_task(&run->tasks[i], pair, i, budget > 0 ? run->start + budget : 0);
 }
 
 static void descend_admitted(void *argument, uint32_t i, uint32_t worker) {
-    (void)worker;
     struct run *run = argument;
-    descend(task_of(run->turns[i].task), run->workspace->device);
+    descend(task_of(run->turns[i].task), run->workspace->device, &run->found[worker].of);
+}
+
+/* Half of the pairs that have not been examined are expected to have a contact. */
+static ct_voxel_answer_load find_load(const struct run *run, bool is_first_round) {
+    ct_voxel_answer_load load = {.n_pairs = run->n, .n_contacts = is_first_round ? run->n / 2 : 0};
+    for (uint32_t w = 0; w < run->workspace->device->threads; w++) {
+        load.n_contacts += run->found[w].of.n_contacts;
+        load.n_groups += run->found[w].of.n_groups;
+    }
+    return load;
+}
+
+/* Sets when the k admitted tasks must end their next level, so that there is time left for the answer. A level has up
+ * to about twice the groups of the one before. */
+static void set_deadlines(struct run *run, uint32_t k, bool is_first_round) {
+    ct_voxel_answer_load load = find_load(run, is_first_round);
+    load.n_groups *= 2;
+    const double kept = ct_voxel_answer_seconds(&load);
+    for (uint32_t i = 0; i < k; i++) {
+        ct_voxel_task *task = run->turns[i].task;
+        const double budget = run->steps[task->step].time_budget;
+        if (budget > 0) task->deadline = run->start + budget - kept;
+    }
 }
 
 static void finish_one(void *argument, uint32_t i, uint32_t worker) {
@@ -233,26 +263,29 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
                       .of_pairs = order,
                       .tasks = reserve_tasks(workspace, n),
                       .turns = malloc(n * sizeof *run.turns),
-                      .n = n};
+                      .n = n,
+                      .found = calloc(workspace->device->threads, sizeof *run.found)};
     uint64_t *spent = calloc(last_step + 1, sizeof *spent);
-    if (!run.tasks || !run.turns || !spent) {
+    if (!run.tasks || !run.turns || !run.found || !spent) {
         for (uint32_t i = 0; i < n; i++) pairs[order[i]].status = CT_OUT_OF_MEMORY;
         run.n = 0;
     }
     ct_pool *pool = workspace->device->threads > 1 ? workspace->device->pool : NULL;
     ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, begin_one, &run);
-    for (;;) {
+    for (bool is_first = true;; is_first = false) {
         uint64_t tests;
         uint32_t k = 0;
         for (uint32_t i = 0; i < run.n; i++)
             if (run.tasks[i].of.is_active) run.turns[k++] = ct_voxel_turn_of(&run.tasks[i].of);
         k = ct_voxel_admit_tasks(run.turns, k, spent, &tests);
         if (!k) break;
+        set_deadlines(&run, k, is_first);
         ct_pool_run(k > 1 && tests + PAIR_TESTS * k > WORTH_THREADS ? pool : NULL, k, descend_admitted, &run);
     }
     refine_tasks(&run);
     ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, finish_one, &run);
     free(run.turns);
+    free(run.found);
     free(spent);
 }
 
@@ -267,7 +300,7 @@ static void compute_alone(ct_workspace *workspace, ct_pair_task *pair, uint32_t 
         if (budget && ct_voxel_pair_next_tests(&of->pair) > budget - of->pair.n_tests)
             ct_voxel_task_end(of, CT_ENDED_PAIRS);
         else
-            descend(&task, workspace->device);
+            descend(&task, workspace->device, &(ct_voxel_answer_load){0});
     if (may_refine(&task)) refine_task(workspace, &task, worker, false);
     finish_task(workspace, &task, worker);
     ct_voxel_pair_free(&of->pair, &workspace->device->budget);

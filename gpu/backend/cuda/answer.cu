@@ -2,6 +2,10 @@
 #include "gpu/backend/cuda/device.cuh"
 #include "gpu/backend/cuda/trace.cuh"
 
+extern "C" {
+#include "gpu/ebpi/turned_views.h"
+}
+
 /* Sorts spans by candidate, view, ray and depth. */
 static int compare_spans(const void *a, const void *b) {
     const ct_gpu_span *x = (const ct_gpu_span *)a, *y = (const ct_gpu_span *)b;
@@ -82,9 +86,9 @@ static patch *sort_patches(ct_gpu_contact *contacts, uint64_t n) {
 
 /* ---- entries ---- */
 
-/* Copies n entries of a step's arrays, which lie in the answer as they do in the result. */
-static void copy_entries(ct_result *r, const char *first, uint64_t to, uint64_t from, uint64_t n) {
-    const ct_gpu_array_layout at = ct_gpu_lay_out_arrays(r->want, r->n_entries);
+/* Copies n entries of a step's arrays, of which the answer has n_all. */
+static void copy_entries(ct_result *r, const char *first, uint64_t n_all, uint64_t to, uint64_t from, uint64_t n) {
+    const ct_gpu_array_layout at = ct_gpu_lay_out_arrays(r->want, n_all);
     const uint32_t *vertices = (const uint32_t *)(first + at.vertices) + from;
     const double *gradient = (const double *)(first + at.gradient) + 3 * from,
                  *weights = (const double *)(first + at.weights) + from,
@@ -96,34 +100,89 @@ static void copy_entries(ct_result *r, const char *first, uint64_t to, uint64_t 
     if (r->forces) memcpy(r->forces + 3 * to, forces, 3 * n * sizeof *forces);
 }
 
-/* patches: NULL, or the order of the contacts. */
-static void copy_arrays(ct_result *r, const char *first, const patch *patches) {
-    uint64_t entry = 0;
+/* patches: NULL, or the order of the contacts. Behind a contact's entries are those of its cells, which the answer does
+ * not have. */
+static void copy_arrays(ct_result *r, const char *first, uint64_t n_all, const patch *patches) {
+    uint64_t from = 0;
     if (!r->vertices) return;
-    if (!patches) copy_entries(r, first, 0, 0, r->n_entries);
-    for (size_t i = 0; i < r->n_contacts && patches; i++) {
-        copy_entries(r, first, entry, patches[i].entry, count_entries(&patches[i].found));
-        entry += count_entries(&patches[i].found);
+    if (!patches && !r->n_cells) {
+        copy_entries(r, first, n_all, 0, 0, n_all);
+        return;
+    }
+    for (size_t i = 0; i < r->n_contacts; i++) {
+        const ct_contact *c = &r->contacts[i];
+        const uint64_t n = c->count[0] + c->count[1];
+        copy_entries(r, first, n_all, c->first[0], patches ? patches[i].entry : from, n);
+        from += n;
     }
 }
 
 /* ---- steps ---- */
 
-static void answer_step(ct_workspace *workspace, const ct_gpu_counts *counts, ct_step *step, const ct_gpu_step *sent,
+/* Copies the tiles of a step's contacts. False: no memory. */
+static bool add_tiles(const ct_workspace *workspace, const ct_gpu_contact *contacts, ct_result *r) {
+    const uint64_t *first = (const uint64_t *)workspace->first_tile.data;
+    const ct_ray_tile *tiles = (const ct_ray_tile *)workspace->ebpi_tiles.data;
+    uint64_t n = 0;
+    for (size_t i = 0; i < r->n_contacts; i++) {
+        const uint64_t *of = &first[contacts[i].candidate];
+        r->contacts[i].first_tile = n;
+        n += r->contacts[i].n_tiles = of[1] - of[0];
+    }
+    r->tiles = n ? (ct_ray_tile *)malloc(n * sizeof *r->tiles) : NULL;
+    if (n && !r->tiles) return false;
+    for (size_t i = 0; i < r->n_contacts && n; i++)
+        memcpy(r->tiles + r->contacts[i].first_tile, tiles + first[contacts[i].candidate],
+               r->contacts[i].n_tiles * sizeof *tiles);
+    r->n_tiles = n;
+    return true;
+}
+
+/* Turns the contacts whose views are turned back to the world's axes. */
+static void turn_back(const ct_workspace *workspace, const ct_gpu_contact *contacts, ct_result *r) {
+    const ct_turned_views *turned = (const ct_turned_views *)workspace->turned_views.data;
+    const uint32_t entries = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES;
+    for (size_t i = 0; i < r->n_contacts && workspace->turned_views.n && r->want & entries; i++) {
+        ct_contact *c = &r->contacts[i];
+        if (turned[contacts[i].candidate].is_turned)
+            ct_turn_back_contact(&turned[contacts[i].candidate], c, r->gradient ? r->gradient + 3 * c->first[0] : NULL,
+                                 r->forces ? r->forces + 3 * c->first[0] : NULL);
+    }
+}
+
+static void add_refinement(const ct_ebpi_step_totals *totals, ct_result *r) {
+    r->rays = totals->rays;
+    r->passes = totals->passes;
+    r->ended = totals->ended;
+    r->quality = totals->n_pairs ? (double)totals->n_met / totals->n_pairs : 1;
+}
+
+static void answer_step(const ct_device *device, ct_workspace *workspace, const ct_gpu_counts *counts, uint64_t index,
                         const ct_gpu_step_totals *totals, ct_gpu_contact *contacts, span_range *spans) {
+    ct_step *step = ((ct_step **)workspace->members.data)[index];
+    const ct_gpu_step *sent = (const ct_gpu_step *)workspace->steps.data + index;
+    const bool has_cells = sent->cell_size > 0;
     span_range again = *spans;
+    if (step->error.status) return;
+    if (has_cells && ct_gpu_refuse_cells(device, workspace, step, index, totals->refused)) return;
     if (totals->refused != CT_GPU_NONE) {
         refuse_step(step, sent, totals);
         return;
     }
     step->scene->broad.box_tests = totals->box_tests;
-    uint64_t n_spans = 0, entry = 0, span = 0;
+    uint64_t n_spans = 0, n_cells = 0, n_entries = totals->n_entries, entry = 0, span = 0;
     for (uint64_t i = 0; i < totals->n_contacts && (step->want & CT_WANT_SPANS); i++) {
         const span_range of = take_spans(spans, &contacts[i]);
         n_spans += contacts[i].contact.n_spans = (uint64_t)(of.end - of.at);
     }
-    ct_result *r = ct_result_new(step->want, totals->n_contacts, totals->n_entries, n_spans, NULL, &step->error);
+    for (uint64_t i = 0; i < totals->n_contacts && has_cells; i++)
+        ct_gpu_count_cells(workspace, &contacts[i], &n_cells, &n_entries);
+    ct_result *r = ct_result_new(step->want, totals->n_contacts, n_entries, n_spans, NULL, &step->error);
     if (!r) return;
+    if (n_cells && !ct_result_add_cells(r, n_cells, &step->error)) {
+        ct_result_free(&r);
+        return;
+    }
     patch *patches = sent->wants_patches ? sort_patches(contacts, totals->n_contacts) : NULL;
     if (sent->wants_patches && !patches) {
         ct_fail(&step->error, CT_OUT_OF_MEMORY, "result", "no memory to sort %llu patches",
@@ -131,20 +190,30 @@ static void answer_step(ct_workspace *workspace, const ct_gpu_counts *counts, ct
         ct_result_free(&r);
         return;
     }
-    r->method = step->scene->settings.method;
+    r->method = ct_method_of_step(step);
     r->pairs = totals->pairs;
     r->rays = totals->rays;
+    if (workspace->is_ebpi) add_refinement((const ct_ebpi_step_totals *)workspace->ebpi_totals.data + index, r);
     r->fragments = totals->fragments;
     for (uint64_t i = 0; i < totals->n_contacts; i++) {
         for (int k = 0; k < 2; k++)
             contacts[i].contact.body[k] = step->scene->bodies[contacts[i].body[k] - sent->first_body]->id;
         const ct_contact *c = ct_result_add(r, &contacts[i].contact, &entry, &span);
+        if (has_cells) ct_gpu_add_cells(workspace, step, sent, &contacts[i], r, &entry);
         if (!r->spans) continue;
         const span_range of = take_spans(&again, &contacts[i]);
         for (uint64_t k = 0; k < c->n_spans; k++) r->spans[c->first_span + k] = of.at[k].span;
     }
-    copy_arrays(r, (const char *)workspace->answer_host.host + totals->arrays, patches);
+    if (workspace->is_ebpi && step->want & CT_WANT_TILES && !add_tiles(workspace, contacts, r)) {
+        ct_fail(&step->error, CT_OUT_OF_MEMORY, "result", "no memory for the tiles of %llu contacts",
+                (unsigned long long)totals->n_contacts);
+        free(patches);
+        ct_result_free(&r);
+        return;
+    }
+    copy_arrays(r, (const char *)workspace->answer_host.host + totals->arrays, totals->n_entries, patches);
     free(patches);
+    if (workspace->is_ebpi) turn_back(workspace, contacts, r);
     if (!ct_gpu_add_second(workspace, counts, step, sent, contacts, r)) ct_result_free(&r);
     step->result = r;
 }
@@ -170,16 +239,14 @@ static void share_times(ct_device *device, ct_workspace *workspace, double on_ho
 void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *batch) {
     const ct_trace_range range("results");
     const double start = ct_gpu_now();
-    ct_step **steps = (ct_step **)workspace->members.data;
     char *host = (char *)workspace->answer_host.host;
     const ct_gpu_counts *counts = (const ct_gpu_counts *)host;
     const ct_gpu_step_totals *totals = (const ct_gpu_step_totals *)(counts + 1);
     ct_gpu_contact *contacts = (ct_gpu_contact *)(host + ((const char *)batch->out_contacts - batch->answer));
-    const ct_gpu_step *sent = (const ct_gpu_step *)workspace->steps.data;
     ct_gpu_span *first_span = (ct_gpu_span *)(host + counts->first_span);
     span_range spans = {first_span, first_span + counts->spans};
     if (counts->spans > 1) qsort(first_span, counts->spans, sizeof *first_span, compare_spans);
     for (uint64_t i = 0; i < workspace->members.n; i++)
-        answer_step(workspace, counts, steps[i], &sent[i], &totals[i], contacts + totals[i].first_contact, &spans);
+        answer_step(device, workspace, counts, i, &totals[i], contacts + totals[i].first_contact, &spans);
     share_times(device, workspace, ct_gpu_now() - start);
 }

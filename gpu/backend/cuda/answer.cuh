@@ -12,6 +12,7 @@
 
 #include "gpu/backend/cuda/span.cuh"
 #include "gpu/contact/frame_k.h"
+#include "gpu/view/turned_k.h"
 
 /* Wide sums as two words each, high * 2^32 + low, so that atomics can add to them. First the sums of ct_moments, then
  * those of ct_barycentre. */
@@ -69,6 +70,9 @@ struct ct_answer_tables : ct_span_tables {
     uint32_t *entry_vertices;          /* [capacity.entries] */
     int64_t *entry_sums;               /* [capacity.entries][3] */
     ct_gpu_step_entries *step_entries; /* [n_steps] */
+    const ct_view_error *view_errors;  /* [candidates][3] of methods that bound the error of each view; else NULL */
+    const ct_turned_views *turned;     /* [candidates], where views of some are turned; else NULL. What is along their
+                                          axes is turned back on the host */
 
     char *answer;                  /* [capacity.answer_bytes] */
     ct_gpu_step_totals *out_steps; /* in the answer: [n_steps] */

@@ -10,7 +10,8 @@
  *    plan       9 narrow_regions, 10 plan_windows, 11 list_chunks
  *    raster    12 raster_triangles, 13 raster_large                       (or, with OpenGL, make_patches, read_drawn)
  *    spans     14 find_spans                                             (then gather_sides, split_sides and
- *               find_lower_sides, where a body may touch itself)
+ *               find_lower_sides, where a body may touch itself; and meet_cells, list_cells, sum_cells and
+ *               list_entries, where a step has cells)
  *    answer    15 count_entries, 16 compact_gradient, 17 finish_entries, 18 write_contacts
  *
  * The method `exact` has the same first stages, and then
@@ -23,8 +24,14 @@
  *                                                                          (before 16, where a step wants patches)
  *               plan_second, recross_triangles, sum_products, sum_moments  (before 21, where a step wants their sums)
  *
+ * and where a body may touch itself cross_own_triangles (before 12), find_own_folds, find_own_jumps, sum_own_jumps,
+ * write_own_numbers (after 15), gather_sides, split_sides, find_lower_sides, sum_part_1 (before 19).
+ *
  * The method `voxtree` has none of these: for each level it launches compare_cubes and list_groups, and waits
  * (voxtree.cu, gpu/voxtree/descend_cuda.cuh).
+ *
+ * The method `ebpi` has stages 1 to 11 and the answer, and between them those of gpu/ebpi/ebpi_cuda.cuh, for which the
+ * host waits (ebpi.cu).
  *
  * After a shortage (counts.cuh) the host grows the table and launches again from 3 on.
  */
@@ -35,7 +42,8 @@
 
 struct ct_batch : ct_exact_tables {
     bool splits_sides; /* a step wants entries or spans of bodies with themselves */
-    bool lacks_memory; /* splitting into patches or sides found no memory: the batch's answer must not be used */
+    bool finds_cells;  /* a step has cells */
+    bool lacks_memory; /* splitting into patches, sides or cells found no memory: the batch's answer must not be used */
 };
 
 #endif

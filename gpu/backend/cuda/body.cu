@@ -8,6 +8,8 @@ static void free_mesh(ct_device *device, ct_mesh_copy **link) {
     *link = copy->next;
     ct_gpu_free(device, copy->memory, copy->bytes, CT_MEMORY_MESHES);
     if (copy->topology) ct_gpu_free(device, copy->topology, copy->topology_bytes, CT_MEMORY_MESHES);
+    if (copy->opposite) ct_gpu_free(device, copy->opposite, copy->opposite_bytes, CT_MEMORY_MESHES);
+    if (copy->own_surface) ct_gpu_free(device, copy->own_surface, copy->own_surface_bytes, CT_MEMORY_MESHES);
     ct_gpu_free_trees(device, copy);
     free(copy);
 }
@@ -41,7 +43,9 @@ void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh) {
 uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash) {
     ct_guard guard(device);
     for (const ct_mesh_copy *copy = device->meshes; copy; copy = copy->next)
-        if (!strcmp(copy->hash, hash)) return copy->bytes + copy->topology_bytes + copy->tree_bytes;
+        if (!strcmp(copy->hash, hash))
+            return copy->bytes + copy->topology_bytes + copy->own_surface_bytes + copy->tree_bytes +
+                   copy->opposite_bytes;
     return 0;
 }
 

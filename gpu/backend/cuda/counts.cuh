@@ -33,12 +33,14 @@ struct ct_gpu_counts {
     uint64_t fragments;                         /* CT_SHARDS times the count of the fullest shard */
     uint64_t large_triangles; /* count << CT_LARGE_SQUARE_BITS | all their squares: one addition counts both */
     uint64_t contacts, entries, spans;
+    uint64_t cell_spans;                            /* of contacts with cells */
     uint64_t first_array, first_span, answer_bytes; /* the answer's layout, see answer.cuh */
     uint64_t patches, samples;                      /* for OpenGL to draw, and the samples of all their rectangles */
     /* Of the method `exact`, see exact_cuda.cuh: */
     uint64_t exact_pairs, exact_chunks; /* as pairs and vertex_chunks; 0 with other methods */
     uint64_t slots, side_clusters, units, components, cluster_tiles, cluster_pairs, triangle_pairs, crossings, crossed,
         windings;
+    uint64_t own_numbers, own_components;          /* 0 unless some body has a contact with itself */
     uint64_t recrossings, second_sums;             /* 0 unless some step wants second derivatives or moments */
     uint64_t found_units, found_facings, ray_hits; /* 0 unless some step wants patches */
     uint64_t inconsistent; /* pairs of triangles, and crossed triangles, whose predicates contradict each other: 0 */
@@ -56,9 +58,9 @@ CT_FN uint64_t ct_large_square_count(uint64_t packed) {
 /* Elements that fit into each table. */
 struct ct_gpu_capacity {
     uint64_t pairs, candidates, chunks, near_clusters, rays, pages, vertex_chunks, fragments, large_triangles, entries,
-        spans, answer_bytes, patches;
+        spans, cell_spans, answer_bytes, patches;
     uint64_t exact_pairs, slots, side_clusters, units, components, cluster_pairs, triangle_pairs, crossings, crossed,
-        windings, exact_chunks, recrossings, second_sums;
+        windings, own_numbers, exact_chunks, recrossings, second_sums;
     uint64_t found_units, found_facings, ray_hits; /* patches.cu grows these */
 };
 
@@ -68,10 +70,10 @@ constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT
                    CT_SHORT_VERTEX_CHUNKS = 2048, CT_SHORT_CLUSTERS = 4096, CT_SHORT_EXACT_PAIRS = 1 << 13,
                    CT_SHORT_SLOTS = 1 << 14, CT_SHORT_SIDES = 1 << 15, CT_SHORT_CLUSTER_PAIRS = 1 << 16,
                    CT_SHORT_CROSSINGS = 1 << 17, CT_SHORT_CROSSED = 1 << 18, CT_SHORT_TRIANGLE_PAIRS = 1 << 19,
-                   CT_SHORT_SECOND = 1 << 20;
+                   CT_SHORT_SECOND = 1 << 20, CT_SHORT_CELL_SPANS = 1 << 21;
 
 /* Which tables are too short, as CT_SHORT_* flags, after the windows are planned, after the near clusters are listed,
- * after rasterising, and at the end. A count is 0 until its stage has run. */
+ * after rasterising, after the spans are found, and at the end. A count is 0 until its stage has run. */
 CT_FN uint32_t ct_gpu_plan_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
     return (n->pairs > capacity->pairs ? CT_SHORT_PAIRS : 0u) | (n->rays > capacity->rays ? CT_SHORT_RAYS : 0u) |
            (n->candidates > capacity->candidates ? CT_SHORT_CANDIDATES : 0u) |
@@ -88,6 +90,11 @@ CT_FN uint32_t ct_gpu_raster_shortage(const ct_gpu_counts *n, const ct_gpu_capac
            (n->patches > capacity->patches || n->samples > UINT32_MAX ? CT_SHORT_PATCHES : 0u);
 }
 
+CT_FN uint32_t ct_gpu_span_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
+    return ct_gpu_raster_shortage(n, capacity) | (n->spans > capacity->spans ? CT_SHORT_SPANS : 0u) |
+           (n->cell_spans > capacity->cell_spans ? CT_SHORT_CELL_SPANS : 0u);
+}
+
 /* The same with the method `exact`: after each pair's near clusters are listed, after pairs of clusters are found,
  * after pairs of triangles are, and after these are crossed. */
 CT_FN uint32_t ct_exact_plan_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
@@ -99,7 +106,7 @@ CT_FN uint32_t ct_exact_plan_shortage(const ct_gpu_counts *n, const ct_gpu_capac
                 ? CT_SHORT_VERTEX_CHUNKS
                 : 0u) |
            (n->side_clusters > capacity->side_clusters || n->units > capacity->units ||
-                    n->components > capacity->components
+                    n->components > capacity->components || n->own_numbers > capacity->own_numbers
                 ? CT_SHORT_SIDES
                 : 0u);
 }
@@ -121,10 +128,9 @@ CT_FN uint32_t ct_exact_second_shortage(const ct_gpu_counts *n, const ct_gpu_cap
 }
 
 CT_FN uint32_t ct_gpu_shortage(const ct_gpu_counts *n, const ct_gpu_capacity *capacity) {
-    return ct_gpu_raster_shortage(n, capacity) | ct_exact_second_shortage(n, capacity) |
+    return ct_gpu_span_shortage(n, capacity) | ct_exact_second_shortage(n, capacity) |
            (n->answer_bytes > capacity->answer_bytes ? CT_SHORT_ANSWER : 0u) |
-           (n->entries > capacity->entries ? CT_SHORT_ENTRIES : 0u) |
-           (n->spans > capacity->spans ? CT_SHORT_SPANS : 0u);
+           (n->entries > capacity->entries ? CT_SHORT_ENTRIES : 0u);
 }
 
 #endif

@@ -114,6 +114,14 @@ CT_DEVICE uint32_t ct_peek(const uint32_t *at) {
 #endif
 }
 
+CT_DEVICE uint64_t ct_peek(const uint64_t *at) {
+#ifdef CT_CUDA_SHIM
+    return __atomic_load_n(at, __ATOMIC_RELAXED);
+#else
+    return *(const volatile uint64_t *)at;
+#endif
+}
+
 /* Integer atomics: their order does not change a bit of the result. */
 CT_DEVICE uint64_t ct_atomic_add(uint64_t *to, uint64_t x) {
     return atomicAdd((unsigned long long *)to, (unsigned long long)x);

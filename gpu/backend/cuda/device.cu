@@ -140,6 +140,7 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     }
     ct_device *device = new_device(choice.ordinal[index]);
     if (!device) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory for a device");
+    device->max_cells = options->max_cells ? options->max_cells : CT_DEFAULT_CELLS;
     cudaDeviceProp properties;
     bool ok = ct_gpu_ok(device, cudaGetDeviceProperties(&properties, device->ordinal), "asking what it is");
     if (ok) {

@@ -4,6 +4,7 @@
 #define CT_CUDA_DEVICE_CUH
 
 #include "gpu/backend/cuda/batch.cuh"
+#include "gpu/span/cells_cuda.cuh"
 
 #include <atomic>
 #include <math.h>
@@ -18,8 +19,10 @@ extern "C" {
 #include "gpu/backend/cuda/backend_cuda.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
+#include "gpu/ebpi/refine.h"
 #include "gpu/exact/extents.h"
 #include "gpu/mesh/clusters.h"
+#include "gpu/methods.h"
 #include "gpu/raster/shared_gl.h"
 #include "gpu/view/view.h"
 }
@@ -55,8 +58,12 @@ struct ct_mesh_copy {
     uint64_t bytes;
     ct_gpu_topology *topology; /* on the device, of topology_bytes; NULL before the method `exact` needs it */
     uint64_t topology_bytes;
+    ct_gpu_own_surface *own_surface; /* the same, before that method has a body that meets itself */
+    uint64_t own_surface_bytes;
     ct_gpu_tree *trees[CT_MAX_VOXEL_LEVEL + 1]; /* by their finest level; NULL before the method `voxtree` needs them */
     uint64_t tree_bytes;
+    uint32_t (*opposite)[3]; /* ct_adjacency, on the device, of opposite_bytes; NULL before `ebpi` needs it */
+    uint64_t opposite_bytes;
     uint32_t users; /* bodies, and threads that wait for the upload; without users it stays until memory is short */
     ct_mesh_copy *next;
 };
@@ -66,10 +73,10 @@ struct ct_resident {
     ct_gpu_body *body; /* on the device; a deformable body's positions and clusters' boxes follow it */
     uint64_t bytes;
     uint32_t n_vertices, n_triangles;
-    uint64_t n_box_chunks; /* see ct_gpu_box_update */
-    bool has_topology;     /* body->topology is set */
-    bool has_voxel_box;    /* the body's box, on the host, is that of its voxel tree at its pose */
-    bool is_behind;        /* the pose and the box on the device are older: the method `voxtree` moved the body */
+    uint64_t n_box_chunks;                /* see ct_gpu_box_update */
+    bool has_topology;                    /* body->topology is set, and body->own_surface if it meets itself */
+    const struct ct_voxel_tree *box_tree; /* the box on the host is that of this tree at the pose; NULL: it is not */
+    bool is_behind; /* the pose and the box on the device are older: the method `voxtree` moved the body */
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */
     const ct_update *last_update; /* of them */
@@ -95,12 +102,43 @@ struct ct_gpu_shared {
     uint64_t bytes;
 };
 
+/* Why a step's contacts have no cells: pairs and candidates of its batch, or CT_GPU_NONE. */
+struct ct_gpu_cell_step {
+    uint32_t unplanned; /* the first pair whose cells cannot be planned */
+    uint32_t crowded;   /* the first candidate that is a contact of too many cells */
+};
+
+/* The cells of a batch, on the host, in memory of its workspace (cells.cu). */
+struct ct_gpu_found_cells {
+    uint64_t n_candidates, n_cells, n_entries;
+    const ct_gpu_pair *pairs;         /* [all pairs of the batch] */
+    const ct_gpu_plan *plans;         /* the same */
+    const uint32_t *candidate_pair;   /* [n_candidates] */
+    const int64_t (*length)[3];       /* [n_candidates] sums over the views' spans */
+    const int64_t (*spans)[3];        /* [n_candidates] */
+    const ct_cell_grid *grids;        /* [n_candidates]; their walls are on the device */
+    const uint64_t *met;              /* [n_candidates] as in ct_cell_tables */
+    const ct_gpu_cell *cells;         /* [n_cells] in no order */
+    const ct_gpu_cell_entry *entries; /* [n_entries] in no order */
+    const uint64_t *order;            /* [n_cells] of these by candidate and place */
+    const uint64_t *first_cell;       /* [n_candidates + 1] in this order */
+    const uint64_t *first_entry;      /* [n_cells + 1] in entry_order, of cells in order */
+    const uint64_t *entry_order;      /* [n_entries] by cell, part and vertex */
+};
+
+/* How a step of the method `ebpi` ended. */
+struct ct_ebpi_step_totals {
+    uint64_t rays;
+    uint32_t passes, n_pairs, n_met;
+    ct_ended ended;
+};
+
 struct ct_workspace {
     bool busy;
-    bool is_exact;    /* the batch's method: `exact`, or LDI */
-    bool is_clean;    /* rays, sums and their page table are all zero */
-    bool gl_is_clean; /* OpenGL's lists of fragments are empty */
-    ct_raster_gl *gl; /* NULL: CUDA rasterises */
+    bool is_exact, is_ebpi; /* the batch's method: one of these, or LDI */
+    bool is_clean;          /* rays, sums and their page table are all zero */
+    bool gl_is_clean;       /* OpenGL's lists of fragments are empty */
+    ct_raster_gl *gl;       /* NULL: CUDA rasterises */
     ct_gpu_shared shared[CT_GL_BUFFERS];
     cudaStream_t stream;
     cudaEvent_t events[CT_PHASES + 1]; /* the begin of each phase, and the end of the last one's copy to the host */
@@ -111,6 +149,15 @@ struct ct_workspace {
      * and a ct_stale_table for each. */
     ct_host_list steps, crowds, box_updates, pose_writes, position_writes, indices, moved_bodies, posed_bodies, members,
         words, stale_tables, directions, direction_values;
+    /* Of cells: a ct_gpu_cell_step for each step; the others are what found_cells points to, and a rank for each cell.
+     */
+    ct_host_list cell_steps, cell_order, first_cells, cell_ranks, first_cell_entries, cell_entry_order;
+    ct_gpu_found_cells found_cells;
+    ct_host_list ebpi_totals;  /* ct_ebpi_step_totals of each step */
+    ct_host_list ebpi_tiles;   /* ct_ray_tile: those of each candidate whose step wants them, */
+    ct_host_list first_tile;   /* and where they begin, uint64_t: one more than there are candidates */
+    ct_host_list turned_views; /* ct_turned_views of each candidate; none: no views are turned */
+    ct_ebpi_memory *ebpi_memory;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_bodies;
     ct_gpu_crowd crowd_end; /* the offsets that the next crowd begins at */
@@ -121,22 +168,27 @@ struct ct_workspace {
                 page_table, pages, fragments, large_triangles, entries, spans, answer;
             /* Of the method `exact`: */
             ct_gpu_buffer exact_pairs, exact_chunks, slots, side_clusters, units, components, cluster_pairs,
-                triangle_pairs, crossings, crossed, windings, recrossings, second_sums;
+                triangle_pairs, crossings, crossed, windings, own_numbers, recrossings, second_sums;
             /* Of patches: */
             ct_gpu_buffer found, found_units, found_facings, ray_hits, splits;
             /* Of bodies with themselves: */
             ct_gpu_buffer side_list, side_sums;
+            /* Of cells: */
+            ct_gpu_buffer cell_spans, cell_grids, cell_slots, cell_list, cell_vertices, cell_entries;
             /* Of the method `voxtree`: */
             ct_gpu_buffer voxel_pairs, voxel_fronts[2], voxel_sums, voxel_slots;
+            /* Of the method `ebpi`: */
+            ct_gpu_buffer ebpi_coords, ebpi_counts, ebpi_faces[2], ebpi_tables, ebpi_scratch, ebpi_errors, ebpi_turned;
         };
-        ct_gpu_buffer buffers[41];
+        ct_gpu_buffer buffers[56];
     };
     union {
         struct {
             ct_gpu_pinned tables_staging, rows_staging, answer_host, second_host, found_host, ray_hits_host,
-                splits_staging, sides_host, voxel_staging, voxel_host;
+                splits_staging, sides_host, voxel_staging, voxel_host, cell_pairs_host, cell_grids_host,
+                cell_counts_host, cells_host, ebpi_host;
         };
-        ct_gpu_pinned pinned[10];
+        ct_gpu_pinned pinned[15];
     };
     uint64_t expected_answer; /* bytes that the next answer is expected to have */
     uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
@@ -151,7 +203,8 @@ struct ct_gpu_need {
 
 struct ct_device {
     int ordinal;
-    unsigned grid; /* blocks of a launch */
+    unsigned grid;      /* blocks of a launch */
+    uint32_t max_cells; /* of a contact */
     char name[96];
     pthread_mutex_t mutex; /* recursive; guards the list of meshes, the budget and the use of workspaces */
     pthread_cond_t workspace_free, mesh_ready;
@@ -165,7 +218,8 @@ struct ct_device {
     std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns, clusters,
         near_clusters;
     std::atomic<bool> lost;
-    char lost_reason[128]; /* written before lost is set */
+    std::atomic<double> exact_factor; /* how long EXACT takes after VOXTREE: see learn_factor of voxtree_refine.cu */
+    char lost_reason[128];            /* written before lost is set */
 };
 
 /* ---- device.cu ---- */
@@ -194,6 +248,14 @@ struct ct_guard { /* locks the device's mutex for a scope */
         pthread_mutex_unlock(&device->mutex);
     }
 };
+
+/* Waits for the workspace's stream, and copies on it. `to` of copy_out must be pinned, and has the bytes after a wait.
+ * False: the device is lost; `what` was being done. */
+bool ct_gpu_wait(ct_device *device, const ct_workspace *workspace, const char *what);
+bool ct_gpu_copy_out(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,
+                     const char *what);
+bool ct_gpu_copy_in(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,
+                    const char *what);
 
 /* Bytes that the driver takes for an allocation of so many. */
 uint64_t ct_gpu_rounded(uint64_t bytes);
@@ -284,13 +346,58 @@ bool ct_gpu_split_pairs(ct_device *device, ct_workspace *workspace, ct_batch *ba
  */
 bool ct_gpu_split_sides(ct_device *device, ct_workspace *workspace, const ct_batch *batch, ct_gpu_need *need);
 
+/* ---- cells.cu ---- */
+
+/* Between sides and answer: waits for what has been launched, and divides the contacts of steps with cells, into
+ * workspace->found_cells. After a shortage it does nothing. False: no memory for what *need says, or the device is
+ * lost. */
+bool ct_gpu_find_cells(ct_device *device, ct_workspace *workspace, const ct_batch *batch, ct_gpu_need *need);
+
+/* Whether step number `index` of the batch has a pair that cannot be divided; the step then has its error. refused: its
+ * first pair without a window, or CT_GPU_NONE; before that one, or where there is none, it has an error of its own. */
+bool ct_gpu_refuse_cells(const ct_device *device, const ct_workspace *workspace, ct_step *step, uint64_t index,
+                         uint32_t refused);
+
+/* Adds a contact's cells and their entries to *cells and *entries. */
+void ct_gpu_count_cells(const ct_workspace *workspace, const ct_gpu_contact *contact, uint64_t *cells,
+                        uint64_t *entries);
+
+/* Adds a contact's cells to the result, whose last contact it is, with their entries from *entry on. */
+void ct_gpu_add_cells(const ct_workspace *workspace, const ct_step *step, const ct_gpu_step *sent,
+                      const ct_gpu_contact *contact, ct_result *result, uint64_t *entry);
+
 /* ---- voxtree.cu ---- */
 
 /* Computes a batch of the method `voxtree`, of steps that began at `start` (of ct_gpu_now). May be called again after
- * it failed. False: no memory for what *need says, or the device is lost. */
+ * it failed. alone: the caller has all workspaces. False: no memory for what *need says, or the device is lost. */
 bool ct_gpu_compute_voxels(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
-                           double start, ct_gpu_need *need);
+                           double start, bool alone, ct_gpu_need *need);
 void ct_gpu_free_trees(ct_device *device, ct_mesh_copy *copy);
+
+/* ---- voxtree_refine.cu ---- */
+
+/* Computes pairs that went down their trees by the method `exact`, where their scenes want it and it fits the time
+ * left. Steps that fail get their errors. alone: as above. False: no memory for what *need says, or the device is lost.
+ */
+bool ct_gpu_refine_voxels(ct_device *device, ct_workspace *workspace, struct ct_voxel_rounds *rounds, bool alone,
+                          ct_gpu_need *need);
+
+/* ---- run.cu ---- */
+
+/* Writes the steps' updates to the device and nothing else, so that boxes and poses of the bodies on the host are those
+ * of their vertices. False: no memory for what *need says, or the device is lost. */
+bool ct_gpu_move_bodies(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
+                        ct_gpu_need *need);
+/* Computes steps, whose updates are on the device, by the method `exact`. They get their results or errors. alone: the
+ * caller has all workspaces. */
+void ct_gpu_run_exact_on(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, bool alone);
+
+/* ---- ebpi.cu ---- */
+
+/* Once the windows are planned: waits for them, refines the tiles of each pair, launches what adds the spans of their
+ * rays, and sets b->view_errors and b->turned. After a shortage it does nothing. A step with a pair that cannot be
+ * refined gets its error. False: no memory for what *need says, or the device is lost. */
+bool ct_gpu_refine_pairs(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *need);
 
 /* ---- answer.cu ---- */
 

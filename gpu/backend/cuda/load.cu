@@ -2,6 +2,8 @@
  * otherwise; on a device whose memory has filled up by then that launch fails, and the device counts as lost. */
 #include "gpu/backend/cuda/device.cuh"
 #include "gpu/contact/sides_cuda.cuh"
+#include "gpu/ebpi/ebpi_cuda.cuh"
+#include "gpu/exact/self_cuda.cuh"
 #include "gpu/voxtree/descend_cuda.cuh"
 
 /* Every list of kernels. The shim refuses to launch a kernel that none of them names. */
@@ -10,7 +12,8 @@ static const ct_kernel_entry *const kernel_lists[] = {
     ct_plan_kernels,    ct_narrow_kernels,  ct_raster_kernels,     ct_draw_kernels,         ct_span_kernels,
     ct_side_kernels,    ct_answer_kernels,  ct_plan_exact_kernels, ct_cross_kernels,        ct_crossed_kernels,
     ct_flood_kernels,   ct_surface_kernels, ct_second_kernels,     ct_finish_exact_kernels, ct_piece_kernels,
-    ct_descend_kernels,
+    ct_descend_kernels, ct_cell_kernels,    ct_ebpi_list_kernels,  ct_ebpi_tile_kernels,    ct_ebpi_span_kernels,
+    ct_own_kernels,
 };
 
 /* The error of one kernel, or cudaSuccess. Asking for a kernel's attributes loads its module and the kernel. */

@@ -1,4 +1,5 @@
-/* memory.cu - memory within the device's budget: buffers on the device, pinned host memory, and lists on the host.
+/* memory.cu - memory within the device's budget: buffers on the device, pinned host memory, lists on the host, and
+ * copies between them.
  *
  * The device's mutex guards the numbers of the budget and never an allocation: bytes are reserved first, then allocated
  * outside the mutex. Device memory comes from a pool of the driver's where the device supports pools. All allocations
@@ -6,11 +7,31 @@
  * short. */
 #include "gpu/backend/cuda/interop.cuh"
 
-uint64_t ct_gpu_rounded(uint64_t bytes) {
-    return (bytes + 511) / 512 * 512;
+/* ---- copies ---- */
+
+bool ct_gpu_wait(ct_device *device, const ct_workspace *workspace, const char *what) {
+    return ct_gpu_ok(device, cudaStreamSynchronize(workspace->stream), what);
+}
+
+bool ct_gpu_copy_out(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,
+                     const char *what) {
+    device->downloaded += bytes;
+    return !bytes ||
+           ct_gpu_ok(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, workspace->stream), what);
+}
+
+bool ct_gpu_copy_in(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,
+                    const char *what) {
+    device->uploaded += bytes;
+    return !bytes ||
+           ct_gpu_ok(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, workspace->stream), what);
 }
 
 /* ---- the budget ---- */
+
+uint64_t ct_gpu_rounded(uint64_t bytes) {
+    return (bytes + 511) / 512 * 512;
+}
 
 /* False: over the budget. */
 static bool reserve_bytes(ct_device *device, uint64_t bytes, ct_memory_kind kind) {
@@ -217,11 +238,30 @@ void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace) {
 
 void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace) {
     ct_gpu_free_scratch(device, workspace);
-    ct_host_list *lists[] = {&workspace->steps,           &workspace->crowds,          &workspace->box_updates,
-                             &workspace->pose_writes,     &workspace->position_writes, &workspace->indices,
-                             &workspace->moved_bodies,    &workspace->posed_bodies,    &workspace->members,
-                             &workspace->words,           &workspace->stale_tables,    &workspace->directions,
-                             &workspace->direction_values};
+    ct_host_list *lists[] = {&workspace->steps,
+                             &workspace->crowds,
+                             &workspace->box_updates,
+                             &workspace->pose_writes,
+                             &workspace->position_writes,
+                             &workspace->indices,
+                             &workspace->moved_bodies,
+                             &workspace->posed_bodies,
+                             &workspace->members,
+                             &workspace->words,
+                             &workspace->stale_tables,
+                             &workspace->directions,
+                             &workspace->direction_values,
+                             &workspace->cell_steps,
+                             &workspace->cell_order,
+                             &workspace->first_cells,
+                             &workspace->cell_ranks,
+                             &workspace->first_cell_entries,
+                             &workspace->cell_entry_order,
+                             &workspace->ebpi_totals,
+                             &workspace->ebpi_tiles,
+                             &workspace->first_tile,
+                             &workspace->turned_views};
+    ct_ebpi_memory_free(&workspace->ebpi_memory);
     for (ct_host_list *list : lists) {
         free(list->data);
         list->data = NULL;

@@ -23,21 +23,15 @@ enum : uint64_t { FEW_HITS = 4096 };
 /* ---- copies ---- */
 
 bool wait(const splitter *s, const char *what) {
-    return ct_gpu_ok(s->device, cudaStreamSynchronize(s->workspace->stream), what);
+    return ct_gpu_wait(s->device, s->workspace, what);
 }
 
 bool copy_out(const splitter *s, void *to, const void *from, uint64_t bytes) {
-    s->device->downloaded += bytes;
-    return !bytes ||
-           ct_gpu_ok(s->device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s->workspace->stream),
-                     "copying what patches need");
+    return ct_gpu_copy_out(s->device, s->workspace, to, from, bytes, "copying what patches need");
 }
 
 bool copy_in(const splitter *s, void *to, const void *from, uint64_t bytes) {
-    s->device->uploaded += bytes;
-    return !bytes ||
-           ct_gpu_ok(s->device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s->workspace->stream),
-                     "copying pieces");
+    return ct_gpu_copy_in(s->device, s->workspace, to, from, bytes, "copying pieces");
 }
 
 bool reserve(const splitter *s, ct_gpu_buffer *buffer, uint64_t bytes, const char *what) {

@@ -74,6 +74,7 @@ struct ct_plan_tables : ct_pair_tables {
     ct_gpu_chunk *chunks;               /* [capacity.chunks] of vertices, then of rays */
     ct_gpu_near_cluster *near_clusters; /* [capacity.near_clusters], in no order */
     uint32_t *step_refused;             /* [n_steps] ~index of the first pair without a window; 0: none */
+    bool casts_tiles;                   /* the method `ebpi`: it needs windows and chunks of vertices, no rays */
     bool follows_loops;                 /* false where OpenGL rasterises: it counts the crossings in front */
 };
 
@@ -121,6 +122,14 @@ CT_DEVICE void ct_gpu_coords(const ct_gpu_body *body, const ct_window *window, u
                                                            : z);
         q[k] = ct_snap(row, window->axis[k].origin, window->axis[k].scale);
     }
+}
+
+/* The same along the axes that a pose of the body's positions leads to. */
+CT_DEVICE void ct_gpu_posed_coords(const ct_gpu_body *body, const double pose[12], const ct_window *window,
+                                   uint32_t vertex, int32_t q[3]) {
+    const float *p = body->positions + 3 * (uint64_t)vertex;
+    for (int k = 0; k < 3; k++)
+        q[k] = ct_snap(ct_pose_coord(pose + 4 * k, p[0], p[1], p[2]), window->axis[k].origin, window->axis[k].scale);
 }
 
 /* Finds each pair's part; ct_cuda_plan launches it. */

@@ -9,7 +9,9 @@
 #include "gpu/mesh/cluster_k.h"
 #include "gpu/mesh/volume_k.h"
 
-struct ct_gpu_topology; /* gpu/exact/exact_cuda.cuh */
+/* gpu/exact/exact_cuda.cuh */
+struct ct_gpu_topology;
+struct ct_gpu_own_surface;
 
 struct ct_gpu_body {
     float *positions; /* [n_vertices][3]: a deformable body's own, or the rest positions of a rigid body's mesh */
@@ -22,7 +24,8 @@ struct ct_gpu_body {
     uint32_t searches_box; /* see CT_SEARCHED_CLUSTERS */
     /* Of the mesh, for the method `exact`; NULL before a scene with that method has the body. */
     const ct_gpu_topology *topology;
-    uint32_t is_inverted; /* a deformable body whose volume was negative when it was measured last */
+    const ct_gpu_own_surface *own_surface; /* the same, if it meets itself */
+    uint32_t is_inverted;                  /* a deformable body whose volume was negative when it was measured last */
     uint32_t is_half_space;
     uint32_t meets_itself, unused; /* meets_itself: it has a pair with itself, whatever its group and mask */
     double pose[12];
@@ -76,6 +79,7 @@ struct ct_gpu_step {
     uint32_t wants_patches;
     uint32_t takes_half_spaces; /* 0: they have no contacts; else none with each other */
     double pixel_size, stiffness;
+    double cell_size; /* m; 0: no cells */
 };
 
 /* How a body moves along one of its step's directions: ct_direction. */

@@ -2,6 +2,7 @@
  * and launches again. If they cannot grow it halves the batch, so that the scene that needs too much fails alone. */
 #include "gpu/backend/cuda/interop.cuh"
 #include "gpu/backend/cuda/trace.cuh"
+#include "gpu/exact/self_cuda.cuh"
 
 #include <assert.h>
 
@@ -29,6 +30,7 @@ static void release_workspace(ct_device *device, ct_workspace *workspace) {
  * waits, as two threads that wait here would wait for each other. */
 static void acquire_all_workspaces(ct_device *device, ct_workspace *workspace) {
     ct_guard guard(device);
+    const bool is_exact = workspace->is_exact, is_ebpi = workspace->is_ebpi; /* another batch may get it meanwhile */
     workspace->busy = false;
     pthread_cond_broadcast(&device->workspace_free);
     for (;;) {
@@ -41,6 +43,8 @@ static void acquire_all_workspaces(ct_device *device, ct_workspace *workspace) {
         other.busy = true;
         ct_gpu_free_scratch(device, &other);
     }
+    workspace->is_exact = is_exact;
+    workspace->is_ebpi = is_ebpi;
 }
 
 static void release_other_workspaces(ct_device *device, const ct_workspace *workspace) {
@@ -104,6 +108,7 @@ static void find_capacity(const ct_workspace *workspace, ct_gpu_capacity *capaci
     capacity->large_triangles = workspace->large_triangles.bytes / sizeof(ct_gpu_large_triangle);
     capacity->entries = workspace->entries.bytes / ENTRY_BYTES;
     capacity->spans = workspace->spans.bytes / sizeof(ct_gpu_span);
+    capacity->cell_spans = workspace->cell_spans.bytes / sizeof(ct_gpu_cell_span);
     capacity->exact_pairs = elements_in(workspace->exact_pairs.bytes, EXACT_PAIR_BYTES);
     capacity->exact_chunks = workspace->exact_chunks.bytes / EXACT_CHUNK_BYTES;
     capacity->slots = smaller(workspace->slots.bytes / SLOT_BYTES, UINT32_MAX - 1);
@@ -115,6 +120,7 @@ static void find_capacity(const ct_workspace *workspace, ct_gpu_capacity *capaci
     capacity->crossings = smaller(workspace->crossings.bytes / CROSSING_BYTES, UINT32_MAX - 1);
     capacity->crossed = workspace->crossed.bytes / sizeof(ct_exact_crossed);
     capacity->windings = workspace->windings.bytes / sizeof(int32_t);
+    capacity->own_numbers = workspace->own_numbers.bytes / sizeof(int32_t);
     capacity->recrossings = workspace->recrossings.bytes / (2 * sizeof(ct_second_crossing));
     capacity->second_sums = workspace->second_sums.bytes / sizeof(double);
     capacity->found_units = workspace->found_units.bytes / sizeof(ct_found_unit);
@@ -150,6 +156,7 @@ static void lay_out_exact(const ct_workspace *workspace, ct_batch *b) {
     b->crossing_index = carve<uint32_t>(&at, 2 * capacity->crossings);
     b->crossed = (ct_exact_crossed *)workspace->crossed.data;
     b->windings = (int32_t *)workspace->windings.data;
+    b->own_numbers = (int32_t *)workspace->own_numbers.data;
     b->recrossings = (ct_second_crossing *)workspace->recrossings.data;
     b->second_sums = (double *)workspace->second_sums.data;
     memset(&b->pieces, 0, sizeof b->pieces);
@@ -162,6 +169,9 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     const ct_gpu_capacity *capacity = &workspace->capacity;
     b->capacity = *capacity;
     b->follows_loops = !workspace->gl;
+    b->casts_tiles = workspace->is_ebpi;
+    b->view_errors = NULL;
+    b->turned = NULL;
 
     char *at = (char *)workspace->pairs.data;
     const uint64_t n = capacity->pairs;
@@ -197,6 +207,7 @@ static void lay_out(ct_workspace *workspace, ct_batch *b) {
     b->entry_sums = carve<int64_t>(&at, 3 * capacity->entries);
     b->entry_vertices = carve<uint32_t>(&at, capacity->entries);
     b->spans = (ct_gpu_span *)workspace->spans.data;
+    b->cell_spans = (ct_gpu_cell_span *)workspace->cell_spans.data;
 
     lay_out_exact(workspace, b);
 
@@ -283,7 +294,9 @@ static bool grow_exact(ct_device *device, ct_workspace *workspace, const ct_gpu_
                   "the bodies' clusters", n) &&
              grow(device, workspace, &workspace->units, c->units * sizeof(int32_t[2]), "winding numbers", n) &&
              grow(device, workspace, &workspace->components, c->components * sizeof(int32_t[2]),
-                  "the bodies' connected components", n);
+                  "the bodies' connected components", n) &&
+             grow(device, workspace, &workspace->own_numbers, c->own_numbers * sizeof(int32_t),
+                  "winding numbers of bodies with themselves", n);
     if (shortage & CT_SHORT_CLUSTER_PAIRS)
         ok = ok && grow(device, workspace, &workspace->cluster_pairs, c->cluster_pairs * sizeof(uint32_t[2]),
                         "pairs of clusters", n);
@@ -346,6 +359,9 @@ static bool grow_tables(ct_device *device, ct_workspace *workspace, const ct_gpu
         ok = ok && grow(device, workspace, &workspace->entries, c->entries * ENTRY_BYTES, "the sparse gradient", n);
     if (shortage & CT_SHORT_SPANS)
         ok = ok && grow(device, workspace, &workspace->spans, c->spans * sizeof(ct_gpu_span), "spans", n);
+    if (shortage & CT_SHORT_CELL_SPANS)
+        ok = ok && grow(device, workspace, &workspace->cell_spans, c->cell_spans * sizeof(ct_gpu_cell_span),
+                        "spans of cells", n);
     if (shortage & CT_SHORT_ANSWER)
         ok = ok && grow(device, workspace, &workspace->answer, c->answer_bytes, "the answer", n) &&
              grow_pinned(device, workspace, &workspace->answer_host, c->answer_bytes, "the answer on the host", n);
@@ -451,27 +467,42 @@ static bool launch_exact(ct_device *device, ct_workspace *workspace, ct_batch *b
     device->launches += ct_cuda_total_crossings(b, device->grid, workspace->stream);
     if (!record_phase(device, workspace, CT_PHASE_RASTER + 1)) return false;
     device->launches += ct_cuda_find_windings(b, device->grid, workspace->stream);
+    if (b->finds_own) device->launches += ct_cuda_find_own_windings(b, device->grid, workspace->stream);
     if (b->finds_pieces) b->lacks_memory = !ct_gpu_split_pairs(device, workspace, b, n);
     if (device->lost) return false;
     device->launches += ct_cuda_add_surface(b, device->grid, workspace->stream);
-    if (!record_phase(device, workspace, CT_PHASE_SPAN + 1)) return false;
+    if (b->splits_sides && !b->lacks_memory) b->lacks_memory = !ct_gpu_split_sides(device, workspace, b, n);
+    if (device->lost || !record_phase(device, workspace, CT_PHASE_SPAN + 1)) return false;
     device->launches += ct_cuda_finish_exact(b, device->grid, workspace->stream);
     return record_phase(device, workspace, CT_PHASE_CONTACT + 1) && copy_expected(device, workspace, b) &&
            ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
 }
 
+/* All stages of the method `ebpi` after the update of the bodies. Where it lacks memory the answer is launched all the
+ * same, and of no use. */
+static bool launch_ebpi(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *n) {
+    const ct_trace_range range("ebpi");
+    if (!clear_counts(device, workspace, b) || !launch_broad_phase(device, workspace, b)) return false;
+    b->lacks_memory = !ct_gpu_refine_pairs(device, workspace, b, n);
+    return !device->lost && record_phase(device, workspace, CT_PHASE_RASTER + 1) &&
+           record_phase(device, workspace, CT_PHASE_SPAN + 1) && launch_answer(device, workspace, b) &&
+           ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
+}
+
 /* Where it lacks memory the answer is launched all the same, and of no use. */
-static bool split_sides(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *n) {
-    if (b->splits_sides) b->lacks_memory = !ct_gpu_split_sides(device, workspace, b, n);
+static bool split_sums(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *n) {
+    b->lacks_memory = (b->splits_sides && !ct_gpu_split_sides(device, workspace, b, n)) ||
+                      (b->finds_cells && !ct_gpu_find_cells(device, workspace, b, n));
     return !device->lost;
 }
 
 /* All stages after the update of the bodies. */
 static bool launch(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *n) {
     if (workspace->is_exact) return launch_exact(device, workspace, b, n);
+    if (workspace->is_ebpi) return launch_ebpi(device, workspace, b, n);
     return clear_counts(device, workspace, b) && launch_broad_phase(device, workspace, b) &&
            launch_raster(device, workspace, b) && launch_spans(device, workspace, b) &&
-           split_sides(device, workspace, b, n) && launch_answer(device, workspace, b) &&
+           split_sums(device, workspace, b, n) && launch_answer(device, workspace, b) &&
            ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
 }
 
@@ -497,8 +528,10 @@ static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
     const double *volumes = (const double *)(boxes + b->n_box_updates);
     for (uint32_t i = 0; i < b->n_box_updates; i++) {
         moved[i]->box = boxes[i];
-        moved[i]->resident->has_voxel_box = moved[i]->resident->is_behind = false;
-        if (ct_body_volume_is_due(moved[i], moved[i]->resident->n_triangles)) moved[i]->volume = volumes[i];
+        moved[i]->resident->box_tree = NULL;
+        moved[i]->resident->is_behind = false;
+        if (ct_body_volume_is_due(moved[i], moved[i]->resident->n_triangles) || workspace->is_exact)
+            ct_body_set_volume(moved[i], volumes[i]);
     }
     for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
 }
@@ -539,6 +572,23 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
     return true;
 }
 
+bool ct_gpu_move_bodies(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
+                        ct_gpu_need *need) {
+    ct_batch batch = {};
+    need->what = "what it sends";
+    workspace->is_exact = true; /* its tables are never OpenGL's */
+    const ct_staged staged = ct_gpu_stage(device, workspace, steps, n_steps, true);
+    if (staged != CT_STAGED) return staged == CT_STAGED_NOTHING;
+    if (!ct_gpu_send(device, workspace, &batch) || !reserve_known(device, workspace, &batch)) return false;
+    lay_out(workspace, &batch);
+    if (!launch_update(device, workspace, &batch) || !clear_counts(device, workspace, &batch)) return false;
+    device->launches += ct_cuda_build_crowds(&batch, device->grid, workspace->stream);
+    device->launches += ct_cuda_find_pairs(&batch, device->grid, workspace->stream); /* it lists the boxes, too */
+    if (!copy_answer(device, workspace, 0, head_bytes(&batch)) || !wait(device, workspace)) return false;
+    copy_state_to_host(workspace, &batch);
+    return true;
+}
+
 /* ---- a batch ---- */
 
 static void fail_all(ct_device *device, ct_step *const *steps, size_t n_steps) {
@@ -567,6 +617,7 @@ static void fail_one(const ct_device *device, ct_step *step, const ct_gpu_need *
             (unsigned long long)device->limit,
             step->scene->settings.method == CT_METHOD_EXACT     ? "choose method \"ldi\""
             : step->scene->settings.method == CT_METHOD_VOXTREE ? "use a lower level"
+            : ct_method_of_step(step) == CT_METHOD_EBPI         ? "use a lower ray_budget or a larger tolerance"
                                                                 : "use a lower resolution or a larger pixel_size");
 }
 
@@ -608,11 +659,18 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
     free(left);
 }
 
+void ct_gpu_run_exact_on(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
+                         bool alone) {
+    workspace->is_exact = true;
+    run_part(device, workspace, steps, n_steps, true, alone);
+    workspace->is_exact = false;
+}
+
 /* The same for the method `voxtree`, which has no tables in common with the others. */
 static void run_voxels(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, double start,
                        bool alone) {
     ct_gpu_need n = {"its tables", 0, 0};
-    if (ct_gpu_compute_voxels(device, workspace, steps, n_steps, start, &n)) return;
+    if (ct_gpu_compute_voxels(device, workspace, steps, n_steps, start, alone, &n)) return;
     wait(device, workspace); /* before its memory is used for anything else */
     if (device->lost) {
         fail_all(device, steps, n_steps);
@@ -642,6 +700,7 @@ static void run_steps(ct_device *device, ct_step *steps, size_t n_steps, ct_meth
     if (n) {
         ct_workspace *workspace = acquire_workspace(device);
         workspace->is_exact = method == CT_METHOD_EXACT;
+        workspace->is_ebpi = method == CT_METHOD_EBPI;
         if (device->lost || !ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device"))
             fail_all(device, live, n);
         else if (method == CT_METHOD_VOXTREE)
@@ -659,6 +718,10 @@ void ct_gpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
 
 void ct_gpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps) {
     run_steps(device, steps, n_steps, CT_METHOD_EXACT);
+}
+
+void ct_gpu_run_ebpi(ct_device *device, ct_step *steps, size_t n_steps) {
+    run_steps(device, steps, n_steps, CT_METHOD_EBPI);
 }
 
 void ct_gpu_run_voxtree(ct_device *device, ct_step *steps, size_t n_steps) {

@@ -3,7 +3,7 @@
  * batch without such bodies does. */
 #include "gpu/backend/cuda/device.cuh"
 #include "gpu/backend/cuda/trace.cuh"
-#include "gpu/contact/sides_cuda.cuh"
+#include "gpu/exact/self_cuda.cuh"
 
 extern "C" {
 #include "gpu/contact/sides.h"
@@ -23,21 +23,15 @@ struct splitter {
 };
 
 bool wait(const splitter *s, const char *what) {
-    return ct_gpu_ok(s->device, cudaStreamSynchronize(s->workspace->stream), what);
+    return ct_gpu_wait(s->device, s->workspace, what);
 }
 
 bool copy_out(const splitter *s, void *to, const void *from, uint64_t bytes) {
-    s->device->downloaded += bytes;
-    return !bytes ||
-           ct_gpu_ok(s->device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s->workspace->stream),
-                     "copying bodies with themselves");
+    return ct_gpu_copy_out(s->device, s->workspace, to, from, bytes, "copying bodies with themselves");
 }
 
 bool copy_in(const splitter *s, void *to, const void *from, uint64_t bytes) {
-    s->device->uploaded += bytes;
-    return !bytes ||
-           ct_gpu_ok(s->device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s->workspace->stream),
-                     "copying sides");
+    return ct_gpu_copy_in(s->device, s->workspace, to, from, bytes, "copying sides");
 }
 
 /* The pinned memory is not kept when it grows. */
@@ -62,25 +56,48 @@ const ct_body *body_of(const splitter *s, const ct_gpu_pair *pair) {
     return steps[pair->step]->scene->bodies[pair->body[0] - sent->first_body];
 }
 
+/* Whether a shortage leaves the batch without sums. */
+bool has_shortage(const splitter *s) {
+    const ct_gpu_capacity *capacity = &s->b->capacity;
+    if (ct_gpu_raster_shortage(&s->counts, capacity)) return true;
+    return s->workspace->is_exact && ct_exact_cross_shortage(&s->counts, capacity);
+}
+
+/* Where the parts of a pair's candidates begin: no two offsets of a pair without any differ. With the method `exact`
+ * these are its vertices, two offsets for each pair. */
+const uint64_t *candidate_offsets(const splitter *s) {
+    return s->workspace->is_exact ? s->b->vertex_chunk_offset : s->b->candidate_offset;
+}
+
+/* Whether the pair is divided. With the method `exact` only if its step wants it, as on the CPU, whose volume has the
+ * rounding of the two sides' sums then. */
+bool is_divided(const splitter *s, const ct_gpu_pair *pair) {
+    enum { NEEDS_SIDES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES | CT_WANT_INERTIA };
+    if (pair->body[0] != pair->body[1]) return false;
+    return !s->workspace->is_exact || ((ct_step **)s->workspace->members.data)[pair->step]->want & NEEDS_SIDES;
+}
+
 /* Fills `list` with the bodies with themselves that have a candidate, and `of` with their pairs. False: no memory, or
  * the device is lost. */
 bool list_selves(splitter *s, ct_gpu_self **list, uint64_t **of) {
-    const uint64_t n = s->counts.pairs, candidates = (n * sizeof(ct_gpu_pair) + 7) / 8 * 8;
-    char *host = reserve_host(s, candidates + (n + 1) * sizeof(uint64_t));
+    const uint64_t n = s->counts.pairs, candidates = (n * sizeof(ct_gpu_pair) + 7) / 8 * 8,
+                   each = s->workspace->is_exact ? 2 : 1;
+    char *host = reserve_host(s, candidates + (each * n + 1) * sizeof(uint64_t));
     if (!host || !copy_out(s, host, s->b->pairs, n * sizeof(ct_gpu_pair)) ||
-        !copy_out(s, host + candidates, s->b->candidate_offset, (n + 1) * sizeof(uint64_t)) ||
+        !copy_out(s, host + candidates, candidate_offsets(s), (each * n + 1) * sizeof(uint64_t)) ||
         !wait(s, "copying pairs"))
         return false;
     const ct_gpu_pair *pairs = (const ct_gpu_pair *)host;
-    const uint64_t *candidate = (const uint64_t *)(host + candidates);
+    const uint64_t *offset = (const uint64_t *)(host + candidates);
     *list = (ct_gpu_self *)malloc((n + 1) * sizeof **list);
     *of = (uint64_t *)malloc((n + 1) * sizeof **of);
     s->bodies = (const ct_body **)malloc((n + 1) * sizeof *s->bodies);
     if (!*list || !*of || !s->bodies) return false;
     for (uint64_t p = 0; p < n; p++) {
-        if (pairs[p].body[0] != pairs[p].body[1] || candidate[p] == candidate[p + 1]) continue;
+        if (!is_divided(s, &pairs[p]) || offset[each * p] == offset[each * (p + 1)]) continue;
         const uint64_t i = s->sides.n++;
-        const ct_gpu_self self = {s->sides.n_rows, (uint32_t)candidate[p], 0};
+        const uint64_t candidate = s->workspace->is_exact ? p : offset[p];
+        const ct_gpu_self self = {s->sides.n_rows, (uint32_t)candidate, 0};
         (*list)[i] = self;
         (*of)[i] = p;
         s->bodies[i] = body_of(s, &pairs[p]);
@@ -89,11 +106,33 @@ bool list_selves(splitter *s, ct_gpu_self **list, uint64_t **of) {
     return true;
 }
 
-/* Brings the sums to the host and finds the sides: the host's memory then has, from `plans` on, a plan for each body,
- * from `sums` on a row for each vertex, and from `is_part_1` on a byte for each. */
+/* What the sides of a body are found from, beside its rows of sums. */
+union side_facts {
+    ct_gpu_plan plan; /* with LDI */
+    uint32_t n_added; /* with the method `exact`: ct_own_plan */
+};
+
+bool copy_facts(const splitter *s, uint64_t pair, side_facts *to) {
+    return s->workspace->is_exact ? copy_out(s, to, &s->b->exact[pair].own.n_added, sizeof to->n_added)
+                                  : copy_out(s, to, &s->b->plans[pair], sizeof to->plan);
+}
+
+/* As ct_exact_split_sides: areas are in one unit, and a share is rounded to a step at each of its triangle's corners.
+ */
+bool find_part_1(const splitter *s, const ct_body *body, const side_facts *facts, const int64_t (*sums)[3],
+                 uint8_t *is_part_1) {
+    const bool is_exact = s->workspace->is_exact;
+    const ct_weight_units same = {{1, 1, 1}}, units = is_exact ? same : ct_frame_units(&facts->plan.window);
+    const ct_side_rows rows = {ct_mesh_triangles(body->mesh), body->resident->n_triangles, body->resident->n_vertices,
+                               sums, is_exact ? (int64_t)(1.5 * CT_CLUSTER_TRIANGLES * (double)facts->n_added) : 0};
+    return ct_find_part_1(&rows, &units, is_part_1);
+}
+
+/* Brings the sums to the host and finds the sides: the host's memory then has first the list, then a row for each
+ * vertex, from `facts` on the facts of each body, and from `is_part_1` on a byte for each vertex. */
 bool find_sides(splitter *s, const ct_gpu_self *list, const uint64_t *of) {
     const uint64_t n = s->sides.n, rows = s->sides.n_rows, list_bytes = n * sizeof *list,
-                   plans = list_bytes + rows * sizeof(int64_t[3]), is_part_1 = plans + n * sizeof(ct_gpu_plan);
+                   facts = list_bytes + rows * sizeof(int64_t[3]), is_part_1 = facts + n * sizeof(side_facts);
     ct_workspace *workspace = s->workspace;
     char *host = reserve_host(s, is_part_1 + rows);
     if (!host) return false;
@@ -109,16 +148,12 @@ bool find_sides(splitter *s, const ct_gpu_self *list, const uint64_t *of) {
     if (!copy_in(s, workspace->side_list.data, host, list_bytes)) return false;
     s->device->launches += ct_cuda_gather_sides(s->b, &s->sides, s->device->grid, workspace->stream);
     bool ok = copy_out(s, host + list_bytes, s->sides.sums, rows * sizeof(int64_t[3]));
-    for (uint64_t i = 0; i < n; i++)
-        ok = ok && copy_out(s, host + plans + i * sizeof(ct_gpu_plan), &s->b->plans[of[i]], sizeof(ct_gpu_plan));
+    side_facts *of_body = (side_facts *)(host + facts);
+    for (uint64_t i = 0; i < n; i++) ok = ok && copy_facts(s, of[i], &of_body[i]);
     if (!ok || !wait(s, "copying sums of bodies with themselves")) return false;
-    for (uint64_t i = 0; i < n && ok; i++) {
-        const ct_resident *body = s->bodies[i]->resident;
-        const ct_weight_units units = ct_frame_units(&((const ct_gpu_plan *)(host + plans))[i].window);
-        const ct_side_rows of_body = {ct_mesh_triangles(s->bodies[i]->mesh), body->n_triangles, body->n_vertices,
-                                      (const int64_t(*)[3])(host + list_bytes) + list[i].first_row};
-        ok = ct_find_part_1(&of_body, &units, (uint8_t *)(host + is_part_1) + list[i].first_row);
-    }
+    for (uint64_t i = 0; i < n && ok; i++)
+        ok = find_part_1(s, s->bodies[i], &of_body[i], (const int64_t(*)[3])(host + list_bytes) + list[i].first_row,
+                         (uint8_t *)(host + is_part_1) + list[i].first_row);
     return ok && copy_in(s, s->sides.is_part_1, host + is_part_1, rows);
 }
 
@@ -132,11 +167,13 @@ bool ct_gpu_split_sides(ct_device *device, ct_workspace *workspace, const ct_bat
     s.b = batch;
     s.need = need;
     bool ok = read_counts(&s);
-    if (!ok || ct_gpu_raster_shortage(&s.counts, &batch->capacity)) return ok;
+    if (!ok || has_shortage(&s)) return ok;
     ct_gpu_self *list = NULL;
     uint64_t *of = NULL;
     ok = list_selves(&s, &list, &of) && (!s.sides.n || find_sides(&s, list, of));
     if (ok && s.sides.n) device->launches += ct_cuda_split_sides(batch, &s.sides, device->grid, workspace->stream);
+    if (ok && s.sides.n && workspace->is_exact)
+        device->launches += ct_cuda_sum_part_1(batch, &s.sides, device->grid, workspace->stream);
     free(list);
     free(of);
     free(s.bodies);

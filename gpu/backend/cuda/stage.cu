@@ -5,6 +5,7 @@
 #include "gpu/backend/cuda/trace.cuh"
 
 extern "C" {
+#include "gpu/mesh/closing.h"
 #include "gpu/scene/rows.h"
 }
 
@@ -107,6 +108,18 @@ static float *positions_of(const ct_body *body) {
     return (float *)(body->resident->body + 1);
 }
 
+/* Adds the positions of closing vertices behind those of all given ones, which begin at row `given`. */
+static bool add_closing(ct_workspace *workspace, const ct_body *body, uint64_t given) {
+    const uint32_t n = ct_closing_count(body->mesh), *rim = ct_mesh_rim(body->mesh);
+    const ct_gpu_position_write w = {positions_of(body), workspace->n_rows, body->resident->n_vertices - n,
+                                     CT_GPU_NONE};
+    if (n == 0) return true;
+    float *rows = (float *)workspace->rows_staging.host;
+    for (uint32_t i = 0; i < n; i++)
+        ct_closing_position(body->mesh, i, rows + 3 * (given + rim[i]), rows + 3 * workspace->n_rows++);
+    return append(&workspace->position_writes, w);
+}
+
 /* An update with rising vertices. Ranges of less than 8 vertices on average are sent as indices, which take fewer
  * bytes. */
 static outcome add_rising(ct_workspace *workspace, const ct_body *body, const ct_update *u) {
@@ -117,7 +130,10 @@ static outcome add_rising(ct_workspace *workspace, const ct_body *body, const ct
     const bool by_range = u->kind == CT_UPDATE_RANGES && u->count >= 8 * (u->n_indices / 2);
     if (u->kind == CT_UPDATE_POSITIONS) {
         if (!append(&workspace->position_writes, w)) return NO_MEMORY;
-    } else if (by_range) {
+        workspace->n_rows += u->count;
+        return add_closing(workspace, body, w.first_row) ? DONE : NO_MEMORY;
+    }
+    if (by_range) {
         for (uint64_t i = 0; i < u->n_indices; i += 2) {
             const uint32_t n = ct_update_index(u, i + 1);
             w.first_vertex = ct_update_index(u, i);
@@ -141,8 +157,10 @@ static outcome add_rising(ct_workspace *workspace, const ct_body *body, const ct
     return DONE;
 }
 
-/* Adds row k of an update for a vertex, unless a later row was added for it before. */
-static outcome add_row(ct_workspace *workspace, const ct_update *u, uint64_t k, uint32_t vertex, uint64_t *written) {
+/* Adds row k of an update for a vertex, unless a later row was added for it before; and for the closing vertex that
+ * moves with it. */
+static outcome add_row(ct_workspace *workspace, const ct_body *body, const ct_update *u, uint64_t k, uint32_t vertex,
+                       uint64_t *written) {
     float p[3];
     ct_update_row(u, k, p);
     if (!is_finite(p, 3)) return NOT_FINITE;
@@ -150,7 +168,13 @@ static outcome add_row(ct_workspace *workspace, const ct_update *u, uint64_t k, 
     if (written[vertex / 64] & bit) return DONE;
     written[vertex / 64] |= bit;
     if (!append(&workspace->indices, vertex)) return NO_MEMORY;
-    memcpy((float *)workspace->rows_staging.host + 3 * workspace->n_rows++, p, sizeof p);
+    float *rows = (float *)workspace->rows_staging.host;
+    memcpy(rows + 3 * workspace->n_rows++, p, sizeof p);
+    const uint32_t closing = ct_closing_of(body->mesh, vertex);
+    if (closing == UINT32_MAX) return DONE;
+    if (!append(&workspace->indices, closing)) return NO_MEMORY;
+    ct_closing_position(body->mesh, closing - (body->resident->n_vertices - ct_closing_count(body->mesh)), p,
+                        rows + 3 * workspace->n_rows++);
     return DONE;
 }
 
@@ -165,12 +189,12 @@ static outcome add_any(ct_workspace *workspace, const ct_step *step, const ct_bo
             for (uint64_t r = u->n_indices; r > 0; r -= 2) {
                 const uint32_t first = ct_update_index(u, r - 2);
                 for (uint32_t j = ct_update_index(u, r - 1); j-- > 0;)
-                    if (outcome o = add_row(workspace, u, --k, first + j, written)) return o;
+                    if (outcome o = add_row(workspace, body, u, --k, first + j, written)) return o;
             }
         } else {
             while (k-- > 0) {
                 const uint32_t vertex = u->kind == CT_UPDATE_INDEXED ? ct_update_index(u, k) : (uint32_t)k;
-                if (outcome o = add_row(workspace, u, k, vertex, written)) return o;
+                if (outcome o = add_row(workspace, body, u, k, vertex, written)) return o;
             }
         }
     }
@@ -185,7 +209,7 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
     ct_gpu_box_update update;
     update.body = body->resident->body;
     update.first_chunk = workspace->n_box_chunks;
-    update.measures_volume = ct_body_will_measure_volume(body, body->resident->n_triangles);
+    update.measures_volume = workspace->is_exact || ct_body_will_measure_volume(body, body->resident->n_triangles);
     if (!append(&workspace->box_updates, update) || !append(&workspace->moved_bodies, body)) return NO_MEMORY;
     workspace->n_box_chunks += body->resident->n_box_chunks;
     if (u->kind == CT_UPDATE_POSE) {
@@ -194,7 +218,8 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
         memcpy(pose.pose, u->pose, sizeof pose.pose);
         return append(&workspace->pose_writes, pose) && append(&workspace->posed_bodies, body) ? DONE : NO_MEMORY;
     }
-    if (is_only && is_rising(u)) return add_rising(workspace, body, u);
+    const bool is_whole = u->kind == CT_UPDATE_POSITIONS || !ct_closing_count(body->mesh);
+    if (is_only && is_whole && is_rising(u)) return add_rising(workspace, body, u);
     uint64_t *written = (uint64_t *)calloc(n_vertices / 64 + 1, sizeof *written);
     outcome o = written ? add_any(workspace, step, body, written) : NO_MEMORY;
     free(written);
@@ -220,6 +245,18 @@ static outcome add_bodies_behind(ct_workspace *workspace, const ct_step *step) {
     return DONE;
 }
 
+/* Adds bodies whose volume is older than their positions, unless they are moved again, for EXACT to measure. */
+static outcome add_old_volumes(ct_workspace *workspace, const ct_step *step) {
+    for (uint32_t b = 0; b < step->scene->n_bodies && workspace->is_exact; b++) {
+        ct_body *body = step->scene->bodies[b];
+        if (!body->is_volume_old || body->resident->updates_left) continue;
+        const ct_gpu_box_update update = {body->resident->body, workspace->n_box_chunks, 1};
+        if (!append(&workspace->box_updates, update) || !append(&workspace->moved_bodies, body)) return NO_MEMORY;
+        workspace->n_box_chunks += body->resident->n_box_chunks;
+    }
+    return DONE;
+}
+
 static outcome add_updates(ct_workspace *workspace, const ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
@@ -227,6 +264,7 @@ static outcome add_updates(ct_workspace *workspace, const ct_step *step) {
         resident->last_update = &step->updates[i];
     }
     outcome o = add_bodies_behind(workspace, step);
+    if (!o) o = add_old_volumes(workspace, step);
     for (size_t i = 0; i < step->n_updates && !o; i++) {
         ct_body *body = ct_scene_find(step->scene, step->updates[i].body, NULL);
         ct_resident *resident = body->resident;
@@ -280,9 +318,11 @@ static bool add_direction(ct_workspace *workspace, const ct_step *step, const ct
     } else if (from) {
         direction.kind = CT_GPU_MOVES_BY_VALUES;
         direction.first_value = workspace->direction_values.n;
-        double *to = (double *)ct_host_append(&workspace->direction_values, 3 * from->count, sizeof *to);
+        const uint32_t n_closing = ct_closing_count(body->mesh), *rim = ct_mesh_rim(body->mesh);
+        double *to = (double *)ct_host_append(&workspace->direction_values, 3 * (from->count + n_closing), sizeof *to);
         if (!to) return false;
         for (uint64_t i = 0; i < from->count; i++) ct_direction_row(from, i, to + 3 * i);
+        for (uint32_t i = 0; i < n_closing; i++) ct_direction_row(from, rim[i], to + 3 * (from->count + i));
     }
     return append(&workspace->directions, direction);
 }
@@ -311,16 +351,28 @@ static bool add_scene(ct_device *device, ct_workspace *workspace, ct_step *step)
     memcpy(s.resolution, scene->settings.resolution, sizeof s.resolution);
     s.n_candidates = 1; /* LDI */
     s.pixel_size = scene->settings.pixel_size;
+    if (workspace->is_ebpi) {
+        for (uint32_t &n : s.resolution) n = CT_EBPI_PITCHES;
+        s.pixel_size = 0; /* a scene that chooses for itself may have one for its other methods */
+    }
     s.stiffness = scene->settings.stiffness;
     s.n_half_spaces = scene->n_half_spaces;
     s.takes_half_spaces = workspace->is_exact;
     s.wants_patches = workspace->is_exact && scene->settings.patches;
+    s.cell_size = workspace->is_exact || workspace->is_ebpi ? 0 : scene->settings.cell_size;
     if (!add_scene_table(device, workspace, scene)) return false;
     if (workspace->is_exact && !add_second(workspace, step, &s)) return false;
     s.bodies = scene->table ? scene->table->memory : NULL;
     if (ct_gpu_is_crowd(&s) && !add_crowd(workspace, s.n_bodies)) return false;
     workspace->n_bodies += s.n_bodies;
     return append(&workspace->steps, s) && append(&workspace->members, step);
+}
+
+/* The most rows that an update sends. */
+static uint64_t count_rows(const ct_scene *scene, const ct_update *u) {
+    if (u->kind == CT_UPDATE_POSE) return 0;
+    const uint64_t n_closing = ct_closing_count(ct_scene_find(scene, u->body, NULL)->mesh);
+    return u->count + (u->count < n_closing ? u->count : n_closing);
 }
 
 ct_staged ct_gpu_stage(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
@@ -330,8 +382,7 @@ ct_staged ct_gpu_stage(ct_device *device, ct_workspace *workspace, ct_step *cons
     truncate_to(workspace, &nothing);
     uint64_t rows = 0;
     for (size_t i = 0; i < n_steps && updates; i++)
-        for (size_t u = 0; u < steps[i]->n_updates; u++)
-            if (steps[i]->updates[u].kind != CT_UPDATE_POSE) rows += steps[i]->updates[u].count;
+        for (size_t u = 0; u < steps[i]->n_updates; u++) rows += count_rows(steps[i]->scene, &steps[i]->updates[u]);
     if (!ct_gpu_reserve_pinned(device, workspace, &workspace->rows_staging, 12 * rows)) return CT_STAGE_NO_MEMORY;
     for (size_t i = 0; i < n_steps; i++) {
         const list_lengths before = lengths_of(workspace);
@@ -426,12 +477,15 @@ bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *b) {
     b->n_rows = workspace->n_rows;
     b->n_box_chunks = workspace->n_box_chunks;
     b->n_steps = (uint32_t)workspace->steps.n;
-    b->finds_second = b->finds_pieces = b->splits_sides = false;
+    b->finds_second = b->finds_pieces = b->finds_own = b->splits_sides = b->finds_cells = false;
     for (uint32_t i = 0; i < b->n_steps; i++) {
         const ct_gpu_step *step = (const ct_gpu_step *)workspace->steps.data + i;
         b->finds_second |= step->wants_second != 0;
         b->finds_pieces |= step->wants_patches != 0;
-        b->splits_sides |= ((ct_step **)workspace->members.data)[i]->scene->n_self > 0 && step->want;
+        b->finds_cells |= step->cell_size > 0;
+        const bool has_own = ((ct_step **)workspace->members.data)[i]->scene->n_self > 0;
+        b->finds_own |= has_own;
+        b->splits_sides |= has_own && step->want;
     }
     b->n_bodies = workspace->n_bodies;
     b->n_box_updates = (uint32_t)workspace->box_updates.n;

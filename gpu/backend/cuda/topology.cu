@@ -1,5 +1,6 @@
 /* topology.cu - the topology of a mesh's clusters on the device, for the method `exact`. It is sent once, when a scene
- * with that method first has a body of the mesh, and kept with the mesh. */
+ * with that method first has a body of the mesh, and kept with the mesh. So is the forest of its triangles, when such a
+ * body first meets itself. */
 #include "gpu/backend/cuda/device.cuh"
 
 /* What is sent, as it lies on the host before it is copied, and where it lies on the device. */
@@ -50,8 +51,28 @@ static bool copy_in(ct_device *device, void *to, const void *from, uint64_t byte
            ct_gpu_ok(device, cudaStreamSynchronize(device->setup), "copying a topology");
 }
 
+/* Memory for an image of so many bytes: on the device, and on the host, where the caller fills and frees it. False: no
+ * memory. */
+static bool reserve_image(ct_device *device, ct_workspace *workspace, const char *what, uint64_t bytes, image *to,
+                          ct_gpu_need *need) {
+    to->at = 0;
+    to->host = (char *)malloc(bytes);
+    if (!to->host) return false;
+    need->what = what;
+    to->device = (char *)ct_gpu_alloc(device, bytes, CT_MEMORY_MESHES, workspace);
+    return to->device;
+}
+
+/* Copies a filled image to the device. NULL: the device is lost. */
+static void *send_image(ct_device *device, const image *from) {
+    if (copy_in(device, from->device, from->host, from->at)) return from->device;
+    ct_gpu_free(device, from->device, from->at, CT_MEMORY_MESHES);
+    return NULL;
+}
+
 /* Under the mutex. */
-static bool upload(ct_device *device, ct_workspace *workspace, ct_mesh *mesh, ct_mesh_copy *copy, ct_gpu_need *need) {
+static bool upload_topology(ct_device *device, ct_workspace *workspace, ct_mesh *mesh, ct_mesh_copy *copy,
+                            ct_gpu_need *need) {
     need->what = "the topology of a mesh, on the host";
     const ct_topology *topology = ct_mesh_topology(mesh, NULL);
     if (!topology) return false;
@@ -59,38 +80,67 @@ static bool upload(ct_device *device, ct_workspace *workspace, ct_mesh *mesh, ct
     ct_mesh_get_info(mesh, &info);
     image image = {NULL, NULL, 0};
     put_all(&image, &info, topology, NULL);
-    const uint64_t bytes = image.at;
-    need->bytes = bytes;
+    const uint64_t bytes = need->bytes = image.at;
     ct_unit_link *links = (ct_unit_link *)malloc(((uint64_t)topology->n_units + 1) * sizeof *links);
-    image.host = (char *)malloc(bytes);
-    bool ok = links && image.host && ct_make_unit_tree(topology, links);
-    if (ok) {
-        need->what = "the topology of a mesh";
-        image.device = (char *)ct_gpu_alloc(device, bytes, CT_MEMORY_MESHES, workspace);
-        ok = image.device;
-    }
-    if (ok) {
+    if (links && ct_make_unit_tree(topology, links) &&
+        reserve_image(device, workspace, "the topology of a mesh", bytes, &image, need)) {
         put_all(&image, &info, topology, links);
-        ok = copy_in(device, image.device, image.host, bytes);
-        if (ok) {
-            copy->topology = (ct_gpu_topology *)image.device;
-            copy->topology_bytes = bytes;
-        } else {
-            ct_gpu_free(device, image.device, bytes, CT_MEMORY_MESHES);
-        }
+        copy->topology = (ct_gpu_topology *)send_image(device, &image);
+        copy->topology_bytes = copy->topology ? bytes : 0;
     }
     free(links);
     free(image.host);
-    return ok;
+    return copy->topology;
+}
+
+static void put_own_surface(image *to, const ct_adjacency *adjacency, uint32_t n_triangles,
+                            const ct_triangle_link *links, const uint32_t *roots, uint32_t n_roots) {
+    ct_gpu_own_surface surface;
+    memset(&surface, 0, sizeof surface);
+    surface.n_components = n_roots;
+    to->at = sizeof surface;
+    surface.opposite = (const uint32_t(*)[3])put(to, (const uint32_t *)adjacency->opposite, 3 * (uint64_t)n_triangles);
+    surface.links = put(to, links, n_triangles);
+    surface.roots = put(to, roots, n_roots);
+    if (to->host) memcpy(to->host, &surface, sizeof surface);
+}
+
+/* Under the mutex. */
+static bool upload_own_surface(ct_device *device, ct_workspace *workspace, ct_mesh *mesh, ct_mesh_copy *copy,
+                               uint32_t n_triangles, ct_gpu_need *need) {
+    need->what = "the edges of a mesh, on the host";
+    need->bytes = n_triangles * (uint64_t)(sizeof(uint32_t[3]) + sizeof(ct_triangle_link));
+    const ct_adjacency *adjacency = ct_mesh_adjacency(mesh, NULL);
+    ct_triangle_link *links = (ct_triangle_link *)malloc(((uint64_t)n_triangles + 1) * sizeof *links);
+    uint32_t *roots = (uint32_t *)malloc(((uint64_t)n_triangles + 1) * sizeof *roots), n_roots = 0;
+    image image = {NULL, NULL, 0};
+    if (adjacency && links && roots && ct_make_triangle_tree(adjacency, n_triangles, links, roots, &n_roots)) {
+        put_own_surface(&image, adjacency, n_triangles, links, roots, n_roots);
+        const uint64_t bytes = need->bytes = image.at;
+        if (reserve_image(device, workspace, "the edges of a mesh", bytes, &image, need)) {
+            put_own_surface(&image, adjacency, n_triangles, links, roots, n_roots);
+            copy->own_surface = (ct_gpu_own_surface *)send_image(device, &image);
+            copy->own_surface_bytes = copy->own_surface ? bytes : 0;
+        }
+    }
+    free(links);
+    free(roots);
+    free(image.host);
+    return copy->own_surface;
 }
 
 static bool prepare_body(ct_device *device, ct_workspace *workspace, ct_body *body, ct_gpu_need *need) {
     ct_resident *resident = body->resident;
+    ct_mesh_copy *copy = resident->mesh;
     if (resident->has_topology) return true;
     ct_guard guard(device);
-    if (!resident->mesh->topology && !upload(device, workspace, body->mesh, resident->mesh, need)) return false;
-    resident->has_topology =
-        copy_in(device, &resident->body->topology, &resident->mesh->topology, sizeof resident->mesh->topology);
+    if (!copy->topology && !upload_topology(device, workspace, body->mesh, copy, need)) return false;
+    if (body->self_contact && !copy->own_surface &&
+        !upload_own_surface(device, workspace, body->mesh, copy, resident->n_triangles, need))
+        return false;
+    resident->has_topology = copy_in(device, &resident->body->topology, &copy->topology, sizeof copy->topology) &&
+                             (!body->self_contact || copy_in(device, &resident->body->own_surface, &copy->own_surface,
+                                                             sizeof copy->own_surface));
     return resident->has_topology;
 }
 

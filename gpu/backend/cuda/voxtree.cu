@@ -107,7 +107,8 @@ static bool find_trees(ct_device *device, ct_workspace *workspace, const ct_voxe
 
 /* ---- bodies ---- */
 
-static void move_bodies(ct_step *step) {
+/* Bodies have the boxes of their trees, and the device does not get their poses. */
+static void move_on_host(ct_step *step) {
     ct_scene *scene = step->scene;
     if (!scene->table) scene->table = (ct_scene_table *)calloc(1, sizeof *scene->table);
     if (!scene->table) {
@@ -117,17 +118,35 @@ static void move_bodies(ct_step *step) {
     scene->table->may_be_behind = true;
     for (size_t i = 0; i < step->n_updates; i++) {
         ct_body *body = ct_scene_find(scene, step->updates[i].body, NULL);
-        if (memcmp(body->pose, step->updates[i].pose, sizeof body->pose) != 0) body->resident->has_voxel_box = false;
+        if (memcmp(body->pose, step->updates[i].pose, sizeof body->pose) != 0) body->resident->box_tree = NULL;
         memcpy(body->pose, step->updates[i].pose, sizeof body->pose);
     }
     for (uint32_t b = 0; b < scene->n_bodies; b++) {
         ct_body *body = scene->bodies[b];
-        if (body->resident->has_voxel_box || body->is_half_space) continue;
+        if (body->is_half_space) continue;
         const ct_voxel_tree *tree = ct_voxel_tree_for(body->mesh, &scene->settings, &step->error);
         if (!tree) return;
+        if (body->resident->box_tree == tree) continue;
         ct_voxel_posed_box(tree, body->pose, &body->box);
-        body->resident->has_voxel_box = body->resident->is_behind = true;
+        body->resident->box_tree = tree;
+        body->resident->is_behind = true;
     }
+}
+
+/* Scenes that are refined have the boxes of vertices, as those of the method `exact` have. */
+static bool move_bodies(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
+                        ct_gpu_need *need) {
+    ct_step **refined = (ct_step **)malloc(n_steps * sizeof *refined);
+    size_t n = 0;
+    if (!refined) return false;
+    for (size_t i = 0; i < n_steps; i++)
+        if (steps[i]->scene->settings.refine)
+            refined[n++] = steps[i];
+        else
+            move_on_host(steps[i]);
+    const bool ok = !n || ct_gpu_move_bodies(device, workspace, refined, n, need);
+    free(refined);
+    return ok;
 }
 
 /* ---- a level ---- */
@@ -214,9 +233,13 @@ static bool launch_level(ct_device *device, ct_workspace *workspace, voxel_round
     return ct_gpu_ok(device, cudaGetLastError(), "launching kernels") && fetch(device, workspace, tables->counts, sums);
 }
 
+static bool has_groups(const ct_voxel_geometry *g) {
+    return g->settles_points || (g->finds_points && g->finds_estimates);
+}
+
 static bool wants_points(const voxel_round *round) {
     for (uint32_t i = 0; i < round->n; i++)
-        if (round->pairs[i].geometry.finds_points && round->pairs[i].geometry.finds_estimates) return true;
+        if (has_groups(&round->pairs[i].geometry)) return true;
     return false;
 }
 
@@ -227,7 +250,8 @@ static bool add_groups(const ct_workspace *workspace, ct_voxel_rounds *rounds, u
         ct_voxel_group_sums sums = slots[i].sums;
         sums.group[0] = (uint32_t)(slots[i].key >> 16) & 0xffff;
         sums.group[1] = (uint32_t)slots[i].key & 0xffff;
-        if (!ct_voxel_rounds_add_group(rounds, (uint32_t)(slots[i].key >> 32) - 1, &sums)) return false;
+        const bool is_settled = slots[i].key >> 32 & 1;
+        if (!ct_voxel_rounds_add_group(rounds, (uint32_t)(slots[i].key >> 33) - 1, &sums, is_settled)) return false;
     }
     return true;
 }
@@ -256,7 +280,8 @@ static bool compute_level(ct_device *device, ct_workspace *workspace, ct_voxel_r
     if (ok && counts.n_groups)
         ok = fetch(device, workspace, round->tables.groups, counts.n_groups * sizeof(ct_voxel_slot)) &&
              add_groups(workspace, rounds, counts.n_groups);
-    for (uint32_t i = 0; i < round->n && ok; i++) ct_voxel_rounds_complete(rounds, i, &sums[i].settled, &sums[i].open);
+    for (uint32_t i = 0; i < round->n && ok; i++)
+        ok = ct_voxel_rounds_complete(rounds, i, &sums[i].settled, &sums[i].open);
     free(sums);
     round->tables.front = round->tables.next;
     round->tables.n_front = counts.n_next;
@@ -264,9 +289,10 @@ static bool compute_level(ct_device *device, ct_workspace *workspace, ct_voxel_r
 }
 
 bool ct_gpu_compute_voxels(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
-                           double start, ct_gpu_need *need) {
+                           double start, bool alone, ct_gpu_need *need) {
     const ct_trace_range range("voxel trees");
-    for (size_t i = 0; i < n_steps; i++) move_bodies(steps[i]);
+    need->what = "the list of steps, on the host";
+    if (!move_bodies(device, workspace, steps, n_steps, need)) return false;
     need->what = "the list of pairs, on the host";
     ct_voxel_rounds *rounds = ct_voxel_rounds_begin(steps, n_steps, start);
     bool ok = rounds;
@@ -274,6 +300,7 @@ bool ct_gpu_compute_voxels(ct_device *device, ct_workspace *workspace, ct_step *
     const double begun = ct_gpu_now();
     while (ok && (round.n = ct_voxel_rounds_next(rounds, ct_gpu_now(), &round.pairs, &round.tests)) > 0)
         ok = compute_level(device, workspace, rounds, &round, need);
+    ok = ok && ct_gpu_refine_voxels(device, workspace, rounds, alone, need);
     const double computed = ct_gpu_now();
     if (ok) ct_voxel_rounds_answer(rounds);
     ct_voxel_rounds_free(&rounds);

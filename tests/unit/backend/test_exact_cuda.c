@@ -4,82 +4,60 @@
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #ifdef CT_CUDA_SHIM
 
-#include "tests/unit/backend/shim.h"
+#include "tests/unit/backend/method_cuda.h"
 
-static ct_engine *open_cuda(uint64_t max_device_bytes) {
-    ct_engine_options options;
-    ct_engine_options_init(&options);
-    options.backend = "cuda";
-    options.max_device_bytes = max_device_bytes;
-    return open_engine(&options);
+/* Three bodies of many clusters that cross, some in part by coincident faces. */
+enum { BODIES = 3 };
+static void make_bodies(struct shape shapes[BODIES]) {
+    shapes[0] = shape_cube(2, 12);
+    shapes[1] = shape_torus(0.9, 0.4, 40, 20);
+    shapes[2] = shape_cube(1, 8);
 }
 
-/* Two bodies of many clusters that cross, the one in part by coincident faces. */
-static struct stage open_exact(ct_engine *engine) {
-    struct shape a = shape_cube(2, 12), b = shape_torus(0.9, 0.4, 40, 20), c = shape_cube(1, 8);
+/* has_own: the last body also has a second shell, and a contact with itself. */
+static struct stage open_exact(ct_engine *engine, bool has_own) {
+    struct shape shapes[BODIES], shell = shape_cube(1, 5);
     const ct_scene_settings settings = stage_exact();
+    make_bodies(shapes);
+    shape_translate(&shell, 0.5, 0.5, 0.25);
+    struct shape own = shape_merge(&shapes[2], &shell);
     double pose[12];
     shape_pose_identity(pose);
     pose[3] = 1;
-    struct stage stage = stage_open(
-        engine, &settings,
-        (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE}, {&b, pose, CT_BODY_RIGID}, {&c, pose, CT_BODY_RIGID}}, 3);
-    shape_free(&a);
-    shape_free(&b);
-    shape_free(&c);
+    struct stage stage = stage_open(engine, &settings,
+                                    (struct placed[]){{&shapes[0], NULL, CT_BODY_DEFORMABLE},
+                                                      {&shapes[1], pose, CT_BODY_RIGID},
+                                                      {has_own ? &own : &shapes[2], pose, CT_BODY_RIGID, has_own}},
+                                    BODIES);
+    for (int i = 0; i < BODIES; i++) shape_free(&shapes[i]);
+    shape_free(&shell);
+    shape_free(&own);
     return stage;
 }
 
-/* The hash of their answer from the CPU backend. */
-static void find_expected(char hex[33]) {
-    ct_engine *engine = stage_engine(1, NULL);
-    struct stage stage = open_exact(engine);
-    ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_ALL);
-    assert_int_equal(result->method, CT_METHOD_EXACT);
-    assert_int_equal(result->n_contacts, 3);
-    stage_hash(result, hex);
-    ct_result_free(&result);
-    stage_close(&stage);
-    ct_engine_destroy(&engine);
-}
-
-static void expect_same(struct stage *stage, const char *expected) {
-    char hex[33];
-    ct_result *result = stage_step(stage, NULL, 0, CT_WANT_ALL);
-    stage_hash(result, hex);
-    assert_string_equal(hex, expected);
-    ct_result_free(&result);
-}
+static const struct method_scene three = {CT_METHOD_EXACT, open_exact, {3, 4}, {3, 4}};
 
 static void test_any_order_of_threads(void **state) {
     (void)state;
     static const char *const orders[] = {"0", "1", "31", "63", "42"};
-    char expected[33];
-    find_expected(expected);
-    for (size_t i = 0; i < (UNIT_RACES_ONLY ? 1 : sizeof orders / sizeof *orders); i++) {
-        set("CT_SHIM_ORDER", orders[i]);
-        ct_engine *engine = open_cuda(0);
-        struct stage stage = open_exact(engine);
-        for (int step = 0; step < 2; step++) expect_same(&stage, expected);
-        stage_close(&stage);
-        ct_engine_destroy(&engine);
-    }
+    for (size_t i = 0; i < 2 * (UNIT_RACES_ONLY ? 1 : sizeof orders / sizeof *orders); i++)
+        check_order(&three, i % 2, orders[i / 2], 2);
 }
 
 /* Whatever the budget: the CPU's bits, or an error that names it. */
-static void test_budgets(void **state) {
-    (void)state;
-    char expected[33], hex[33];
-    find_expected(expected);
-    int passed = 0, failed = 0;
+static void try_budgets(bool has_own) {
+    char expected[33];
+    find_expected(&three, has_own, expected);
+    struct outcomes outcomes = {0, 0};
     for (uint64_t limit = 300000; limit < 20000000; limit += limit / 4) {
         ct_engine *engine = open_cuda(limit);
-        struct shape shapes[3] = {shape_cube(2, 12), shape_torus(0.9, 0.4, 40, 20), shape_cube(1, 8)};
+        struct shape shapes[BODIES], shell = shape_cube(1, 5);
+        make_bodies(shapes);
+        shape_translate(&shell, 0.5, 0.5, 0.25);
+        struct shape own = shape_merge(&shapes[2], &shell);
         const ct_scene_settings settings = stage_exact();
         ct_scene *scene;
         ct_body_options body;
@@ -88,135 +66,83 @@ static void test_budgets(void **state) {
         assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
         for (int i = 0; i < 3; i++) {
             uint32_t id;
-            ct_mesh *mesh = shape_to_mesh(&shapes[i], NULL);
+            body.self_contact = has_own && i == 2;
+            ct_mesh *mesh = shape_to_mesh(body.self_contact ? &own : &shapes[i], NULL);
             body.kind = i ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
             body.pose[3] = i ? 1 : 0;
             there = there && ct_scene_add_body(scene, mesh, &body, &id, NULL) == CT_OK;
             ct_mesh_release(&mesh);
             shape_free(&shapes[i]);
         }
-        ct_step step = {.scene = scene, .want = CT_WANT_ALL};
-        for (int round = 0; round < 2 && there; round++) {
-            if (ct_engine_run(engine, &step, 1) == CT_OK) {
-                stage_hash(step.result, hex);
-                assert_string_equal(hex, expected);
-                ct_result_free(&step.result);
-                passed++;
-            } else {
-                assert_int_equal(step.error.status, CT_OUT_OF_MEMORY);
-                assert_string_equal(step.error.field, "scratch");
-                assert_non_null(strstr(step.error.message, "the scene's 3 bodies need"));
-                assert_non_null(strstr(step.error.message, "choose method \"ldi\", or raise the budget"));
-                failed++;
-            }
-            assert_true(facts_of(engine).memory_used <= limit);
-        }
+        shape_free(&shell);
+        shape_free(&own);
+        if (there) step_within(engine, scene, limit, expected, "choose method \"ldi\", or raise the budget", &outcomes);
         ct_scene_destroy(&scene);
         ct_engine_destroy(&engine);
     }
-    printf("%d steps passed, %d had too little memory\n", passed, failed);
-    assert_true(passed > 2 && failed > 4);
+    printf("%d steps passed, %d had too little memory\n", outcomes.passed, outcomes.failed);
+    assert_true(outcomes.passed > 2 && outcomes.failed > 4);
 }
 
-/* One allocation after the other fails, or all from one on: an error or the right answer, and the next step is
- * answered. */
+static void test_budgets(void **state) {
+    (void)state;
+    try_budgets(false);
+    try_budgets(true);
+}
+
 static void test_allocations_fail(void **state) {
     (void)state;
-    static const char *const functions[] = {"cudaMallocFromPoolAsync", "cudaHostAlloc"};
-    char expected[33], hex[33];
-    find_expected(expected);
-    int n_failed = 0, without_topology = 0;
-    for (size_t f = 0; f < 2; f++)
-        for (int n = 1; n <= 24; n++) {
-            char failure[64];
-            ct_engine *engine = open_cuda(0);
-            struct stage stage = open_exact(engine);
-            snprintf(failure, sizeof failure, "%s:%d%s:2", functions[f], n, n % 2 ? "+" : "");
-            set("CT_SHIM_FAIL", failure);
-            ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
-            if (ct_engine_run(engine, &step, 1) == CT_OK) {
-                stage_hash(step.result, hex);
-                assert_string_equal(hex, expected);
-                ct_result_free(&step.result);
-            } else {
-                assert_int_equal(step.error.status, CT_OUT_OF_MEMORY);
-                without_topology += strstr(step.error.message, "for the topology of a mesh") != NULL;
-                n_failed++;
-            }
-            set("CT_SHIM_FAIL", NULL);
-            expect_same(&stage, expected);
-            stage_close(&stage);
-            ct_engine_destroy(&engine);
-        }
-    printf("%d steps failed, %d of them for want of a mesh's topology\n", n_failed, without_topology);
-    assert_true(n_failed > 6 && without_topology > 0);
+    int n_worded;
+    int n_failed =
+        fail_allocations(&three, false, &(struct failures){24, 1, 1, "for the topology of a mesh"}, &n_worded);
+    printf("%d steps failed, %d of them for want of a mesh's topology\n", n_failed, n_worded);
+    assert_true(n_failed > 6 && n_worded > 0);
+    n_failed = fail_allocations(&three, true, &(struct failures){34, 3, 0, "for the edges of a mesh"}, &n_worded);
+    printf("%d steps failed, %d of them for want of a mesh's edges\n", n_failed, n_worded);
+    assert_true(n_failed > 4 && n_worded > 0);
 }
 
 /* The topology is sent with the first step alone; launches do not depend on the number of scenes. */
-static void test_traffic_and_launches(void **state) {
-    (void)state;
+static void count_launches(bool has_own, uint64_t most) {
     enum { N = 6 };
     char expected[33];
-    find_expected(expected);
+    find_expected(&three, has_own, expected);
     ct_engine *engine = open_cuda(0);
     struct stage stages[N];
     ct_step steps[N];
     uint64_t launches[2], uploaded = 0;
-    for (int i = 0; i < N; i++) stages[i] = open_exact(engine);
+    for (int i = 0; i < N; i++) stages[i] = open_exact(engine, has_own);
     for (int n = 0; n < 2; n++) /* the second round is counted, when all tables have grown */
         for (int round = 0; round < 2; round++) {
             const size_t n_steps = n ? N : 1;
             const ct_engine_facts before = facts_of(engine);
             for (size_t i = 0; i < n_steps; i++) steps[i] = (ct_step){.scene = stages[i].scene, .want = CT_WANT_ALL};
             assert_int_equal(ct_engine_run(engine, steps, n_steps), CT_OK);
-            for (size_t i = 0; i < n_steps; i++) {
-                char hex[33];
-                stage_hash(steps[i].result, hex);
-                assert_string_equal(hex, expected);
-                ct_result_free(&steps[i].result);
-            }
+            for (size_t i = 0; i < n_steps; i++) expect_result(&steps[i].result, expected);
             const ct_engine_facts after = facts_of(engine);
             launches[n] = after.launches - before.launches;
             uploaded = after.uploaded - before.uploaded;
         }
     assert_int_equal(launches[0], launches[1]);
-    assert_in_range(launches[0], 1, 16);
-    assert_in_range(uploaded, 1, 4096);
+    assert_in_range(launches[0], 1, most);
+    assert_in_range(uploaded, 1, has_own ? 65536 : 4096); /* with a byte for each vertex of bodies with themselves */
     for (int i = 0; i < N; i++) stage_close(&stages[i]);
     ct_engine_destroy(&engine);
+}
+
+static void test_traffic_and_launches(void **state) {
+    (void)state;
+    count_launches(false, 16);
+    count_launches(true, 25);
 }
 
 /* A mesh's topology counts as the mesh's memory, and goes with it. */
 static void test_memory_comes_back(void **state) {
     (void)state;
-    ct_engine *engine = open_cuda(0);
     struct shape shape = shape_cube(2, 12);
-    ct_mesh *mesh = shape_to_mesh(&shape, NULL);
     const ct_scene_settings settings = stage_exact();
-    ct_scene *scene;
-    ct_body_options body;
-    ct_body_options_init(&body);
-    assert_int_equal(ct_scene_create(engine, &settings, &scene, NULL), CT_OK);
-    const uint64_t before = facts_of(engine).memory_meshes;
-    for (int i = 0; i < 2; i++) {
-        uint32_t id;
-        assert_int_equal(ct_scene_add_body(scene, mesh, &body, &id, NULL), CT_OK);
-    }
-    const uint64_t added = facts_of(engine).memory_meshes;
-    ct_step step = {.scene = scene, .want = CT_WANT_ALL};
-    for (int round = 0; round < 2; round++) {
-        assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
-        assert_int_equal(step.result->n_contacts, 1);
-        ct_result_free(&step.result);
-        const uint64_t bytes = facts_of(engine).memory_meshes - added; /* one copy for both bodies */
-        assert_in_range(bytes, 6 * 12 * 12 * 12, 3 * 6 * 12 * 12 * 12);
-    }
-    ct_scene_destroy(&scene);
-    ct_engine_forget_mesh(engine, mesh);
-    assert_int_equal(facts_of(engine).memory_meshes, before);
-    ct_mesh_release(&mesh);
+    check_memory_of_mesh(&settings, &shape, 0, 6 * 12 * 12 * 12, 3 * 6 * 12 * 12 * 12);
     shape_free(&shape);
-    ct_engine_destroy(&engine);
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
 /* test_scratch.c - buffers: the budget's counts, failures that change nothing, kept and zeroed bytes. */
 #include "tests/unit/unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/base/scratch.h"
@@ -106,8 +107,23 @@ static void test_limit(void **state) {
     assert_int_equal(budget.used, 0);
 }
 
+/* Sizes around those from which on memory is asked for in huge pages. */
+static void test_large(void **state) {
+    (void)state;
+    const size_t huge = (size_t)1 << 21, sizes[] = {0, 1, 64, huge - 1, huge, huge + 1, 5 * huge / 2};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        unsigned char *data = ct_scratch_new(sizes[i]);
+        assert_non_null(data);
+        assert_int_equal((uintptr_t)data % 64, 0);
+        memset(data, 7, sizes[i]);
+        if (sizes[i]) assert_int_equal(data[0] + data[sizes[i] - 1], 14);
+        free(data);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_books), cmocka_unit_test(test_enough_is_left_alone),
-                                       cmocka_unit_test(test_kept_and_zero), cmocka_unit_test(test_limit)};
+                                       cmocka_unit_test(test_kept_and_zero), cmocka_unit_test(test_limit),
+                                       cmocka_unit_test(test_large)};
     return cmocka_run_group_tests_name("scratch", tests, NULL, NULL);
 }

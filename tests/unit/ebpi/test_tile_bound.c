@@ -26,11 +26,19 @@ static void find_sets(void) {
 #endif
 }
 
+/* A tile with a list of its own, which measuring changes. */
+static ct_ebpi_tile copy_tile(const ct_ebpi_tile *tile) {
+    ct_ebpi_tile copy = *tile;
+    copy.faces = shape_alloc(tile->n_faces + 1, sizeof *copy.faces);
+    if (tile->n_faces) memcpy(copy.faces, tile->faces, tile->n_faces * sizeof *copy.faces);
+    return copy;
+}
+
 /* By all of them, which agree. */
 static bool measure_tile(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tile, ct_ebpi_scratch *scratch,
                          ct_budget *budget) {
     for (int s = n_sets - 1; s > 0; s--) {
-        ct_ebpi_tile other = *tile, again = *tile;
+        ct_ebpi_tile other = copy_tile(tile), again = copy_tile(tile);
         ct_ebpi_polynomial polynomial[2];
         if (!sets[s]->measure(view, bound, &other, &polynomial[0], scratch, budget) ||
             !sets[0]->measure(view, bound, &again, &polynomial[1], scratch, budget))
@@ -38,21 +46,44 @@ static bool measure_tile(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_
         assert_memory_equal(&polynomial[0], &polynomial[1], sizeof polynomial[0]);
         assert_true(other.length == again.length && other.bound == again.bound);
         assert_memory_equal(other.n_crossed, again.n_crossed, sizeof other.n_crossed);
+        assert_memory_equal(other.start, again.start, sizeof other.start);
+        assert_int_equal(other.n_faces, again.n_faces);
+        if (other.n_faces) assert_memory_equal(other.faces, again.faces, other.n_faces * sizeof *other.faces);
+        free(other.faces);
+        free(again.faces);
     }
     return sets[0]->measure(view, bound, tile, NULL, scratch, budget);
 }
 
 static bool share_faces(const ct_ebpi_view *view, ct_ebpi_tile *tiles, int cut_u, int cut_v, ct_ebpi_scratch *scratch,
                         ct_arena *arena, ct_budget *budget) {
-    ct_ebpi_tile other[16];
+    ct_ebpi_tile other[CT_EBPI_PARTS_AT_ONCE], measured[CT_EBPI_PARTS_AT_ONCE];
+    const int n = 1 << (cut_u + cut_v);
+    memcpy(measured, tiles, (size_t)n * sizeof *tiles);
     for (int s = n_sets - 1; s > 0; s--) {
-        memcpy(other, tiles, (sizeof *tiles) << (cut_u + cut_v));
-        if (!sets[s]->share(view, other, cut_u, cut_v, scratch, arena, budget)) return false;
+        memcpy(other, tiles, (size_t)n * sizeof *tiles);
+        if (!sets[s]->share(view, CT_EBPI_STRICT, other, cut_u, cut_v, NULL, scratch, arena, budget)) return false;
     }
-    if (!sets[0]->share(view, tiles, cut_u, cut_v, scratch, arena, budget)) return false;
-    for (int k = 0; k < 1 << (cut_u + cut_v) && n_sets > 1; k++) {
+    if (!sets[0]->share(view, CT_EBPI_STRICT, tiles, cut_u, cut_v, NULL, scratch, arena, budget)) return false;
+    for (int k = 0; k < n && n_sets > 1; k++) {
         assert_int_equal(other[k].n_faces, tiles[k].n_faces);
         assert_memory_equal(other[k].faces, tiles[k].faces, tiles[k].n_faces * sizeof *tiles[k].faces);
+    }
+    /* What share measures is what measure does. */
+    ct_ebpi_polynomial polynomial[CT_EBPI_PARTS_AT_ONCE], alone;
+    for (int s = 0; s < n_sets; s++) {
+        memcpy(other, measured, (size_t)n * sizeof *tiles);
+        if (!sets[s]->share(view, CT_EBPI_PUBLISHED, other, cut_u, cut_v, polynomial, scratch, arena, budget))
+            return false;
+        for (int k = 0; k < n; k++) {
+            ct_ebpi_tile again = copy_tile(&tiles[k]);
+            if (!sets[0]->measure(view, CT_EBPI_PUBLISHED, &again, &alone, scratch, budget)) return false;
+            assert_true(other[k].length == again.length && other[k].bound == again.bound);
+            assert_memory_equal(&polynomial[k], &alone, sizeof alone);
+            assert_memory_equal(other[k].faces, again.faces, again.n_faces * sizeof *again.faces);
+            assert_memory_equal(other[k].n_crossed, again.n_crossed, sizeof again.n_crossed);
+            free(again.faces);
+        }
     }
     return true;
 }
@@ -179,6 +210,7 @@ struct views {
     ct_coords *coords[2];
     ct_ebpi_body body[2];
     ct_ebpi_view view[3];
+    ct_box box[2];
     ct_arena arena;
     ct_budget budget;
 };
@@ -199,6 +231,7 @@ static void open_views(struct views *v, const struct shape *const shape[2], doub
                 box[b].hi[k] = fmax(box[b].hi[k], x);
             }
     }
+    memcpy(v->box, box, sizeof box);
     const ct_box part = ct_overlap(&box[0], &box[1]);
     for (int k = 0; k < 3; k++) {
         ct_plan_need need;
@@ -377,6 +410,66 @@ static void test_random_tiles(void **state) {
     assert_true(tally[CT_EBPI_AS_PRINTED].violated > 0);
 }
 
+/* Parts of a measured tile, whose list lacks faces, come to the same as those of one that is not measured. Returns the
+ * faces that it lacks. */
+static uint32_t check_dropped(const ct_ebpi_view *view, const ct_ebpi_tile *tile, ct_ebpi_bound bound,
+                              ct_ebpi_scratch *scratch, ct_arena *arena, ct_budget *budget) {
+    enum { PARTS = CT_EBPI_PARTS_AT_ONCE };
+    ct_ebpi_tile part[2][PARTS], whole[2] = {*tile, copy_tile(tile)};
+    ct_ebpi_polynomial polynomial[2][PARTS];
+    assert_true(measure_tile(view, bound, &whole[1], scratch, budget));
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < PARTS; k++) {
+            part[i][k] = whole[i];
+            part[i][k].shift_u = (uint8_t)(tile->shift_u - 2);
+            part[i][k].shift_v = (uint8_t)(tile->shift_v - 2);
+            part[i][k].u += k % 4 << part[i][k].shift_u;
+            part[i][k].v += k / 4 << part[i][k].shift_v;
+        }
+        assert_true(sets[n_sets - 1]->share(view, bound, part[i], 2, 2, polynomial[i], scratch, arena, budget));
+    }
+    for (int k = 0; k < PARTS; k++) {
+        assert_true(part[0][k].length == part[1][k].length && part[0][k].bound == part[1][k].bound);
+        assert_memory_equal(&polynomial[0][k], &polynomial[1][k], sizeof polynomial[0][k]);
+    }
+    free(whole[1].faces);
+    return tile->n_faces - whole[1].n_faces;
+}
+
+static void test_dropped_faces(void **state) {
+    (void)state;
+    uint64_t rng = 5;
+    uint32_t n_dropped[3] = {0};
+    ct_ebpi_scratch scratch;
+    memset(&scratch, 0, sizeof scratch);
+    ct_budget budget = {0};
+    for (int i = 0; i < 12; i++) {
+        struct shape a = i % 3 ? shape_blob(0.7, 3, 0.5, shape_random(&rng)) : shape_torus(0.6, 0.25, 40, 30);
+        struct shape b = i % 2 ? shape_icosphere(i % 4 == 1 ? 0.3 : 0.7, 3) : shape_torus(0.6, 0.25, 40, 30);
+        double pose[2][12];
+        for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.1, pose[k]);
+        struct views v;
+        open_views(&v, (const struct shape *const[]){&a, &b}, pose, 12);
+        for (int w = 0; w < 3; w++) {
+            ct_ebpi_view *view = &v.view[w];
+            for (int k = 0; k < 2; k++)
+                view->initial[k] = (uint8_t)ct_find_initial_winding(&v.box[k], &v.box[1 - k], w);
+            list_faces_of(view, v.body, &v.arena, &v.budget);
+            for (int32_t pixel = 0; pixel < view->columns * view->rows; pixel++) {
+                const ct_ebpi_tile tile = ct_ebpi_pixel_tile(view, pixel % view->columns, pixel / view->columns);
+                const uint32_t n = check_dropped(view, &tile, pixel % 2 ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED, &scratch,
+                                                 &v.arena, &budget);
+                for (int k = 0; k < 2; k++) n_dropped[view->initial[k]] += n;
+            }
+        }
+        close_views(&v);
+        shape_free(&a);
+        shape_free(&b);
+    }
+    ct_ebpi_scratch_free(&scratch, &budget);
+    for (int k = 0; k < 3; k++) assert_true(n_dropped[k] > 100); /* whatever the initial winding numbers come from */
+}
+
 /* Pixels' lists against all faces. */
 static void test_lists(void **state) {
     (void)state;
@@ -470,9 +563,9 @@ static void test_edge_on(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_edge_on),      cmocka_unit_test(test_frustum), cmocka_unit_test(test_signs),
-        cmocka_unit_test(test_random_tiles), cmocka_unit_test(test_flat),    cmocka_unit_test(test_order_of_faces),
-        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_edge_on),       cmocka_unit_test(test_frustum), cmocka_unit_test(test_signs),
+        cmocka_unit_test(test_random_tiles),  cmocka_unit_test(test_flat),    cmocka_unit_test(test_order_of_faces),
+        cmocka_unit_test(test_dropped_faces), cmocka_unit_test(test_lists),
     };
     find_sets();
     return cmocka_run_group_tests(tests, NULL, NULL);

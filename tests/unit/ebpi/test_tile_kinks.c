@@ -58,6 +58,46 @@ static void test_errors(void **state) {
     assert_true(n_some > 50000 && n_none > 2000);
 }
 
+/* What four edges add to a polynomial, and how far they run inside a tile, as measure_k.h has it of one. */
+static void test_single_edges(void **state) {
+    (void)state;
+    uint64_t rng = 4;
+    int n_clipped = 0;
+    for (int i = 0; i < 20000; i++) {
+        ct_ebpi_polynomial four = {{0}, 0, 0}, one = {{0}, 0, 0};
+        const int shift = (int)(shape_random(&rng) % 20);
+        struct tile_faces t = {.width = 1 << shift,
+                               .height = 1 << shape_random(&rng) % 20,
+                               .rect = {-(1 << shift), 1 << shift, 0, 1 << shape_random(&rng) % 20},
+                               .polynomial = &four};
+        ct_v4i a[2], b[2];
+        ct_v4d length[2], drop, narrow;
+        const int64_t n = 1 + (int64_t)(shape_random(&rng) % 4);
+        for (int l = 0; l < 4; l++)
+            for (int k = 0; k < 2; k++) {
+                a[k][l] = (int32_t)(shape_random(&rng) % (4u << shift)) - (2 << shift);
+                b[k][l] =
+                    shape_random(&rng) % 5 ? (int32_t)(shape_random(&rng) % (4u << shift)) - (2 << shift) : a[k][l];
+                drop[l] = shape_random(&rng) % 4 ? shape_uniform(&rng, 0, 1e6) : 0;
+                narrow[l] = shape_random(&rng) % 4 ? shape_uniform(&rng, 0, 1e3) : 0;
+            }
+        clip_edges(&t, a, b, length);
+        const ct_v4d x = length[0] * (1 / t.width), y = length[1] * (1 / t.height);
+        add_terms(&t, (ct_v4l){0, 1, 2, 3} < n, x, y, drop, narrow);
+        add_lanes(&t);
+        for (int l = 0; l < 4; l++) {
+            const int32_t from[2] = {a[0][l], a[1][l]}, to[2] = {b[0][l], b[1][l]};
+            double run[2];
+            ct_ebpi_clip_edge(&t.rect, from, to, run);
+            assert_true(run[0] == length[0][l] && run[1] == length[1][l]);
+            n_clipped += run[0] > 0 && run[0] < fabs((double)to[0] - from[0]);
+            if (l < n) ct_ebpi_add_edge_terms(&one, x[l], y[l], drop[l], narrow[l]);
+        }
+        assert_memory_equal(&four, &one, sizeof one);
+    }
+    assert_true(n_clipped > 1000);
+}
+
 static void test_whole_part(void **state) {
     (void)state;
     uint64_t rng = 2;
@@ -82,8 +122,8 @@ static void test_layers(void **state) {
     uint64_t rng = 3;
     for (int i = 0; i < 5000; i++) {
         int32_t lo[FACES], hi[FACES], crossing[FACES];
-        struct layer memory[FACES + 1];
-        struct layers layers = {memory, 0};
+        ct_layer memory[FACES + 1];
+        ct_layers layers = {memory, 0};
         const uint32_t n = 1 + (uint32_t)(shape_random(&rng) % FACES);
         struct tile_faces t = {.lo = lo, .hi = hi, .crossing = crossing};
         int sum[DEPTHS + 20] = {0}; /* crossings of faces that begin at each half depth */
@@ -115,6 +155,7 @@ static void test_layers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_single_edges),
         cmocka_unit_test(test_whole_part),
         cmocka_unit_test(test_layers),
     };

@@ -175,10 +175,12 @@ static struct crossing cross(const struct triangle *a, const struct triangle *b,
     const double *p[3], *q[3];
     corners_of(a, p);
     corners_of(b, q);
+    double left_out;
     const ct_normal normal_a = normal_of(a), normal_b = normal_of(b);
     ct_find_sides(p, q, &normal_b, -moved, &c.sides[0], &c.has_ties);
     ct_find_sides(q, p, &normal_a, moved, &c.sides[1], &c.has_ties);
-    c.found = ct_cross_triangles(p, q, &normal_a, &normal_b, &c.sides[0], &c.sides[1], moved, c.share, &c.has_ties);
+    c.found = ct_cross_triangles(p, q, &normal_a, &normal_b, &c.sides[0], &c.sides[1], moved, c.share, &left_out,
+                                 &c.has_ties);
     return c;
 }
 

@@ -33,8 +33,15 @@ static void check_positions(const ct_mesh *mesh, const ct_topology *t, const ct_
         }
 }
 
+/* Corner i of the mesh's triangles, cluster by cluster and block by block. */
+static const float *corner_in_order(const ct_mesh *mesh, const uint8_t *order, size_t i) {
+    const size_t t = i / 3, triangle = t / CT_CLUSTER_TRIANGLES * CT_CLUSTER_TRIANGLES + order[t];
+    return mesh->positions + 3 * (size_t)mesh->triangles[3 * triangle + i % 3];
+}
+
 /* Blocks contain their triangles, and are not much larger. */
-static void check_blocks(const ct_mesh *mesh, const ct_clusters *clusters, const ct_rigid_clusters *rigid) {
+static void check_blocks(const ct_mesh *mesh, const ct_topology *topology, const ct_rigid_clusters *rigid) {
+    const ct_clusters *clusters = topology->clusters;
     for (uint32_t i = 0; i < clusters->n * CT_EXACT_BLOCKS; i++) {
         const uint32_t cluster = i / CT_EXACT_BLOCKS, block = i % CT_EXACT_BLOCKS;
         const uint8_t(*inset)[CT_EXACT_BLOCKS] = rigid->blocks[cluster].inset;
@@ -46,7 +53,7 @@ static void check_blocks(const ct_mesh *mesh, const ct_clusters *clusters, const
             double lo = INFINITY, hi = -INFINITY;
             for (uint32_t c = 3 * CT_EXACT_BLOCK * i; c < 3 * CT_EXACT_BLOCK * (i + 1); c++) {
                 if (c >= 3 * mesh->n_triangles) break;
-                const double x = (double)mesh->positions[3 * (size_t)mesh->triangles[c] + (size_t)k];
+                const double x = (double)corner_in_order(mesh, topology->block_order, c)[k];
                 lo = fmin(lo, x);
                 hi = fmax(hi, x);
             }
@@ -65,8 +72,56 @@ static void check_rest(struct shape shape) {
     assert_non_null(rigid);
     assert_ptr_equal(ct_mesh_rigid_clusters(mesh, &error), rigid);
     check_positions(mesh, ct_mesh_topology(mesh, &error), rigid);
-    check_blocks(mesh, ct_mesh_clusters(mesh, &error), rigid);
+    check_blocks(mesh, ct_mesh_topology(mesh, &error), rigid);
     ct_mesh_release(&mesh);
+}
+
+/* Half the surface of the boxes of all full blocks, by this order in each cluster. */
+static double sum_faces(const ct_mesh *mesh, const uint8_t *order) {
+    double sum = 0;
+    for (size_t first = 0; first + CT_EXACT_BLOCK <= mesh->n_triangles; first += CT_EXACT_BLOCK) {
+        double size[3];
+        for (int k = 0; k < 3; k++) {
+            double lo = INFINITY, hi = -INFINITY;
+            for (size_t c = 3 * first; c < 3 * (first + CT_EXACT_BLOCK); c++) {
+                lo = fmin(lo, (double)corner_in_order(mesh, order, c)[k]);
+                hi = fmax(hi, (double)corner_in_order(mesh, order, c)[k]);
+            }
+            size[k] = hi - lo;
+        }
+        sum += size[0] * size[1] + size[1] * size[2] + size[2] * size[0];
+    }
+    return sum;
+}
+
+/* Each triangle of a cluster is in one block. Blocks are smaller than runs of the mesh's order by this part at least.
+ */
+static void check_order(struct shape shape, double least_gain) {
+    ct_error error = {0};
+    ct_mesh *mesh = make_mesh(shape);
+    const uint8_t *order = ct_mesh_topology(mesh, &error)->block_order;
+    uint8_t *as_given = shape_alloc(mesh->n_triangles, 1);
+    for (uint32_t i = 0; i < mesh->n_triangles; i++) as_given[i] = (uint8_t)(i % CT_CLUSTER_TRIANGLES);
+    for (uint32_t c = 0; c < ct_cluster_count(mesh->n_triangles); c++) {
+        bool is_listed[CT_CLUSTER_TRIANGLES] = {false};
+        for (uint32_t i = 0; i < triangles_in(mesh, c); i++) {
+            const uint32_t t = order[c * CT_CLUSTER_TRIANGLES + i];
+            assert_true(t < triangles_in(mesh, c) && !is_listed[t]);
+            is_listed[t] = true;
+        }
+    }
+    assert_true(sum_faces(mesh, order) <= (1 - least_gain) * sum_faces(mesh, as_given));
+    free(as_given);
+    ct_mesh_release(&mesh);
+}
+
+static void test_order(void **state) {
+    (void)state;
+    check_order(shape_tetrahedron(1), 0);
+    check_order(shape_icosphere(1, 4), 0.2);
+    check_order(shape_blob(1, 5, 0.5, 3), 0.2);
+    check_order(shape_torus(1, 0.4, 61, 40), 0.2);
+    check_order(shape_slab(2, 0.3, 0.004, 5, 20), 0);
 }
 
 static void test_rest(void **state) {
@@ -112,6 +167,7 @@ static struct posed pose_mesh(const ct_exact_cpu *kernels, struct shape shape, c
                                             .vertices = clusters->vertices + first,
                                             .positions = c % 2 ? rigid->positions + first : NULL,
                                             .corners = p.topology->corners + (size_t)c * CT_CLUSTER_TRIANGLES,
+                                            .block_order = p.topology->block_order + (size_t)c * CT_CLUSTER_TRIANGLES,
                                             .blocks = UINT16_MAX};
         p.clusters[c].points = allocate_aligned(p.clusters[c].n_vertices * sizeof *p.clusters[c].points);
         p.clusters[c].floats = allocate_aligned(sizeof *p.clusters[c].floats);
@@ -238,7 +294,7 @@ static void test_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rest), cmocka_unit_test(test_lattice),
-                                       cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rest), cmocka_unit_test(test_order),
+                                       cmocka_unit_test(test_lattice), cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,11 +141,12 @@ static ct_integrals sum_crossings(const double t[3][3], const double face[4][3][
         const ct_normal normal_f = normal_of(q);
         ct_plane_sides sides[2];
         ct_triangle_share share[2];
+        double left_out;
         int has_ties = 0;
         ct_find_sides(p, q, &normal_f, -1, &sides[0], &has_ties);
         ct_find_sides(q, p, &normal, 1, &sides[1], &has_ties);
         if (ct_is_one_sided(&sides[0]) || ct_is_one_sided(&sides[1])) continue;
-        if (ct_cross_triangles(p, q, &normal, &normal_f, &sides[0], &sides[1], 1, share, &has_ties) !=
+        if (ct_cross_triangles(p, q, &normal, &normal_f, &sides[0], &sides[1], 1, share, &left_out, &has_ties) !=
             CT_TRIANGLES_CROSS)
             continue;
         for (int i = 0; i < CT_INTEGRALS; i++) sum.of[i] += share[0].integrals.of[i];

@@ -5,6 +5,7 @@
  * that counts has them times 2^36, and offsets e = 2^-12, e^2, e^3 of that, so it meets no tie.
  */
 #include "gpu/exact/flood.h"
+#include "gpu/exact/ray_k.h"
 #include "gpu/exact/search_cpu.h"
 
 #include <stdlib.h>
@@ -92,7 +93,8 @@ static ct_placed_cluster *place(struct two_bodies *pair, int b, uint32_t cluster
                              .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
                              .n_vertices = clusters->first_vertex[cluster + 1] - first,
                              .vertices = clusters->vertices + first,
-                             .corners = body->topology->corners + (size_t)cluster * CT_CLUSTER_TRIANGLES};
+                             .corners = body->topology->corners + (size_t)cluster * CT_CLUSTER_TRIANGLES,
+                             .block_order = body->topology->block_order + (size_t)cluster * CT_CLUSTER_TRIANGLES};
     c->points = aligned_alloc(64, (c->n_vertices * sizeof *c->points + 63) / 64 * 64);
     c->floats = aligned_alloc(64, (sizeof *c->floats + 63) / 64 * 64);
     assert_true(c->points && c->floats);
@@ -206,6 +208,28 @@ struct counts {
     uint64_t vertices, inside, deep, crossings, rays;
 };
 
+/* Of a body in each flood, at most. */
+enum { CHECKED_POINTS = 6 };
+
+/* Rays from a point of one body along all six directions give the same number. */
+static void check_rays(struct two_bodies *pair, int b, const double *p, int moved, int32_t expected) {
+    const ct_exact_body *other = &pair->of[1 - b].body;
+    for (int direction = 0; direction < 6; direction++) {
+        double far[3] = {p[0], p[1], p[2]};
+        int32_t winding = 0;
+        far[direction / 2] = direction % 2 ? CT_LATTICE_LIMIT : -CT_LATTICE_LIMIT;
+        for (uint32_t cluster = 0; cluster < other->topology->clusters->n; cluster++) {
+            const ct_placed_cluster *c = place(pair, 1 - b, cluster);
+            for (uint32_t t = 0; t < c->n_triangles; t++) {
+                const uint16_t *corner = c->corners[t];
+                const double *const q[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
+                winding += ct_ray_hit_towards(p, far, q, moved);
+            }
+        }
+        assert_int_equal(winding, expected);
+    }
+}
+
 /* Floods body b in the other one, and checks the number at every vertex. moved: +1 if the other body is. */
 static void check_flood(struct two_bodies *pair, int b, int moved, struct counts *counts) {
     struct one_body *own = &pair->of[b], *other = &pair->of[1 - b];
@@ -224,7 +248,7 @@ static void check_flood(struct two_bodies *pair, int b, int moved, struct counts
                       .is_done = shape_alloc(t->n_components, 1),
                       .queue = shape_alloc(t->n_units, sizeof(uint32_t)),
                       .of_unit = shape_alloc(t->n_units, sizeof(int32_t)),
-                      .has_inside = shape_alloc(t->clusters->n, 1)};
+                      .has_inside = shape_alloc((t->clusters->n + 63) / 64, sizeof(uint64_t))};
     assert_true(ct_flood_winding_numbers(&flood));
     int32_t *expected = shape_alloc(own->mesh->n_vertices, sizeof *expected);
     for (uint32_t v = 0; v < own->mesh->n_vertices; v++) {
@@ -241,7 +265,11 @@ static void check_flood(struct two_bodies *pair, int b, int moved, struct counts
             const int32_t winding = flood.of_unit[unit] + (as ? own->crossed[as - 1].winding[t->corners[i][k]] : 0);
             const int32_t at_vertex = expected[own->mesh->triangles[3 * (size_t)i + (size_t)k]];
             assert_int_equal(winding, at_vertex);
-            if (at_vertex) assert_true(flood.has_inside[c]);
+            if (at_vertex) assert_true(flood.has_inside[c / 64] >> c % 64 & 1);
+            if (k == 0 && i % (own->mesh->n_triangles / CHECKED_POINTS + 1) == 0) {
+                const ct_placed_cluster *placed = place(pair, b, c);
+                check_rays(pair, b, placed->points[t->corners[i][k]], moved, at_vertex);
+            }
         }
     }
     counts->rays += flood.n_rays;

@@ -1,6 +1,7 @@
 /* test_adjacency.c - what a mesh keeps in its slots, and the first of them: edge adjacency and area vectors, by hand
  * for a tetrahedron, by their laws for every shape; made once however many threads ask; bytes counted; no memory. */
 #include "gpu/mesh/adjacency.h"
+#include "gpu/mesh/mesh.h"
 
 #include <malloc.h>
 #include <math.h>

@@ -145,14 +145,16 @@ static void cubes_of_a_contact(void **state) {
     close_scene(&s);
 }
 
-/* Averaging the primitives with their probabilities group by group gives the step's points (equations 9 and 10). */
+/* Plain averages of the primitives group by group are the step's points (equations 7 and 8). */
 static void primitives_reduce_to_points(void **state) {
     (void)state;
     scene s = open_scene();
-    ct_snapshot *snapshot = take(&s, CT_SHOW_NORMALS, false);
-    ct_result *result = stage_step(&s.stage, NULL, 0, CT_WANT_FRAME);
     ct_scene_settings settings;
     ct_scene_get_settings(s.stage.scene, &settings);
+    settings.plain_average = true;
+    assert_int_equal(ct_scene_configure(s.stage.scene, &settings, NULL), CT_OK);
+    ct_snapshot *snapshot = take(&s, CT_SHOW_NORMALS, false);
+    ct_result *result = stage_step(&s.stage, NULL, 0, CT_WANT_FRAME);
     const ct_voxel_tree *trees[2] = {tree_of(&s, &snapshot->bodies[0]), tree_of(&s, &snapshot->bodies[1])};
     const double *poses[2] = {snapshot->bodies[0].pose, snapshot->bodies[1].pose};
     ct_point *raw;
@@ -162,27 +164,26 @@ static void primitives_reduce_to_points(void **state) {
     assert_int_equal(snapshot->marks[CT_MARK_LINE].n, n);
     assert_int_equal(snapshot->marks[CT_MARK_ARROW].n, result->n_points);
     assert_int_equal(snapshot->n_marks, n + result->n_points);
-    double total = 0;
     uint32_t used = 0;
-    for (uint32_t i = 0; i < n; i++) total += raw[i].weight;
     for (uint64_t p = 0; p < result->n_points; p++) {
         const ct_point *point = &result->points[p];
-        double weight = 0, depth = 0, normal[3] = {0}, position[3] = {0}, length = 0;
+        double count = 0, weight = 0, depth = 0, normal[3] = {0}, position[3] = {0}, length = 0;
         for (uint32_t i = 0; i < n; i++) {
             if (raw[i].group[0] != point->group[0] || raw[i].group[1] != point->group[1]) continue;
             used++;
+            count++;
             weight += raw[i].weight;
             depth += raw[i].weight * raw[i].depth;
             for (int k = 0; k < 3; k++) {
-                normal[k] += raw[i].weight * raw[i].normal[k];
-                position[k] += raw[i].weight * raw[i].position[k];
+                normal[k] += raw[i].normal[k];
+                position[k] += raw[i].position[k];
             }
         }
         for (int k = 0; k < 3; k++) length += normal[k] * normal[k];
-        assert_true(fabs(point->weight - weight / total) < 1e-9 && fabs(point->depth - depth / weight) < 1e-9);
+        assert_true(fabs(point->weight - count / n) < 1e-9 && fabs(point->depth - depth / weight) < 1e-9);
         for (int k = 0; k < 3; k++) {
             assert_true(fabs(point->normal[k] - normal[k] / sqrt(length)) < 1e-5); /* steps of 2^-18 */
-            assert_true(fabs(point->position[k] - position[k] / weight) < 1e-9);
+            assert_true(fabs(point->position[k] - position[k] / count) < 1e-9);
         }
     }
     assert_int_equal(used, n);

@@ -1,11 +1,12 @@
 /* test_descend.c - what one cube adds to a level: cubes around a point with and without an index, boxes against all
- * cubes one by one, fixed point, and the largest sums. */
+ * cubes one by one, with branches and in lanes, fixed point, and the largest sums. */
 #include "gpu/voxtree/descend_k.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "gpu/mesh/mesh.h"
+#include "gpu/voxtree/test_lanes.h"
 #include "gpu/voxtree/tree.h"
 #include "tests/scenes/build.h"
 #include "tests/unit/unit.h"
@@ -110,6 +111,8 @@ static void boxes_are_classified(void **state) {
         ct_voxel_around around;
         const ct_voxel_status status = ct_voxel_test(&g, u, &around);
         assert_int_equal(status, classify_each(&g.b, u, g.reach));
+        const ct_v4d middle = {u[0], u[1], u[2], 0}, reach = {g.reach[0], g.reach[1], g.reach[2], 0};
+        assert_int_equal(test_box(&g, middle, reach), status);
         n[status]++;
     }
     for (int i = 0; i < 3; i++) assert_true(n[i] > 1000);

@@ -1,0 +1,504 @@
+/* cross_lanes.h - crosses pairs of triangles, four at a time, and leaves out those that
+ * cannot cross. For exact_cpu.simd.c. */
+#ifndef CT_EXACT_CROSS_LANES_H
+#define CT_EXACT_CROSS_LANES_H
+
+#include "gpu/exact/exact_lanes.h"
+
+/* ---- crossing ---- */
+
+static inline void add_crossing(ct_crossing_lists *lists, ct_budget *budget, int body, uint32_t triangle,
+                                uint32_t other, const ct_triangle_share *share, bool crosses, uint32_t passes) {
+    ct_crossing *to = ct_append_crossing(lists, budget, body);
+    if (!to) return;
+    to->triangle = triangle;
+    to->other = other;
+    to->share = *share;
+    to->crosses = crosses;
+    memset(to->turn, 0, sizeof to->turn);
+    to->passes = (uint8_t)passes;
+}
+
+static inline void load_triangle(const ct_placed_cluster *c, uint32_t t, const double *p[3]) {
+    for (int k = 0; k < 3; k++) p[k] = c->points[c->corners[t][k]];
+}
+
+/* passes: of either triangle, as in ct_crossing. */
+static void add_found(const ct_placed_cluster *a, uint32_t ta, const ct_placed_cluster *b, uint32_t tb, int first,
+                      int found, const ct_triangle_share share[2], uint32_t passes_a, uint32_t passes_b,
+                      ct_budget *budget, ct_crossing_lists *lists) {
+    if (found == CT_TRIANGLES_INCONSISTENT) lists->n_inconsistent++;
+    if (found != CT_TRIANGLES_CROSS && found != CT_TRIANGLES_NEAR) return;
+    const uint32_t number_a = a->cluster * CT_CLUSTER_TRIANGLES + ta, number_b = b->cluster * CT_CLUSTER_TRIANGLES + tb;
+    const bool crosses = found == CT_TRIANGLES_CROSS;
+    add_crossing(lists, budget, 0, number_a, number_b, &share[first], crosses, passes_a);
+    add_crossing(lists, budget, 1, number_b, number_a, &share[1 - first], crosses, passes_b);
+}
+
+/* Blocks that are looked at together: of two blocks, eight times eight pairs of triangles may be left. */
+enum { BLOCK_PAIRS = 32, MOST_PAIRS = BLOCK_PAIRS * CT_EXACT_BLOCK * CT_EXACT_BLOCK };
+
+/* Pairs of triangles that no plane separates. Up to three wait for others, to be crossed four at a time. */
+struct pair_queue {
+    const ct_placed_cluster *a, *b;
+    int moved;
+    bool has_narrow; /* one of the clusters may have */
+    ct_budget *budget;
+    ct_crossing_lists *lists;
+    uint32_t n;
+    uint8_t triangle[2][MOST_PAIRS + 4];
+    ct_v4l left_out; /* whole units^2 */
+};
+
+/* A sum below 2^62 over a part of the pairs of triangles of two clusters. */
+static void add_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high) {
+    ct_left_out *sum = &queue->lists->left_out;
+    if (!(low | high)) return;
+    sum->low += low & (((uint64_t)1 << CT_LEFT_OUT_BITS) - 1);
+    sum->high += high + (low >> CT_LEFT_OUT_BITS);
+    sum->residual = fmax(sum->residual, fmax(queue->a->residual, queue->b->residual));
+}
+
+static void add_left_out_area(const struct pair_queue *queue, double area) {
+    uint64_t low, high;
+    if (!(area > 0)) return;
+    ct_round_left_out(area, &low, &high);
+    add_left_out(queue, low, high);
+}
+
+/* Two triangles of which one comes first (ct_comes_first), measured in doubles. */
+struct measured_pair {
+    int first; /* 0: the one of a */
+    ct_plane_sides sides[2];
+    ct_edge_signs edges;
+    double size[2]; /* |normal|_1 */
+};
+
+/* A pair of which some determinants are computed in integers, or of which little is known of the near parts. */
+static void cross_pair(const struct pair_queue *queue, uint32_t ta, uint32_t tb, struct measured_pair *m) {
+    const ct_placed_cluster *a = queue->a, *b = queue->b;
+    ct_crossing_lists *lists = queue->lists;
+    const double *p[2][3];
+    load_triangle(a, ta, p[0]);
+    load_triangle(b, tb, p[1]);
+    ct_triangle_share share[2];
+    double left_out;
+    int has_ties = 0;
+    const int found = ct_cross_measured(p, m->first, m->first ? -queue->moved : queue->moved, m->sides, m->size,
+                                        &m->edges, share, &left_out, &has_ties);
+    const bool is_one_sided = lists->is_self && has_ties; /* of one body: either triangle sees the other one move */
+    add_found(a, ta, b, tb, 0, found, share, is_one_sided ? 1 : 3, is_one_sided ? 2 : 3, queue->budget, lists);
+    add_left_out_area(queue, left_out);
+    lists->has_ties |= has_ties && (!is_one_sided || found == CT_TRIANGLES_CROSS);
+    if (!is_one_sided) return;
+    const int found_next = ct_cross_pair(p, -queue->moved, share, &left_out, &has_ties);
+    add_found(a, ta, b, tb, 0, found_next, share, 2, 1, queue->budget, lists);
+    add_left_out_area(queue, left_out);
+    lists->has_ties |= found_next == CT_TRIANGLES_CROSS; /* if neither crosses, the passes do not differ */
+}
+
+/* ---- four pairs at a time ---- */
+
+/* The corners of four pairs' first triangles, and of their second ones. */
+static inline void load_pairs(const struct pair_queue *queue, uint32_t at, int first[4], struct triangles4 pairs[2]) {
+    const double *p[2][4][3];
+    for (int i = 0; i < 4; i++) {
+        const double *t[2][3];
+        load_triangle(queue->a, queue->triangle[0][at + (uint32_t)i], t[0]);
+        load_triangle(queue->b, queue->triangle[1][at + (uint32_t)i], t[1]);
+        first[i] = ct_comes_first(t[0][0], t[1][0]) ? 0 : 1;
+        for (int k = 0; k < 3; k++) {
+            p[0][i][k] = t[first[i]][k];
+            p[1][i][k] = t[1 - first[i]][k];
+        }
+    }
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < 3; k++)
+            transpose_points(load_point(p[s][0][k]), load_point(p[s][1][k]), load_point(p[s][2][k]),
+                             load_point(p[s][3][k]), &pairs[s].corner[k]);
+}
+
+/* Signed values of four pairs at a time, with their errors. */
+struct values4 {
+    ct_v4d value[3], error[3];
+};
+
+/* As ct_find_sides, without integers; returns the lanes in which it needs them. */
+static inline uint32_t find_sides4(const struct vector4 p[3], const struct vector4 *q, const struct normal4 *n,
+                                   struct values4 *sides) {
+    ct_v4l needs_integers = {0, 0, 0, 0};
+    for (int k = 0; k < 3; k++) {
+        const ct_v4d x = p[k].of[0] - q->of[0], y = p[k].of[1] - q->of[1], z = p[k].of[2] - q->of[2];
+        sides->value[k] = n->n.of[0] * x + n->n.of[1] * y + n->n.of[2] * z;
+        sides->error[k] =
+            (n->size.of[0] * absolute(x) + n->size.of[1] * absolute(y) + n->size.of[2] * absolute(z)) * CT_FILTER;
+        needs_integers |= absolute(sides->value[k]) <= sides->error[k] * CT_PRECISE;
+    }
+    return ct_v4l_to_bits(needs_integers);
+}
+
+/* As ct_edges, of four triangles. */
+struct edges4 {
+    struct vector4 along[3], moment[3], size[3];
+};
+
+static inline void find_edges4(const struct vector4 p[3], const struct vector4 *origin, struct edges4 *edges) {
+    struct vector4 from[3];
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) from[i].of[k] = p[i].of[k] - origin->of[k];
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 3; k++) edges->along[i].of[k] = from[(i + 1) % 3].of[k] - from[i].of[k];
+        for (int k = 0; k < 3; k++) {
+            const int x = (k + 1) % 3, y = (k + 2) % 3;
+            const ct_v4d u = from[i].of[x] * edges->along[i].of[y], v = from[i].of[y] * edges->along[i].of[x];
+            edges->moment[i].of[k] = u - v;
+            edges->size[i].of[k] = absolute(u) + absolute(v);
+        }
+    }
+}
+
+/* As ct_find_edge_signs, without integers; returns the lanes in which it might need them. */
+static inline uint32_t find_edge_values4(const struct triangles4 pairs[2], struct values4 e[3]) {
+    struct edges4 a, b;
+    ct_v4l needs_integers = {0, 0, 0, 0};
+    find_edges4(pairs[0].corner, &pairs[0].corner[0], &a);
+    find_edges4(pairs[1].corner, &pairs[0].corner[0], &b);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            const ct_v4d *da = a.along[i].of, *ma = a.moment[i].of, *sa = a.size[i].of;
+            const ct_v4d *db = b.along[j].of, *mb = b.moment[j].of, *sb = b.size[j].of;
+            e[i].value[j] =
+                da[0] * mb[0] + da[1] * mb[1] + da[2] * mb[2] + (db[0] * ma[0] + db[1] * ma[1] + db[2] * ma[2]);
+            e[i].error[j] = (absolute(da[0]) * sb[0] + absolute(da[1]) * sb[1] + absolute(da[2]) * sb[2] +
+                             (absolute(db[0]) * sa[0] + absolute(db[1]) * sa[1] + absolute(db[2]) * sa[2])) *
+                            CT_FILTER;
+            needs_integers |= absolute(e[i].value[j]) <= e[i].error[j] * CT_PRECISE;
+        }
+    return ct_v4l_to_bits(needs_integers);
+}
+
+/* The edges that pierce the other triangle, in each lane: bit i for edge i of the first triangle, 3 + j for edge j of
+ * the second. Their ends are on two sides of the plane, and their orientations to the other triangle's edges are the
+ * same.
+ */
+static inline ct_v4l find_piercing(const struct values4 sides[2], const struct values4 e[3]) {
+    ct_v4l pierce = {0, 0, 0, 0};
+    for (int i = 0; i < 3; i++) {
+        const ct_v4l x = e[i].value[0] > 0, y = e[i].value[1] > 0, z = e[i].value[2] > 0;
+        pierce |= (((sides[0].value[i] > 0) ^ (sides[0].value[(i + 1) % 3] > 0)) & ~(x ^ y) & ~(y ^ z)) & (1 << i);
+    }
+    for (int j = 0; j < 3; j++) {
+        const ct_v4l x = e[0].value[j] > 0, y = e[1].value[j] > 0, z = e[2].value[j] > 0;
+        pierce |= (((sides[1].value[j] > 0) ^ (sides[1].value[(j + 1) % 3] > 0)) & ~(x ^ y) & ~(y ^ z)) & (8 << j);
+    }
+    return pierce;
+}
+
+/* As ct_find_crossing_ends, of one lane, whose edges `piercing` are the bits of find_piercing: of these there are two,
+ * so that the loop has no branch to guess. */
+static inline int find_lane_ends(const struct values4 sides[2], const struct values4 e[3], int lane, uint32_t piercing,
+                                 ct_crossing_ends *ends) {
+    int found = 0;
+    for (; piercing; piercing &= piercing - 1) {
+        const int bit = __builtin_ctz(piercing), own = bit >= 3, i = own ? bit - 3 : bit, i1 = i == 2 ? 0 : i + 1;
+        const double side[2] = {sides[own].value[i][lane], sides[own].value[i1][lane]};
+        const double side_error[2] = {sides[own].error[i][lane], sides[own].error[i1][lane]};
+        double value[3], error[3];
+        for (int j = 0; j < 3; j++) {
+            const struct values4 *of = &e[own ? j : i];
+            value[j] = of->value[own ? i : j][lane];
+            error[j] = of->error[own ? i : j][lane];
+        }
+        const int goes_in = side[0] > 0, which = goes_in ^ own;
+        if (found >> which & 1) return CT_TRIANGLES_INCONSISTENT;
+        found |= 1 << which;
+        ct_find_end_between(side, side_error, i, own, value, error, &ends->end[which], &ends->along[which]);
+        ends->triangle[which] = own;
+        ends->edge[which] = i;
+        ends->jump[which] = goes_in ? 1 : -1;
+    }
+    if (found == 1 || found == 2) return CT_TRIANGLES_INCONSISTENT;
+    return found ? CT_TRIANGLES_CROSS : CT_TRIANGLES_APART;
+}
+
+static inline ct_v4d size1_of(const struct normal4 *n) {
+    return absolute(n->n.of[0]) + absolute(n->n.of[1]) + absolute(n->n.of[2]);
+}
+
+/* As ct_is_beyond. */
+static inline ct_v4l find_beyond(const struct values4 *sides, ct_v4d its_size) {
+    const ct_v4d margin = 4 * its_size;
+    const ct_v4d least = smaller(sides->value[0], smaller(sides->value[1], sides->value[2]));
+    const ct_v4d most = larger(sides->value[0], larger(sides->value[1], sides->value[2]));
+    return (least > margin) | (most < -margin);
+}
+
+static inline ct_v4d find_largest_sides(const struct values4 *sides) {
+    return larger(absolute(sides->value[0]), larger(absolute(sides->value[1]), absolute(sides->value[2])));
+}
+
+/* The lanes with a triangle whose |normal|_1 may grow by more than CT_MOST_GROWTH; most clusters have none. */
+static ct_v4l find_narrow(const struct triangles4 pairs[2], const ct_v4d size[2]) {
+    ct_v4l narrow = {0, 0, 0, 0};
+    for (int s = 0; s < 2; s++) {
+        const struct vector4 *p = pairs[s].corner;
+        ct_v4d sides = {0, 0, 0, 0};
+        for (int k = 0; k < 3; k++) sides += absolute(p[1].of[k] - p[0].of[k]) + absolute(p[2].of[k] - p[0].of[k]);
+        narrow |= sides * 2.05 + 6.4 > size[s] * CT_MOST_GROWTH;
+    }
+    return narrow;
+}
+
+/* As ct_round_left_out of ct_small_near_area, in the lanes of the mask; returns those that are too large. */
+static inline uint32_t add_small_near_areas(const ct_v4d most[2], const ct_v4d size[2], uint32_t lanes, ct_v4l *sum) {
+    static const ct_v4l mask_of_bits[16] = {{0, 0, 0, 0},   {-1, 0, 0, 0},   {0, -1, 0, 0},   {-1, -1, 0, 0},
+                                            {0, 0, -1, 0},  {-1, 0, -1, 0},  {0, -1, -1, 0},  {-1, -1, -1, 0},
+                                            {0, 0, 0, -1},  {-1, 0, 0, -1},  {0, -1, 0, -1},  {-1, -1, 0, -1},
+                                            {0, 0, -1, -1}, {-1, 0, -1, -1}, {0, -1, -1, -1}, {-1, -1, -1, -1}};
+    const ct_v4d area = 8 * (size[0] * size[1]) * ((most[0] + most[1]) / (most[0] * most[1]));
+    const ct_v4d rounded = area + CT_ROUND_MAGIC;
+    const uint32_t large = ct_v4l_to_bits(area >= 0x1p44) & lanes;
+    *sum += ((ct_v4l)rounded - ((ct_v4l)((ct_v4d){0, 0, 0, 0} + CT_ROUND_MAGIC) - 1)) & mask_of_bits[lanes & ~large];
+    return large;
+}
+
+static void take_lane(const struct values4 *from, int lane, double value[3], double error[3], int sign[3]) {
+    for (int k = 0; k < 3; k++) {
+        value[k] = from->value[k][lane];
+        error[k] = from->error[k][lane];
+        sign[k] = value[k] > 0 ? 1 : -1;
+    }
+}
+
+/* Pairs at .. at + n - 1, n at most 4. */
+static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
+    struct triangles4 pairs[2];
+    struct normal4 normal[2];
+    struct values4 sides[2], e[3];
+    int first[4];
+    for (uint32_t i = n; i < 4; i++)
+        for (int s = 0; s < 2; s++) queue->triangle[s][at + i] = queue->triangle[s][at];
+    load_pairs(queue, at, first, pairs);
+    for (int s = 0; s < 2; s++) normal[s] = normals_of(pairs[s].corner);
+    uint32_t needs_integers = find_sides4(pairs[0].corner, &pairs[1].corner[0], &normal[1], &sides[0]);
+    needs_integers |= find_sides4(pairs[1].corner, &pairs[0].corner[0], &normal[0], &sides[1]);
+    const ct_v4d size[2] = {size1_of(&normal[0]), size1_of(&normal[1])};
+    const uint32_t beyond =
+        ct_v4l_to_bits(find_beyond(&sides[0], size[1]) | find_beyond(&sides[1], size[0])) & ~needs_integers;
+    const uint32_t all = ((1u << n) - 1) & ~beyond;
+    if (!all) return;
+    needs_integers |= find_edge_values4(pairs, e);
+    uint32_t long_way = needs_integers, matters = all;
+    const ct_v4d most[2] = {find_largest_sides(&sides[0]), find_largest_sides(&sides[1])};
+    const ct_v4l piercing = find_piercing(sides, e);
+    if (all & ~needs_integers) {
+        /* Rounding does not matter for what goes the long way: near parts above CT_NEAR_PART, and all of a triangle. */
+        const ct_v4l near = (size[1] * (16 * 1024 * 1.0001) >= most[0]) | (size[0] * (16 * 1024 * 1.0001) >= most[1]);
+        const ct_v4l wholly_near = (16 * size[1] >= most[0]) | (16 * size[0] >= most[1]);
+        long_way |= ct_v4l_to_bits(wholly_near);
+        if (queue->has_narrow) long_way |= ct_v4l_to_bits(find_narrow(pairs, size));
+        matters &= long_way | ct_v4l_to_bits((piercing != 0) | near);
+        matters |= add_small_near_areas(most, size, all & ~matters, &queue->left_out);
+    }
+    for (uint32_t left = matters; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        const uint32_t ta = queue->triangle[0][at + (uint32_t)lane], tb = queue->triangle[1][at + (uint32_t)lane];
+        const double size_of_lane[2] = {size[0][lane], size[1][lane]}, most_of_lane[2] = {most[0][lane], most[1][lane]};
+        if (long_way >> lane & 1) {
+            struct measured_pair m = {.first = first[lane], .size = {size_of_lane[0], size_of_lane[1]}};
+            for (int s = 0; s < 2; s++) take_lane(&sides[s], lane, m.sides[s].value, m.sides[s].error, m.sides[s].sign);
+            for (int i = 0; i < 3; i++) take_lane(&e[i], lane, m.edges.value[i], m.edges.error[i], m.edges.sign[i]);
+            cross_pair(queue, ta, tb, &m);
+            continue;
+        }
+        ct_crossing_ends ends;
+        ct_triangle_share share[2];
+        double left_out;
+        const int ends_found = find_lane_ends(sides, e, lane, (uint32_t)piercing[lane], &ends);
+        const int found = ct_share_crossing(ends_found, &ends, most_of_lane, size_of_lane, share, &left_out);
+        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, 3, 3, queue->budget, queue->lists);
+        add_left_out_area(queue, left_out);
+    }
+}
+
+/* ---- leaving out most pairs ---- */
+
+static inline uint32_t mask_of(v8i flags) {
+#ifdef __AVX2__
+    return (uint32_t)_mm256_movemask_ps((__m256)flags);
+#else
+    uint32_t mask = 0;
+    for (int i = 0; i < 8; i++) mask |= (uint32_t)(flags[i] & 1) << i;
+    return mask;
+#endif
+}
+
+static inline uint32_t count_bits8(uint32_t bits) {
+#ifdef __AVX2__
+    return (uint32_t)__builtin_popcount(bits);
+#else
+    bits -= bits >> 1 & 0x55;
+    bits = (bits & 0x33) + (bits >> 2 & 0x33);
+    return (bits + (bits >> 4)) & 15;
+#endif
+}
+
+/* The bits of eight boxes, at arrays[0..5], that overlap a box. stride: floats from one array to the next. */
+static inline uint32_t overlaps(const float *arrays, size_t stride, const float *lo, const float *hi) {
+    v8i meets = load8(arrays) <= hi[0];
+    meets &= load8(arrays + stride) <= hi[1];
+    meets &= load8(arrays + 2 * stride) <= hi[2];
+    meets &= load8(arrays + 3 * stride) >= lo[0];
+    meets &= load8(arrays + 4 * stride) >= lo[1];
+    meets &= load8(arrays + 5 * stride) >= lo[2];
+    return mask_of(meets);
+}
+
+static inline uint32_t overlapping_triangles(const ct_triangle_floats *f, uint32_t block, const float *lo,
+                                             const float *hi) {
+    return overlaps(f->box[0] + CT_EXACT_BLOCK * block, CT_CLUSTER_TRIANGLES, lo, hi);
+}
+
+static inline uint32_t overlapping_blocks(const float block[6][CT_EXACT_BLOCKS], const float *lo, const float *hi) {
+    return overlaps(block[0], CT_EXACT_BLOCKS, lo, hi) | overlaps(block[0] + 8, CT_EXACT_BLOCKS, lo, hi) << 8;
+}
+
+/* Bounds the error, in units, of the distance of a point of one cluster from a plane of another as computed in floats,
+ * and seven units, so that what is left out ct_is_beyond: rounding of coordinates, of the normal and of sums is 2^-21
+ * of the largest |x|_1 or less. */
+static float plane_margin(const ct_placed_cluster *a, const ct_placed_cluster *b) {
+    float most[2] = {0, 0};
+    for (int k = 0; k < 3; k++) {
+        most[0] += fmaxf(fabsf(a->lo[k]), fabsf(a->hi[k]));
+        most[1] += fmaxf(fabsf(b->lo[k]), fabsf(b->hi[k]));
+    }
+    return fmaxf(most[0], most[1]) * 0x1p-20f + 8;
+}
+
+/* The bits of eight triangles of which a corner is as near to a plane as margin, or that have corners on both of its
+ * sides. x, y, z: of the three corners. Or of one triangle and eight planes. */
+static inline v8i meet_planes(const v8f x[3], const v8f y[3], const v8f z[3], const v8f plane[4], float margin) {
+    v8f least = fused8(x[0], plane[0], fused8(y[0], plane[1], fused8(z[0], plane[2], -plane[3]))), most = least;
+    for (int k = 1; k < 3; k++) {
+        const v8f d = fused8(x[k], plane[0], fused8(y[k], plane[1], fused8(z[k], plane[2], -plane[3])));
+        least = smaller8(least, d);
+        most = larger8(most, d);
+    }
+    return (least <= margin) & (most >= -margin);
+}
+
+/* The bits of a block's triangles that neither its plane nor theirs separates from triangle u of `row`. */
+static inline uint32_t not_separated(const ct_triangle_floats *f, uint32_t block, const ct_triangle_floats *row,
+                                     uint32_t u, float margin) {
+    const uint32_t t = CT_EXACT_BLOCK * block;
+    v8f x[3], y[3], z[3], plane[4];
+    for (int k = 0; k < 3; k++) {
+        x[k] = load8(f->corner[3 * k] + t);
+        y[k] = load8(f->corner[3 * k + 1] + t);
+        z[k] = load8(f->corner[3 * k + 2] + t);
+    }
+    for (int k = 0; k < 4; k++) plane[k] = all8(row->plane[k][u]);
+    const v8i near = meet_planes(x, y, z, plane, margin);
+    for (int k = 0; k < 3; k++) {
+        x[k] = all8(row->corner[3 * k][u]);
+        y[k] = all8(row->corner[3 * k + 1][u]);
+        z[k] = all8(row->corner[3 * k + 2][u]);
+    }
+    for (int k = 0; k < 4; k++) plane[k] = load8(f->plane[k] + t);
+    return mask_of(near & meet_planes(x, y, z, plane, margin));
+}
+
+/* ---- a body with itself ---- */
+
+static void add_touching(ct_crossing_lists *lists, ct_budget *budget, uint32_t ta, uint32_t tb, int of_a, int of_b) {
+    const size_t needed = (lists->n_touching + 1) * sizeof(ct_touching_pair);
+    if (needed > lists->touching.capacity &&
+        !ct_buffer_reserve(&lists->touching, budget, 2 * needed + 64 * sizeof(ct_touching_pair),
+                           lists->n_touching * sizeof(ct_touching_pair), false)) {
+        lists->is_full = true;
+        return;
+    }
+    ((ct_touching_pair *)lists->touching.data)[lists->n_touching++] =
+        (ct_touching_pair){{ta, tb}, {(uint8_t)of_a, (uint8_t)of_b}};
+}
+
+/* False: the two share a vertex, for which they are listed, or are to be looked at the other way round: of a cluster
+ * with itself only triangles behind ta count. */
+static bool are_strangers(const struct pair_queue *queue, uint32_t ta, uint32_t tb) {
+    const ct_placed_cluster *a = queue->a, *b = queue->b;
+    if (a == b && tb <= ta) return false;
+    int shared = 0, of_a = 0, of_b = 0;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            if (a->vertices[a->corners[ta][i]] == b->vertices[b->corners[tb][j]]) {
+                shared++;
+                of_a = i;
+                of_b = j;
+            }
+    if (shared == 1) add_touching(queue->lists, queue->budget, ta, tb, of_a, of_b);
+    return !shared;
+}
+
+/* ---- leaving out most clusters ---- */
+
+static inline v8f load_bytes8(const uint8_t *p) {
+    typedef uint8_t v8b __attribute__((vector_size(8)));
+    v8b v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, v8f);
+}
+
+/* Around the cluster along axis k, with 2^-20 of the coordinates and 16 units more on either side: what the sums below
+ * are rounded by in floats, and how far a triangle's box reaches from the triangle (fill_floats), come to less than
+ * 2^-21 of them and 8 units. */
+static inline void place_extent(const ct_cluster_box *box, const ct_lattice_pose *pose, int k, float *lo, float *hi) {
+    const double *row = pose->row[k];
+    double at = row[3], half = 0, size = fabs(row[3]);
+    for (int j = 0; j < 3; j++) {
+        const double middle = 0.5 * ((double)box->lo[j] + (double)box->hi[j]);
+        at += row[j] * middle;
+        half += fabs(row[j]) * (0.5 * ((double)box->hi[j] - (double)box->lo[j]));
+        size += fabs(row[j] * middle);
+    }
+    const double margin = (fabs(at) + 2 * half) * 0x1p-20 + size * 0x1p-48 + pose->rounding + 16;
+    *lo = (float)(at - half - margin);
+    *hi = (float)(at + half + margin);
+}
+
+static void place_blocks(const ct_rigid_blocks *blocks, const ct_cluster_box *box, const ct_lattice_pose *pose,
+                         ct_block_boxes *to) {
+    double step[3];
+    for (int j = 0; j < 3; j++) step[j] = ct_block_step(box, j);
+    for (int k = 0; k < 3; k++) place_extent(box, pose, k, &to->lo[k], &to->hi[k]);
+    for (int half = 0; half < CT_EXACT_BLOCKS; half += 8) {
+        v8f inset[6];
+        for (int i = 0; i < 6; i++) inset[i] = load_bytes8(blocks->inset[i] + half);
+        for (int k = 0; k < 3; k++) {
+            v8f from = (v8f){0, 0, 0, 0, 0, 0, 0, 0} + to->lo[k], end = (v8f){0, 0, 0, 0, 0, 0, 0, 0} + to->hi[k];
+            for (int j = 0; j < 3; j++) {
+                const float steps = (float)(pose->row[k][j] * step[j]);
+                const v8f low = steps > 0 ? inset[j] : inset[3 + j], high = steps > 0 ? inset[3 + j] : inset[j];
+                from += fabsf(steps) * low; /* the side of the box that is lower along k */
+                end -= fabsf(steps) * high;
+            }
+            store8(to->of[k] + half, from);
+            store8(to->of[3 + k] + half, end);
+        }
+    }
+}
+
+static void meet_blocks(const ct_block_boxes *a, const ct_block_boxes *b, uint16_t met[2]) {
+    uint32_t of_a = overlapping_blocks(a->of, b->lo, b->hi), met_a = 0, met_b = 0;
+    const uint32_t of_b = of_a ? overlapping_blocks(b->of, a->lo, a->hi) : 0;
+    for (; of_a && of_b; of_a &= of_a - 1) {
+        const uint32_t i = (uint32_t)__builtin_ctz(of_a);
+        const float lo[3] = {a->of[0][i], a->of[1][i], a->of[2][i]}, hi[3] = {a->of[3][i], a->of[4][i], a->of[5][i]};
+        const uint32_t found = overlapping_blocks(b->of, lo, hi) & of_b;
+        met_b |= found;
+        if (found) met_a |= 1u << i;
+    }
+    met[0] = (uint16_t)met_a;
+    met[1] = (uint16_t)met_b;
+}
+
+#endif

@@ -1,0 +1,231 @@
+/* contact_pair.h - what a step finds of two bodies, or of one with itself: contacts and their parts, or a separation.
+ * Part of contact.h, which says what holds of all: units, ownership, errors, threads. */
+#ifndef CONTACT_PAIR_H
+#define CONTACT_PAIR_H
+
+#include <stdint.h>
+
+/* ---- contacts ---- */
+
+/* One volume V in which two bodies overlap, or in which a body overlaps itself. V > 0: bodies that only touch have no
+ * contact.
+ *
+ * A pair of bodies may have several contacts, where the method divides its intersection. They are `index` 0, 1, 2... of
+ * the pair, and their volumes and gradients sum to the pair's. Only EXACT with patches divides intersections. With a
+ * cell_size each contact also has cells (below).
+ *
+ * The views of LDI. A view is weighed by its detail q = n / (u + v): its samples inside the contact (at most u v) for
+ * each sample along the outline, where the window is u by v pitches in that view; q falls off where u or v is below 2.
+ * The weight is as min(q, Q)^2, Q = min(12, half of the largest q): views that resolve the contact count equally, one
+ * that sees it edge-on or between its samples hardly counts. The gradient has one component from each view whatever the
+ * weights, as each view's volume estimates the same V. So the force is the gradient of V to the accuracy of sampling,
+ * not of the weighted sum itself.
+ *
+ * VOXTREE lists a contact unless it is certain that there is none: volume_upper > 0. Its 6-vectors are estimates, of
+ * opposite forces on one line; it gives no gradients of vertices (count is 0).
+ *
+ * Patches. EXACT gives one contact for each connected piece of the intersection, the largest first (of equal ones that
+ * with the smaller centre along x, then y, then z). Pieces that only touch are two; a piece with cavities is one. Each
+ * has its own gradient, frame, 6-vectors and bound, and each obeys Newton's third law to the last bit. They sum to the
+ * pair's contact but for rounding, of the last bits of each number, and for faces that only touch: the pair's gradient
+ * has half of those. A piece whose volume cannot be told from 0 is left out, as a pair's is: where bodies only touch,
+ * and pieces smaller than their bound. The bound holds as long as moving vertices by half a step of the lattice neither
+ * joins pieces nor parts them. A pair whose intersection is one piece has the same bits with patches and without.
+ * What is connected where faces coincide does not depend on the order of bodies, vertices or triangles:
+ *   - A surface parts what lies on both sides of it. Two closed parts of one body that share a face, an edge or a
+ *     corner are two, as if a thin wall stood between them, and so are their pieces; a part without faces inside is
+ *     one. But a vertex that parts share in the mesh joins them where it lies inside the other body.
+ *   - Where faces of both bodies coincide, parts are one piece if they are connected once one of the bodies is moved by
+ *     (e, e^2, e^3), e > 0 infinitesimal, or by its opposite. So the legs of a table that stand in a block are one
+ *     patch if its plate lies on the block, and one each if it does not reach it. Whether bodies that meet along an
+ *     edge or at a corner alone are connected there depends on which way it faces in the world's axes.
+ *
+ * A body with itself. body[0] == body[1], and the parts 0 and 1 below are the two surfaces of that body that bound V. A
+ * vertex may then be in both parts, and dV/dx of a vertex is the sum of its entries in both. All that is linear in the
+ * gradient adds up the same way: weights, forces, generalised gradients. The normal's largest component is positive,
+ * and the normal pushes part 0 out of part 1 (gpu/contact/sides_k.h). A closed surface wholly inside another of the
+ * same body is all in part 0, without a normal.
+ *   - LDI puts each vertex in one part and looks at the whole body's box, which is the window. What the body covers
+ *     three times counts once. Parts where the body is inside out are left out.
+ *   - EXACT divides vertices in the same way. Its V is the integral of w (w - 1) / 2, with w the body's winding number:
+ *     what the body covers twice counts once, and what it covers three times counts three times, once for each two
+ *     layers, as the contacts of three bodies would. Where the body is inside out, w = -1, V counts once too, so that
+ *     forces turn it back, and inverted_triangles tells. Triangles that share vertices cross like others, but for what
+ *     they share (gpu/exact/self_k.h). Its products with the second derivative are all part 0's. */
+typedef struct ct_contact {
+    uint32_t body[2];       /* handles; body[0] <= body[1] */
+    uint32_t index;         /* among the contacts of this pair, from 0 */
+    double volume;          /* m^3. LDI: the mean of three views, weighted by what they resolve (above) */
+    double volumes[3];      /* m^3. LDI: seen along x, y, z; exact: all are volume */
+    double error_bounds[3]; /* m^3, bounds of the errors of volumes[], guaranteed as error_bound is; or all NaN */
+    double error_bound;     /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
+    double error_estimate; /* m^3, an estimate of |error of volume|. LDI: from the spread of the three volumes and their
+                              rays; in 97 of 100 contacts the error is below it, but it is no bound. Exact: error_bound.
+                              VOXTREE: a quarter of error_bound, above 95 of 100 errors */
+    double pitch[3];       /* m between neighbouring rays along x, y, z. Exact: 0. VOXTREE: the finest cubes' side */
+    /* m^3, guaranteed by VOXTREE: the volume lies between them, and they close in from level to level. Volume where one
+     * of the bodies overlaps itself counts once. Other methods: NaN. */
+    double volume_lower, volume_upper;
+
+    uint32_t max_winding; /* largest |winding number| of one body at the other's vertices inside it, at least 1. Above 1
+                             a body overlaps itself, and the volume there is counted as often. 0: not counted (LDI).
+                             Of a body with itself: the largest |winding number| just outside its surface, 1 where it
+                             overlaps itself once */
+    uint32_t
+        inverted_triangles; /* of both surfaces, those with a corner inside the other body where that is inside out:
+                               its winding number is negative, and the volume there counts negatively. Of a body with
+                               itself: just outside a corner, and the volume there counts positively. Not counted
+                               by LDI, whose max_winding is 0: there an inverted region counts as outside */
+    double inverted_volume; /* m^3, sampled: the volume inside both bodies where one or both are inside out, so that
+                               `volume` leaves it out: both winding numbers are not 0, and one is negative. The views'
+                               mean, weighted as volume's. Of a body with itself: where its winding number is negative.
+                               LDI and EBPI. NaN: not sampled (EXACT, VOXTREE, and cells) */
+
+    /* The contact frame (Allard 2010 section 4.2), for steps that want FRAME, FRICTION, GRADIENT or FORCES; else 0. */
+    double area;      /* m^2, sum of the positive friction weights */
+    double depth;     /* m, volume / area; 0 where area is 0 */
+    double normal[3]; /* unit vector that pushes body[0] out of body[1]; zero if no direction does (nested bodies) */
+    double tangents[2][3];    /* unit vectors, orthogonal to the normal and to each other */
+    double center[3];         /* m. LDI: midpoint of the two surfaces' weighted barycentres; exact: the
+                                 intersection's centre of gravity */
+    double side_center[2][3]; /* m. The barycentre of each part's surface, its vertices weighted by friction weights
+                                 (Allard 2010); `center` where they cancel, as in nested bodies */
+    double inertia[3][3];     /* m^5, for steps that want INERTIA, else 0: the integral over the intersection of
+                                 |r|^2 - r r^T, r from center; times a density, the inertia tensor about center */
+    double generalized_gradient[2][6]; /* per part: dV/d(translation) in m^2, then dV/d(rotation about the body's
+                                          origin) in m^3. The origin is a rigid body's t, a deformable body's 0 0 0 */
+
+    /* How part 1 slides on part 0, for steps with velocities, else 0; 0 too where there is no normal. A_k are the
+     * friction weights, v_k the velocities of vertices p_k, n the normal, c the barycentre of the part's vertices.
+     *   relative_velocity = sum of A_k v_k / area: that of part 1 relative to part 0, m/s
+     *   spin: of part 1 relative to part 0 about n, rad/s; a part's is that of the turn about n through c that fits its
+     *     velocities best: sum of A_k v_k . (n x (p_k - c)) / J_part, J_part = sum of A_k |n x (p_k - c)|^2
+     * With a viscosity ν the force on each vertex is (Faure 2008 section 3.3, with the relative velocity of the contact
+     * in place of that of a ray)
+     *   f_k = -ν A_k (t + J / |J_part| spin n x (p_k - c)),  t: relative_velocity without its part along n,
+     * where J = area^2 / (2 pi), that of a disc. So a flat patch of `area` sliding at t is held back by ν area t, and
+     * one that turns by the torque ν J spin: exact for a disc, 5 % low for a square, more for a long patch. Forces on
+     * both parts sum to 0, and they never add energy: their power is -ν (area |t|^2 + J spin^2). */
+    double relative_velocity[3], spin;
+    double friction[2][6]; /* per part: the sum of f_k, N, and of their torques about the body's origin, N m */
+
+    /* The contact's entries in the result's arrays. Part i is entries first[i] .. first[i] + count[i] - 1, one per
+     * vertex of body[i] with a non-zero gradient, in rising order of vertex. A half-space has none; its weights still
+     * count for `area`. */
+    uint64_t first[2], count[2];
+    uint64_t first_span, n_spans;
+    uint64_t first_tile, n_tiles;
+    uint64_t first_point, n_points; /* VOXTREE: in falling order of weight; else in that in which they were chosen; a
+                                       cell has none of its own */
+    /* The same of ct_result.products: part i has one per vertex of body[i] at which some product is not 0. */
+    uint64_t first_product[2], count_product[2];
+    uint64_t first_cell, n_cells; /* its cells in ct_result.cells; 0 without a cell_size, and of a cell */
+    int32_t cell[3]; /* of a cell: the cube from cell to cell + 1, times cell_size, along x, y, z; else 0 */
+} ct_contact;
+
+/* ---- cells ---- */
+
+/* With a cell_size each contact is also given cube by cube, as Allard 2010 (section 5) divides it, so that one part of
+ * it can stick while another slides. A cell is a ct_contact of its own: volume V_c of the intersection inside
+ * the cube, gradient, frame, 6-vectors, weights and forces (-k V_c dV_c/dx). Only cubes that hold volume in some view
+ * are listed. `index` counts the contact's cells.
+ *
+ * The gradient of a cell counts that its walls cut the intersection, not that they stand still: where a ray leaves the
+ * cube at depth W between the ends z- and z+ of its span, W = alpha z+ + (1 - alpha) z-, the wall is taken to move with
+ * them, and adds alpha dz+ + (1 - alpha) dz- (equations 22 and 23). So each cell's gradient sums to 0 over both bodies,
+ * and the cells' gradients and volumes sum to the contact's. Both hold exactly for the integers that the numbers are
+ * made of: volumes[] are integers times the pitches of the rays and of depth, an entry of the gradient is one times
+ * 2^-30 of a ray's area. Their doubles are rounded once; volume, the mean of volumes[] with the contact's own weights,
+ * once more. A cell's error_estimate is made as a contact's is.
+ *
+ * Across its rays, a view has the whole of a ray in the cube that its sample is in; on a wall, in the one above it.
+ * So cubes smaller than the pitch hold what the rays in them stand for. Vertices are in the same part as in the
+ * contact, and spans are the contact's alone.
+ *
+ * A window has at most CT_MAX_CELLS_ALONG cubes along one axis, and a contact at most ct_engine_options.max_cells
+ * cells: beyond that the step fails with LIMIT_EXCEEDED; OUT_OF_RANGE: 2^31 cubes or more from the origin. Either names
+ * both bodies. */
+
+/* ---- spans and tiles, for pictures ---- */
+
+typedef struct ct_span {
+    float lower[3], upper[3]; /* m, world: the ends of a depth interval in which a ray is inside both bodies,
+                                 or twice inside one that overlaps itself */
+    uint32_t axis;            /* of the ray: 0 x, 1 y, 2 z */
+    uint32_t lower_body;      /* 0 or 1: the part (see ct_contact) whose surface is the lower end */
+} ct_span;
+
+/* A tile of a view of EBPI in the end, with the one ray through its middle (Wang 2012, Figure 6): a box of the window,
+ * from corner to corner + u + v + along. */
+typedef struct ct_ray_tile {
+    float corner[3], u[3], v[3]; /* m, world; u and v are the tile's sides */
+    float along[3];              /* m, along the ray, through the whole window */
+    uint32_t axis;               /* the view: 0, 1, 2 for rays along the method's x, y, z */
+    float length;                /* m, of the ray inside both bodies */
+    double bound;                /* m^3, of the error of the tile's volume */
+} ct_ray_tile;
+
+/* ---- points ---- */
+
+#define CT_NO_GROUP 0xffffu
+
+/* A point that stands for a region of a contact, for solvers that work with points.
+ *
+ * VOXTREE: the mean of cubes that met, of one group of each surface.
+ *
+ * Other methods choose points as solvers that reduce contact manifolds do, for max_points > 0. The depth at a point is
+ * the length of the line along the contact's normal through both bodies there, of its longest stretch inside both; the
+ * position is the middle of that stretch. Candidates are, seen along the normal, the corners of the intersection:
+ * vertices of one body in the other, and where edges of one pierce the other. Of them
+ *   1. the deepest (of equally deep ones the farthest from the contact's centre),
+ *   2. the one farthest from it, its distance times its depth,
+ *   3. and then, again and again, the one that adds most to the area of the chosen ones' convex hull, times its depth
+ * are points, until there are max_points, or none adds more than a fiftieth of the whole. Left out is what does not
+ * rise above a paraboloid from a chosen point down to the intersection's outline, by a quarter of the depth: so a ball
+ * has one point, a cylinder on its side two, and a box on its face four. Points come from the surfaces themselves, in
+ * double precision: LDI's have no error of sampling but that of the normal.
+ *
+ * Shares of the contact's area (weight) are as equal as they can be where their barycentre is that of the two surfaces,
+ * the mean of side_center; where the points do not surround it, as near to it as shares >= 0 come.
+ *
+ * The time that points take is bounded by the triangles of both bodies over the contact. Where triangles lie over one
+ * another in numbers, as those of a crumpled body pressed flat do, or many long thin ones cross, so that their search
+ * takes more than 4,096 comparisons of boxes for each of these triangles and 4 million, edges that pierce are those of
+ * some triangles of body[0], evenly spread over the contact; where measuring the depths of all corners takes more than
+ * as many, candidates are some of the corners, evenly spread. Their depths and positions are true as ever, but a deeper
+ * or an outer corner may be passed over. Contacts of scanned bodies stay below the bound.
+ *
+ * With a cell_size points are cells instead: those of most volume, in falling order, each with its centre, normal and
+ * depth, and with a weight in proportion to its area. A contact without a normal has no points. */
+typedef struct ct_point {
+    double position[3]; /* m, world */
+    double normal[3];   /* unit vector, the direction that pushes body[0] out */
+    double depth;       /* m, >= 0. VOXTREE: the mean of d_K (equation 4), at most a cube's side */
+    double weight; /* 1, >= 0: the weights of a contact sum to 1. VOXTREE: the point's share of the volume's gradient,
+                      or of its contact primitives with plain_average; else of ct_contact.area: the point's own area is
+                      weight x area, m^2 */
+    uint32_t group[2]; /* VOXTREE: the parts that met of the surfaces of body[0] and body[1]; each is connected and
+                          faces alike, and is numbered by mesh. CT_NO_GROUP: the inside of the body. Else the contact's
+                          index, and the cell's, or CT_NO_GROUP */
+} ct_point;
+
+/* ---- separations ---- */
+
+/* Two bodies that have no contact and whose surfaces are closer than the scene's margin: never a volume, and no part of
+ * any. The distance is that of the closest features (corners, edges, faces) of all their triangles, or of the lowest
+ * vertex over a half-space: not sampled, exact for the surfaces as they are, but for rounding in double precision, some
+ * 1e-15 of the coordinates; up to 1e-12 of them it is 0. Where several features are as close, as faces that are
+ * parallel, points are a corner and its foot, the smallest in x, then y, then z.
+ *
+ * Surfaces that touch, or that cross where the method found no volume, have distance 0. Where the method misses a body
+ * that is wholly inside another (LDI, below its sampling), the distance is that of the surfaces. Filters, group and
+ * mask hold as for contacts; self_contact does not. The search is no part of a step's time_budget, nor of its seconds.
+ */
+typedef struct ct_separation {
+    uint32_t body[2];   /* handles; body[0] < body[1] */
+    double distance;    /* m, >= 0 */
+    double normal[3];   /* unit vector that pushes body[0] away from body[1]; zero where they touch at edges alone */
+    double point[2][3]; /* m, world: the closest points of the two surfaces */
+} ct_separation;
+
+#endif

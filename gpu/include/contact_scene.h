@@ -1,0 +1,200 @@
+/* contact_scene.h - scenes: their settings, and the bodies in them.
+ * Part of contact.h, which says what holds of all: units, ownership, errors, threads. */
+#ifndef CONTACT_SCENE_H
+#define CONTACT_SCENE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/include/contact_engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- settings ---- */
+
+/* Ray samples along one axis of a window: the box in which the boxes of two bodies overlap, or, where the bodies meet
+ * in far less, the part of it that both surfaces reach into. */
+#define CT_MAX_RESOLUTION     4096
+#define CT_DEFAULT_RESOLUTION 64
+
+/* Rays that EBPI may cast for a pair: by default, and at most. */
+#define CT_DEFAULT_RAY_BUDGET 1048576
+#define CT_MAX_RAY_BUDGET     268435456
+
+/* Cells of one contact: by default, and at most; and along one axis of a window. */
+#define CT_DEFAULT_CELLS   4096
+#define CT_MAX_CELLS       (1 << 20)
+#define CT_MAX_CELLS_ALONG 4096
+
+/* Levels of voxel trees: level l divides the cube around a mesh into 2^l cubes along each axis. */
+#define CT_MIN_VOXEL_LEVEL 3
+#define CT_MAX_VOXEL_LEVEL 8
+
+/* Points of one contact: at most, and by default with VOXTREE. */
+#define CT_MAX_POINTS         4096
+#define CT_DEFAULT_MAX_POINTS 8
+
+/* How EBPI spends rays on a tolerance. */
+typedef enum ct_allocation {
+    CT_ALLOCATION_OPTIMAL =
+        0, /* the fewest rays for a sum of bounds within the tolerance: one multiplier for all tiles */
+    CT_ALLOCATION_PUBLISHED = 1, /* the same part of the tolerance for each pixel, tiles of one size in it, and pixels
+                                    gathered where they need no rays of their own (Wang 2012, section 4.3) */
+    CT_ALLOCATION_PER_PIXEL = 2, /* the same without gathering */
+} ct_allocation;
+
+/* "optimal", "published", "per_pixel"; NULL: none of them. */
+const char *ct_allocation_name(ct_allocation allocation);
+
+/* The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
+ * CT_DEFAULT_RESOLUTION. EXACT has no samples and refuses a sampling (INVALID_ARGUMENT) rather than ignore it. AUTO
+ * runs LDI where a sampling is named, and else what ct_engine_auto_method says. */
+typedef struct ct_scene_settings {
+    uint32_t cookie;  /* set by ct_scene_settings_init */
+    ct_method method; /* one that the engine's backend has, or AUTO */
+    uint32_t
+        resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION, or all 0 */
+    double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
+    double tolerance;  /* m^3; EBPI: error bound of each contact's volume to reach; 0: none. A step may name its own */
+    double tolerance_rel;     /* 1; EBPI: the same, as a fraction of the volume; 0: none. Of both the larger counts */
+    bool strict;              /* EBPI: a bound that is proven, instead of the published one */
+    bool optimize_directions; /* EBPI: each pair's views lie along axes that few of its faces are parallel to (Wang
+                                 2012, section 4.4), instead of the world's; volumes[w] and error_bounds[w] are then of
+                                 those views. All else is in world axes; gradients sum to exactly 0. The axes are found
+                                 from the faces in each step anew, so answers do not depend on earlier steps */
+    ct_allocation allocation; /* EBPI: which parts of the views get more rays */
+    uint64_t ray_budget;      /* EBPI: rays that a pair may cast, those of refined tiles included, from 3 on; 0:
+                                 CT_DEFAULT_RAY_BUDGET. A ray takes some 200 bytes of working memory
+                                 (max_scratch_bytes), and 4 more for each face over its tile */
+    double stiffness;         /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
+    bool patches;     /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT gives them, and
+                         with patches AUTO runs it; other methods refuse them */
+    double cell_size; /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world, one
+                         of whose corners is the origin (ct_result.cells; Allard 2010, section 5). LDI gives cells, and
+                         with a cell_size AUTO runs it; other methods refuse it. 0: no cells */
+    double margin;    /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
+                         distance (ct_result.separations), whatever the method and the backend: the search runs on the
+                         host, once for each step. 0: none */
+
+    /* VOXTREE; other methods refuse what is not 0 (INVALID_ARGUMENT). Answers have the same bits whatever the threads
+     * and the backend as long as the step has no time budget. */
+    uint32_t voxel_level; /* finest level of the meshes' trees, CT_MIN_VOXEL_LEVEL to CT_MAX_VOXEL_LEVEL. A tree is made
+                             when a body is added. 0: cubes about as large as the mesh's triangles, 5 to 7 */
+    uint32_t level;       /* no tree is followed below this level, which is at most voxel_level; 0: to its finest */
+    uint64_t pair_budget; /* pairs of a cube and the cubes that it may meet which a step may compare, shared by its
+                             pairs of bodies, level by level and the deepest overlaps first; 0: no limit */
+    bool center_normals;  /* points' normals along the line of the cubes' centres (section 3.2) instead of from the
+                             gradients of their occupancies (equation 6) */
+    bool plain_average;   /* points by equations 7 and 8, instead of weighted with probabilities (9 and 10) */
+    bool refine;          /* after the trees, pairs in contact are computed as EXACT computes them, the largest volumes
+                             first: all of them, or with a time budget those that are expected to take no longer than
+                             the time left. See ct_pair_progress.is_refined */
+
+    uint32_t max_points; /* of each contact (ct_point), up to CT_MAX_POINTS: the ones that matter most, of those that
+                            a bounded search finds. 0: none; VOXTREE: CT_DEFAULT_MAX_POINTS. With points a step wants
+                            FRAME and FRICTION as well */
+} ct_scene_settings;
+
+void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches, no cells */
+/* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE. */
+ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
+
+/* ---- scenes ---- */
+
+typedef struct ct_scene ct_scene;
+
+/* Opens a scene on the device with the fewest triangles, where it stays; _on: on this device, device < count. Fails as
+ * ct_scene_settings_check does; also UNSUPPORTED: the engine's backend lacks the method, and the message lists those it
+ * has; OUT_OF_MEMORY. */
+ct_status ct_scene_create(ct_engine *engine, const ct_scene_settings *settings, ct_scene **out, ct_error *error);
+ct_status ct_scene_create_on(ct_engine *engine, size_t device, const ct_scene_settings *settings, ct_scene **out,
+                             ct_error *error);
+void ct_scene_destroy(ct_scene **scene); /* drops its bodies and their references to meshes; nulls; NULL is allowed */
+/* Replaces the settings, from the next step on. Fails as ct_scene_create does; also UNSUPPORTED: a body has
+ * self_contact, which the method does not find on this backend, or is deformable, which VOXTREE does not take;
+ * LIMIT_EXCEEDED, OUT_OF_MEMORY: what the method derives from the bodies' meshes. */
+ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings, ct_error *error);
+/* The settings as they were given, but with CT_DEFAULT_RESOLUTION for LDI without a sampling. */
+void ct_scene_get_settings(const ct_scene *scene, ct_scene_settings *settings);
+/* What steps run: the settings with a method in place of AUTO, and with a sampling if that method is LDI. */
+void ct_scene_get_running(const ct_scene *scene, ct_scene_settings *running);
+
+/* ---- bodies ---- */
+
+typedef enum ct_body_kind {
+    CT_BODY_DEFORMABLE = 1, /* moved by the world positions of its vertices, float32; starts at the rest positions */
+    CT_BODY_RIGID = 2,      /* moved by a pose in double precision, applied to the rest positions */
+    CT_BODY_HALF_SPACE = 3, /* all points below a plane: z <= 0 in its own axes, which a pose places in the world. A
+                               floor or wall without a mesh: it has no vertices, so its part of a gradient is empty, but
+                               its 6-vector is complete. EXACT only. Two half-spaces have no contact */
+} ct_body_kind;
+
+typedef struct ct_body_options {
+    uint32_t cookie; /* set by ct_body_options_init */
+    ct_body_kind kind;
+    double pose[12]; /* rigid, half-space: row-major 3x4 [R|t], p_world = R p + t; R must be a rotation (to 1e-3) */
+    uint32_t group, mask;   /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) are both non-zero */
+    const uint32_t *ignore; /* [n_ignore] bodies of this scene that are never paired with this one */
+    size_t n_ignore;
+    /* Also computes the contact of the body with itself: where its winding number is 2 or more (Faure 2008, self-
+     * collision). group, mask and ignore are about other bodies. Only for methods that find it (LDI, and EXACT
+     * without patches), and not for a half-space. */
+    bool self_contact;
+} ct_body_options;
+
+void ct_body_options_init(ct_body_options *options); /* deformable, identity, group 1, mask ~0, no self-contact */
+
+/* The scene takes its own reference to the mesh, which is NULL for a half-space and for nothing else. *body is the
+ * body's handle, non-zero. Handles rise in the order in which bodies are added, as long as none has been removed. The
+ * handle of a removed body is refused; it is given out again only after 4,096 other bodies have used its slot.
+ * NOT_FOUND (a body of ignore), INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE, UNSUPPORTED (self_contact, a half-space or
+ * a deformable body: what the scene runs does not take it), LIMIT_EXCEEDED (also of a voxel tree), OUT_OF_MEMORY,
+ * DEVICE_ERROR. */
+ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_options *options, uint32_t *body,
+                            ct_error *error);
+
+/* The pose of the half-space of all points p with n . p <= offset, where n is the normal scaled to length 1: its z axis
+ * is n and its origin n * offset. NON_FINITE, or OUT_OF_RANGE: the normal has no length. */
+ct_status ct_plane_pose(const double normal[3], double offset, double pose[12], ct_error *error);
+/* Adds that half-space. options: for group, mask and ignore; NULL: the defaults. Fails as ct_scene_add_body and
+ * ct_plane_pose do; UNSUPPORTED: the scene's method takes no half-spaces. A scene with half-spaces
+ * cannot be configured to such a method. */
+ct_status ct_scene_add_half_space(ct_scene *scene, const double normal[3], double offset,
+                                  const ct_body_options *options, uint32_t *body, ct_error *error);
+ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
+/* Gives a body another mesh, after cutting or remeshing; the next step sees it. The body keeps its handle, its kind,
+ * its filters and self_contact. A rigid body keeps its pose, a deformable one starts at the new mesh's rest positions.
+ * From now on updates and directions have the new mesh's vertices: those of the old size are WRONG_LENGTH. The scene
+ * takes its own reference to the mesh and drops that to the old one. NOT_FOUND, INVALID_ARGUMENT (a half-space has no
+ * mesh), OUT_OF_MEMORY, DEVICE_ERROR. */
+ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t body, ct_mesh *mesh, ct_error *error);
+
+#define CT_ENDLESS 1e30 /* m, where a half-space has no end */
+
+typedef struct ct_body_info {
+    uint32_t body;
+    ct_body_kind kind;
+    uint64_t vertices;   /* that positions, directions and entries may have: without closing ones */
+    const ct_mesh *mesh; /* NULL: a half-space */
+    double pose[12];
+    double lo[3], hi[3]; /* m, world bounding box at the last step, or of the start state; -+ CT_ENDLESS where a
+                            half-space has no end. With VOXTREE after a step, the smallest around the cubes of the
+                            body's tree, of level 5 at most */
+    bool self_contact;   /* as asked for when it was added */
+} ct_body_info;
+
+size_t ct_scene_device(const ct_scene *scene); /* index of the device it is on */
+size_t ct_scene_body_count(const ct_scene *scene);
+/* Bodies in rising order of handle. OUT_OF_RANGE: index is not below the count. */
+ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *info);
+ct_status ct_scene_body_info(const ct_scene *scene, uint32_t body, ct_body_info *info, ct_error *error); /* NOT_FOUND */
+uint64_t ct_scene_bytes(const ct_scene *scene);        /* memory that the scene holds, without its meshes */
+uint64_t ct_scene_device_bytes(const ct_scene *scene); /* of ct_scene_bytes, the part in a device's own memory */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
