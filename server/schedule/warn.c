@@ -21,7 +21,8 @@ enum { LINES = 20, WINDOW_S = 10 };
 /* Whether one more line may be logged now. */
 static bool may_log(warning_log *log) {
     uint64_t now = clock_ns(), begin = atomic_load(&log->begin_ns);
-    if ((begin == 0 || now - begin >= WINDOW_S * UINT64_C(1000000000)) &&
+    /* Signed: another thread may have begun a window since this one looked at the clock. */
+    if ((begin == 0 || (int64_t)(now - begin) >= WINDOW_S * INT64_C(1000000000)) &&
         atomic_compare_exchange_strong(&log->begin_ns, &begin, now)) {
         uint64_t left_out = atomic_exchange(&log->left_out, 0);
         atomic_store(&log->lines, 0);

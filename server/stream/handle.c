@@ -63,6 +63,7 @@ static void handle_hello(stream *stream, request *request) {
     } else if (stream_is_draining(stream)) {
         server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
     } else {
+        peers_note_changes(stream->peers); /* the places of those that left before this client came are free */
         if (registry_open_session(stream->service->registry, hello->client, hello->lease_ms, &session, &error))
             registry_bind_session(stream->service->registry, session.token, request->who.principal);
     }

@@ -256,6 +256,10 @@ void *peers_monitor(const peers *peers) {
     return peers->monitor;
 }
 
+uint32_t peers_count(const peers *peers) {
+    return peers->n_attached - peers->n_cut;
+}
+
 static bool has_entry_for(peers *peers, int fd) {
     if ((size_t)fd < peers->n_fd) return true;
     size_t n = peers->n_fd ? peers->n_fd : 64;
@@ -287,7 +291,7 @@ static void attach(peers *peers, int fd) {
     peer->is_attached = true;
     peers->by_fd[fd] = peer;
     peers->n_attached++;
-    if (peers->n_attached - peers->n_cut > peers->limits.connections) make_room(peers, peer);
+    if (peers_count(peers) > peers->limits.connections) make_room(peers, peer);
 }
 
 /* An event is two parts: its number in 16 bits and the descriptor in 32, then the endpoint. */
@@ -306,7 +310,7 @@ void peers_note_changes(peers *peers) {
             detach(peers, fd);
         }
     }
-    metrics_set(peers->metrics, METRICS_GAUGE_CONNECTIONS, peers->n_attached - peers->n_cut);
+    metrics_set(peers->metrics, METRICS_GAUGE_CONNECTIONS, peers_count(peers));
 }
 
 static uint64_t hash_of(const unsigned char *bytes, size_t size) {

@@ -43,6 +43,7 @@ void peers_free(peers **peers); /* before the context ends; NULL inside is allow
 /* The ZeroMQ socket that becomes readable when a client connects or disconnects; then peers_note_changes is due. */
 void *peers_monitor(const peers *peers);
 void peers_note_changes(peers *peers);
+uint32_t peers_count(const peers *peers); /* connections that are open, as far as was noted */
 
 /* The connection that a message came from, by the descriptor in the first part after the routing id. A new reference.
  * NULL: out of memory. */

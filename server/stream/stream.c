@@ -19,8 +19,13 @@ enum {
     RECEIVE_AT_ONCE = 64, /* messages received before their commands run and are answered */
     REAP_EVERY_MS = 250,
     LAST_WORDS_MS = 100,
-    HEARTBEAT_MS = 5000,
-    HEARTBEAT_TIMEOUT_MS = 15000,
+    /* The kernel's probes find connections whose other end is gone. ZeroMQ's own heartbeats are off: libzmq 4.3 ends
+     * the process when one is due on a connection that has ended while as many of its messages were waiting as may
+     * (ZMQ_RCVHWM). Clients' heartbeats are answered all the same. */
+    PROBE_AFTER_S = 15,
+    PROBE_EVERY_S = 15,
+    PROBES = 3,
+    UNACKNOWLEDGED_MS = 60000,
     BACKLOG = 1024,
     KEEP_SPARE = 256,
     KEEP_SPARE_BYTES = 32 << 20, /* allocated by all spare requests together */
@@ -329,11 +334,21 @@ static void sleep_for_events(stream *stream, uint64_t until_ns) {
     }
 }
 
+/* Whether the thread is to end. Where clients were told of successors it stays until they have gone there, though for
+ * no longer than it may linger: when a connection ends, a client's ZeroMQ drops what the client has not read. */
+static bool is_over(const stream *stream, uint64_t now, uint64_t *ended_ns) {
+    if (!atomic_load_explicit(&stream->ending, memory_order_acquire)) return false;
+    if (!*ended_ns) *ended_ns = now;
+    if (!stream_successors(stream) || !peers_count(stream->peers)) return true;
+    return now >= *ended_ns + stream->linger_ms * UINT64_C(1000000);
+}
+
 static void *io_thread(void *argument) {
     stream *stream = argument;
     uint64_t now = clock_ns(), reap_at = now;
     uint64_t quiet_ns = 0, spin_ns = 0; /* since when nothing was to do, 0: something was; until when to spin */
-    while (!atomic_load_explicit(&stream->ending, memory_order_acquire)) {
+    uint64_t ended_ns = 0;              /* when stream_stop was seen */
+    while (!is_over(stream, now, &ended_ns)) {
         int received = 0;
         while (received < RECEIVE_AT_ONCE && receive(stream)) received++;
         stream->is_drained = received < RECEIVE_AT_ONCE;
@@ -364,6 +379,7 @@ static void *io_thread(void *argument) {
             sleep_for_events(stream, due_ns);
         }
     }
+    const uint64_t stayed_ms = (now - ended_ns) / UINT64_C(1000000);
     announce_drain(stream);
     /* Nothing more is received; outstanding requests are answered. */
     while (answer_finished(stream), stream->n_outstanding) {
@@ -372,8 +388,11 @@ static void *io_thread(void *argument) {
     }
     /* When a connection ends, the client's ZeroMQ drops answers that the client has not read: give it time to read
      * them. */
-    poll(NULL, 0, (int)(stream->linger_ms < LAST_WORDS_MS ? stream->linger_ms : LAST_WORDS_MS));
-    zmq_setsockopt(stream->socket, ZMQ_LINGER, &(int){(int)stream->linger_ms}, sizeof(int));
+    uint32_t last_words_ms = stream->linger_ms < LAST_WORDS_MS ? stream->linger_ms : LAST_WORDS_MS;
+    uint64_t left_ms = stayed_ms < stream->linger_ms ? stream->linger_ms - stayed_ms : 0;
+    poll(NULL, 0, (int)last_words_ms);
+    zmq_setsockopt(stream->socket, ZMQ_LINGER, &(int){(int)(left_ms > last_words_ms ? left_ms : last_words_ms)},
+                   sizeof(int));
     zmq_close(stream->socket);
     peers_free(&stream->peers);
     return NULL;
@@ -397,9 +416,11 @@ static bool set_options(stream *stream) {
         {ZMQ_SNDHWM, hwm},
         {ZMQ_RCVHWM, hwm},
         {ZMQ_BACKLOG, BACKLOG},
-        {ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS},
-        {ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS},
-        {ZMQ_HEARTBEAT_TTL, HEARTBEAT_TIMEOUT_MS},
+        {ZMQ_TCP_KEEPALIVE, 1},
+        {ZMQ_TCP_KEEPALIVE_IDLE, PROBE_AFTER_S},
+        {ZMQ_TCP_KEEPALIVE_INTVL, PROBE_EVERY_S},
+        {ZMQ_TCP_KEEPALIVE_CNT, PROBES},
+        {ZMQ_TCP_MAXRT, UNACKNOWLEDGED_MS},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         if (zmq_setsockopt(stream->socket, options[i].option, &options[i].value, sizeof(int)) != 0) return false;

@@ -27,7 +27,8 @@ const char *stream_endpoint(const stream *stream, size_t index);
 void stream_announce_drain(stream *stream);
 
 /* Receives nothing more, answers what the scheduler and the workers still finish, sends for at most linger_ms, ends.
- * The scheduler must have been drained and not be stopped. NULL inside is allowed. */
+ * Where there are successors it first refuses requests until all clients have gone, at most for linger_ms. The
+ * scheduler must have been drained and not be stopped. NULL inside is allowed. */
 void stream_stop(stream **stream, uint32_t linger_ms);
 
 #endif

@@ -88,9 +88,13 @@ static uint64_t open_boxes(world *world, uint64_t session, uint32_t resolution) 
 /* ---- steps ---- */
 
 static atomic_int n_done;
+static pthread_mutex_t done_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* With a lock, so that whoever has seen the count can wait for the place. */
 static void note_done(command *command) {
+    pthread_mutex_lock(&done_lock);
     atomic_store((atomic_int *)command->context, atomic_fetch_add(&n_done, 1) + 1);
+    pthread_mutex_unlock(&done_lock);
 }
 
 typedef struct asked {
@@ -109,6 +113,8 @@ static void ask(world *world, asked *asked, uint64_t session, uint64_t scene, ui
 static void wait_until(const atomic_int *value, int at_least, const char *what) {
     for (int i = 0; i < PATIENCE && atomic_load((atomic_int *)(uintptr_t)value) < at_least; i++) usleep(NAP_US);
     if (atomic_load((atomic_int *)(uintptr_t)value) < at_least) fail_msg("%s never came", what);
+    pthread_mutex_lock(&done_lock); /* until what was counted is noted */
+    pthread_mutex_unlock(&done_lock);
 }
 
 static void check_and_forget(asked *asked, int n) {
@@ -277,6 +283,48 @@ static void test_costs_tell_the_lane(void **state) {
     assert_int_equal(lane_after(world, SMALL, endless, 2), SCHEDULE_SMALL); /* two boxes cannot take that long */
 }
 
+/* The lane in which a change of settings is queued, for a scene that the scheduler takes to have `triangles`. */
+static schedule_lane lane_of_change(world *world, scene_patch settings, uint64_t triangles) {
+    const uint64_t session = open_session(world), handle = open_boxes(world, session, SMALL);
+    scene *scene = scene_acquire(world->registry, handle, NULL);
+    asked change = {.command = {.kind = COMMAND_CONFIGURE, .session = session, .scene = handle, .done = note_done}};
+    change.command.context = &change.place;
+    change.command.in.configure.settings = settings;
+    for (bool idle = false; !idle;) { /* a scene that runs is in no queue */
+        pthread_mutex_lock(&world->scheduler->lock);
+        idle = scheduler_is_idle(world->scheduler);
+        pthread_mutex_unlock(&world->scheduler->lock);
+    }
+    pthread_mutex_lock(&world->scheduler->lock);
+    const uint64_t own = scene->triangles;
+    scene->triangles = triangles;
+    pthread_mutex_unlock(&world->scheduler->lock);
+    assert_int_equal(scheduler_submit(world->scheduler, &change.command), SUBMIT_QUEUED);
+    pthread_mutex_lock(&world->scheduler->lock);
+    const uint32_t runner = scene->runner;
+    scene->triangles = own;
+    pthread_mutex_unlock(&world->scheduler->lock);
+    scheduler_kick(world->scheduler);
+    wait_until(&change.place, 1, "the change");
+    atomic_store(&n_done, 0);
+    assert_int_equal(change.command.error.code, CONTACTD_OK);
+    scene_release(&scene);
+    return world->scheduler->runners[runner].lane;
+}
+
+/* A method that derives much from each mesh does so beside small steps. */
+static void test_preparation_is_large(void **state) {
+    world *world = *state;
+    const scene_patch exact = {.has_method = true, .method = CT_METHOD_EXACT},
+                      voxtree = {.has_method = true, .method = CT_METHOD_VOXTREE},
+                      rays = {.has_resolution = true, .resolution = {9, 9, 9}};
+    assert_int_equal(lane_of_change(world, exact, 24), SCHEDULE_SMALL);
+    assert_int_equal(lane_of_change(world, exact, 1000000), SCHEDULE_LARGE);
+    assert_int_equal(lane_of_change(world, voxtree, 24), SCHEDULE_SMALL);
+    assert_int_equal(lane_of_change(world, voxtree, 100000), SCHEDULE_LARGE);
+    assert_int_equal(lane_of_change(world, rays, 1000000), SCHEDULE_SMALL);
+}
+
 static void ask_configure(world *world, asked *asked, uint64_t session, uint64_t scene, uint32_t n) {
     memset(asked, 0, sizeof *asked);
     asked->command = (command){.kind = COMMAND_CONFIGURE, .session = session, .scene = scene, .done = note_done};
@@ -334,26 +382,51 @@ static void *open_at_the_end(void *argument) {
     return NULL;
 }
 
-/* The end waits for what is in the engine, and refuses what is not. */
-static void test_end_in_the_middle(void **state) {
-    world *world = *state;
+/* Leaves a large step in the engine and another one queued, and a thread that opens the gate at the end. */
+static pthread_t begin_end(world *world, asked *held, asked *queued) {
     uint64_t session = open_session(world), large = open_boxes(world, session, LARGE);
-    asked held, queued;
-    hold_large(world, &held, session, large);
-    ask(world, &queued, session, large, 2);
     pthread_t thread;
+    hold_large(world, held, session, large);
+    ask(world, queued, session, large, 2);
     assert_int_equal(pthread_create(&thread, NULL, open_at_the_end, world->scheduler), 0);
+    return thread;
+}
+
+static void check_end(asked *held, const asked *queued) {
+    assert_int_equal(held->place, 1);
+    assert_int_equal(queued->place, 2);
+    assert_int_equal(queued->command.error.code, CONTACTD_SHUTTING_DOWN);
+    assert_int_equal(passed, 1);
+    check_and_forget(held, 1);
+}
+
+/* A drain whose time is over waits another second for what is in the engine. That suffices unless others keep the
+ * cores; then what is queued behind it is refused at the end. */
+static void test_drain_in_the_middle(void **state) {
+    world *world = *state;
+    asked held, queued;
+    pthread_t thread = begin_end(world, &held, &queued);
     assert_false(scheduler_drain(world->scheduler, 0));
     pthread_join(thread, NULL);
-    assert_int_equal(held.place, 1);
-    assert_int_equal(queued.place, 2);
-    assert_int_equal(queued.command.error.code, CONTACTD_SHUTTING_DOWN);
-    assert_int_equal(passed, 1);
+    wait_until(&held.place, 1, "the step in the engine");
     scheduler_facts facts;
     scheduler_get_facts(world->scheduler, &facts);
-    assert_int_equal(facts.queue_depth, 0);
-    for (int i = 0; i < SCHEDULE_LANES; i++) assert_int_equal(facts.lanes[i].depth, 0);
-    check_and_forget(&held, 1);
+    const uint32_t left = queued.place == 0;
+    assert_int_equal(facts.queue_depth, left);
+    assert_int_equal(facts.lanes[SCHEDULE_LARGE].depth, left);
+    assert_int_equal(facts.lanes[SCHEDULE_SMALL].depth, 0);
+    scheduler_stop(&world->scheduler);
+    check_end(&held, &queued);
+}
+
+/* The end waits for what is in the engine for as long as it takes, and refuses what is not. */
+static void test_end_in_the_middle(void **state) {
+    world *world = *state;
+    asked held, queued;
+    pthread_t thread = begin_end(world, &held, &queued);
+    scheduler_stop(&world->scheduler); /* frees it once the gate is open: the thread looks at it no longer */
+    pthread_join(thread, NULL);
+    check_end(&held, &queued);
 }
 
 /* Steps wait for each other, and the end of the window is the end of waiting: here, that the server drains. */
@@ -425,14 +498,17 @@ static void count_inline(command *command) {
     atomic_fetch_add((atomic_int *)command->context, 1);
 }
 
-/* A command that is queued while the small lane looks busy, so that no thread takes it. */
-static bool may_run_inline(world *world, uint64_t session, uint64_t scene, command_kind kind) {
+/* A command that is queued while the small lane looks busy, so that no thread takes it. show: of a snapshot, 0: what is
+ * shown by default. *cost_s: what it is expected to cost. */
+static bool may_run_inline_at_cost(world *world, uint64_t session, uint64_t scene, command_kind kind, uint32_t show,
+                                   double *cost_s) {
     scheduler *scheduler = world->scheduler;
     runner *runner = &scheduler->runners[SCHEDULE_SMALL];
     atomic_int n = 0;
     command command = {.kind = kind, .session = session, .scene = scene, .done = count_inline, .context = &n};
     if (kind == COMMAND_STEP) command.in.step.sequence = 1;
     if (kind == COMMAND_SNAPSHOT) ct_snapshot_options_init(&command.in.snapshot.options);
+    if (show) command.in.snapshot.options.show = show;
     if (kind == COMMAND_ADD_BODY) {
         command.in.add_body.mesh = world->box;
         ct_body_options_init(&command.in.add_body.options);
@@ -447,6 +523,7 @@ static bool may_run_inline(world *world, uint64_t session, uint64_t scene, comma
     assert_int_equal(scheduler_submit(scheduler, &command), SUBMIT_QUEUED);
     pthread_mutex_lock(&scheduler->lock);
     bool may = scheduler_may_run_inline(runner);
+    *cost_s = runner->queued_s;
     runner->busy = false;
     pthread_mutex_unlock(&scheduler->lock);
     scheduler_kick(scheduler);
@@ -455,6 +532,25 @@ static bool may_run_inline(world *world, uint64_t session, uint64_t scene, comma
     if (kind == COMMAND_SNAPSHOT) ct_snapshot_free(&command.out.snapshot);
     if (kind == COMMAND_STEP) step_answer_release(&command.out.step.answer);
     return may;
+}
+
+static bool may_run_inline(world *world, uint64_t session, uint64_t scene, command_kind kind) {
+    double cost_s;
+    return may_run_inline_at_cost(world, session, scene, kind, 0, &cost_s);
+}
+
+/* What the scene's method finds takes a step of its own, and films of contacts look at every triangle. */
+static void marks_in_a_snapshot_have_their_price(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL);
+    static const uint32_t shows[] = {CT_SHOW_DEFAULT, CT_SHOW_DEFAULT | CT_SHOW_GRADIENTS,
+                                     CT_SHOW_DEFAULT | CT_SHOW_CONTACTS};
+    double cost_s[3], step_s;
+    assert_true(may_run_inline_at_cost(world, session, scene, COMMAND_STEP, 0, &step_s));
+    for (int i = 0; i < 3; i++)
+        assert_false(may_run_inline_at_cost(world, session, scene, COMMAND_SNAPSHOT, shows[i], &cost_s[i]));
+    assert_true(cost_s[1] > cost_s[0]);
+    assert_true(cost_s[2] > cost_s[1] + 5e-6); /* 24 triangles */
 }
 
 /* Small steps and settings; no snapshot, nor what brings a mesh or frees what a scene holds. */
@@ -474,12 +570,15 @@ int main(void) {
         WITH_WORLD(test_large_steps_wait_for_each_other),
         WITH_WORLD(test_change_before_a_step),
         WITH_WORLD(test_costs_tell_the_lane),
+        WITH_WORLD(test_preparation_is_large),
         WITH_WORLD(test_depth_is_where_commands_run),
         WITH_WORLD(test_lanes_alternate),
+        WITH_WORLD(test_drain_in_the_middle),
         WITH_WORLD(test_end_in_the_middle),
         cmocka_unit_test_setup_teardown(test_devices_side_by_side, setup_two_devices, teardown),
         WITH_WINDOW(test_window),
         WITH_WINDOW(test_window_ends_with_a_control),
+        cmocka_unit_test_setup_teardown(marks_in_a_snapshot_have_their_price, setup, teardown),
         cmocka_unit_test_setup_teardown(the_io_thread_runs_what_is_short, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
