@@ -27,9 +27,9 @@ typedef struct ctc_received { /* one message as it came; never moved, since smal
 typedef struct ctc_mesh {
     char *name;
     char hash[33];
-    uint64_t server; /* its handle in this session; 0: must be found or registered again */
-    uint64_t vertices;
-    uint32_t bodies; /* of this client */
+    uint64_t server;   /* its handle in this session; 0: must be found or registered again */
+    uint64_t vertices; /* as registered: without those that close an open surface */
+    uint32_t bodies;   /* of this client */
     /* What was registered, if it is kept: arrays, or a file. */
     bool kept;
     void *positions, *triangles, *file;
@@ -125,14 +125,19 @@ typedef struct ctc_servers { /* where several were given */
     char *sources; /* as given; NULL: one address, which is never left. "": one, whose successors are listed */
     ctc_server *list;
     uint32_t n, cap;
-    uint64_t seed;    /* this client's order of them */
-    uint64_t down_ns; /* since when there is no connection; 0: there is */
+    uint64_t seed;       /* this client's order of them */
+    uint64_t down_ns;    /* since when a connection is waited for; 0: there is one, or nobody has waited since */
+    uint32_t silence_ms; /* without a connection to a server that may listen, before another is tried */
 } ctc_servers;
 
-typedef struct ctc_start { /* where a fleet's connection begins, and its order of the servers */
+typedef struct ctc_start { /* where a fleet's connection begins, its order of the servers, and its patience with them */
     const char *address;
     uint64_t seed;
+    uint32_t silence_ms;
 } ctc_start;
+
+/* So many failed attempts to connect: nothing listens there. The first may only be that a connection was lost. */
+#define CTC_RETRIES 2
 
 struct contactd_client {
     void *context, *socket, *monitor;
@@ -155,9 +160,9 @@ struct contactd_client {
     bool asks_other;         /* it wants another mechanism than the client offers */
     bool unauthenticated;    /* the last one because it does not know the key, or asks for one and got none */
     bool connected, greeted; /* greeted: a Welcome came at least once */
-    bool is_moving;          /* to another server: until its handshake, a message would go to the one that was left */
+    bool awaits_handshake;   /* a message would go into the connection that was left or lost, until the next is made */
     uint64_t breaks;         /* connections lost so far */
-    uint64_t retries;        /* attempts to connect that failed, so far */
+    uint64_t retries;        /* attempts to connect that failed since there was a connection, and its loss */
     uint64_t strangers;      /* messages that are not of the protocol */
     bool has_lost_answer;    /* there was no memory to decode an answer, not of a step */
     uint64_t session, epoch, request;

@@ -216,7 +216,7 @@ contactd_code contactd_connect(const contactd_options *options, contactd_client 
 
 /* The server would close the scenes with the lease; told so, it frees them now. It is not waited for long. */
 void ctc_say_goodbye(contactd_client *client) {
-    enum { PATIENCE_MS = 250 };
+    enum { PATIENCE_MS = 1000 };
     uint64_t patience = ctc_now() + (uint64_t)PATIENCE_MS * 1000000u;
     ctc_begin(client);
     if (client->deadline_ns > patience) client->deadline_ns = patience;

@@ -189,8 +189,9 @@ typedef struct contactd_mesh_options {
     /* Not all 0: the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind it, along
      * this direction, down to ten diagonals below its furthest point. Triangles face against it or stand along it, and
      * seen along it the rim is made of simple loops, else INVALID_MESH. contactd_mesh_info.closing_vertices close it,
-     * the last of the mesh's: entries do not have them, for theirs are added to the rim's vertices. For rigid bodies.
-     * A server does not store such a mesh: after a restart this client registers it again. */
+     * the last of the mesh's: entries do not have them, for theirs are added to the rim's vertices. A deformable
+     * body takes positions, velocities and directions of the given vertices: walls stay along the direction wherever
+     * the rim moves, and the cap keeps its distance from the rim. */
     double open_direction[3];
 } contactd_mesh_options;
 void contactd_mesh_options_init(contactd_mesh_options *options);
@@ -730,7 +731,8 @@ typedef struct contactd_fleet_options {
     contactd_placement placement;
     uint32_t connections; /* 1 to 1024; 0: two for each server that is listed when the fleet is opened, at least 8 where
                              others may be listed later (file:, dns:) */
-    uint32_t probe_ms;    /* a server that has not answered for so long, when it is looked for, is down; 2,000 */
+    uint32_t probe_ms;    /* a server that has not answered for so long, when it is looked for or connected to, is down;
+                             2,000 */
 } contactd_fleet_options;
 
 void contactd_fleet_options_init(contactd_fleet_options *options);

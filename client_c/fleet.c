@@ -91,7 +91,7 @@ static contactd_code connect_all(contactd_fleet *fleet, uint32_t asked) {
     if (code == CONTACTD_OK) code = ctc_fleet_spread(fleet, where, n);
     while (code == CONTACTD_OK && fleet->n_connections < n) {
         uint32_t i = fleet->n_connections;
-        ctc_start start = {fleet->servers.list[where[i]].address, ctc_fleet_seed(i)};
+        ctc_start start = {fleet->servers.list[where[i]].address, ctc_fleet_seed(i), fleet->probe_ms};
         code = ctc_client_new(&fleet->options, &start, &fleet->connections[i], &fleet->error);
         if (code != CONTACTD_OK) break;
         fleet->n_connections++;

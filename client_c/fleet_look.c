@@ -7,10 +7,7 @@
 
 #include "client_c/fleet.h"
 
-enum {
-    RETRIES = 2,           /* failed attempts to connect, before a server counts as down: nothing listens there */
-    PROBE_LEASE_MS = 1000, /* a probe's session ends soon: with every look there is another one */
-};
+enum { PROBE_LEASE_MS = 1000 }; /* a probe's session ends soon: with every look there is another one */
 
 void ctc_fleet_servers_free(ctc_fleet_servers *servers) {
     for (uint32_t i = 0; i < servers->n; i++) free(servers->list[i].address);
@@ -74,7 +71,7 @@ static void await_connections(contactd_client **probes, uint32_t n, uint64_t end
         bool is_waiting = false;
         for (uint32_t i = 0; i < n; i++) {
             contactd_client *probe = probes[i];
-            if (!probe || probe->connected || probe->unauthenticated || probe->retries >= RETRIES) continue;
+            if (!probe || probe->connected || probe->unauthenticated || probe->retries >= CTC_RETRIES) continue;
             ctc_pump(probe, 0, ctc_now()); /* reads the socket's monitor, without waiting */
             is_waiting = true;
         }

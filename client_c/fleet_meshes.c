@@ -54,21 +54,33 @@ static ctc_fleet_mesh *new_mesh(contactd_fleet *fleet) {
     return NULL;
 }
 
-static contactd_code register_arrays(contactd_fleet *fleet, const char *name, const void *positions, wire_dtype dtype,
-                                     size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                                     const contactd_mesh_options *options, contactd_fleet_mesh *out) {
+/* Before the first connection registers a mesh. */
+static contactd_code begin_registering(contactd_fleet *fleet, ctc_fleet_mesh **mesh, contactd_fleet_mesh *out) {
     FLEET_BEGIN(fleet);
     FLEET_REQUIRE(fleet, out);
     *out = 0;
-    ctc_fleet_mesh *mesh = new_mesh(fleet);
-    if (!mesh) return ctc_fleet_no_memory(fleet);
-    contactd_mesh handle;
-    contactd_client *client = fleet->connections[0];
-    if (ctc_register_arrays(client, name, positions, dtype, n_vertices, triangles, n_triangles, options, &handle) ==
-        CONTACTD_OK)
-        return adopt(fleet, mesh, 0, handle, out);
+    *mesh = new_mesh(fleet);
+    return *mesh ? CONTACTD_OK : ctc_fleet_no_memory(fleet);
+}
+
+/* After it; code: how that ended. */
+static contactd_code end_registering(contactd_fleet *fleet, ctc_fleet_mesh *mesh, contactd_code code,
+                                     contactd_mesh handle, contactd_fleet_mesh *out) {
+    if (code == CONTACTD_OK) return adopt(fleet, mesh, 0, handle, out);
     ctc_fleet_mesh_free(mesh);
-    return ctc_fleet_fail_as(fleet, client);
+    return ctc_fleet_fail_as(fleet, fleet->connections[0]);
+}
+
+static contactd_code register_arrays(contactd_fleet *fleet, const char *name, const void *positions, wire_dtype dtype,
+                                     size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                                     const contactd_mesh_options *options, contactd_fleet_mesh *out) {
+    ctc_fleet_mesh *mesh;
+    contactd_mesh handle = 0;
+    contactd_code code = begin_registering(fleet, &mesh, out);
+    if (code != CONTACTD_OK) return code;
+    code = ctc_register_arrays(fleet->connections[0], name, positions, dtype, n_vertices, triangles, n_triangles,
+                               options, &handle);
+    return end_registering(fleet, mesh, code, handle, out);
 }
 
 contactd_code contactd_fleet_register_mesh(contactd_fleet *fleet, const char *name, const float *positions,
@@ -84,16 +96,12 @@ contactd_code contactd_fleet_register_mesh_f64(contactd_fleet *fleet, const char
 }
 
 contactd_code contactd_fleet_register_mesh_file(contactd_fleet *fleet, const char *path, contactd_fleet_mesh *out) {
-    FLEET_BEGIN(fleet);
-    FLEET_REQUIRE(fleet, out);
-    *out = 0;
-    ctc_fleet_mesh *mesh = new_mesh(fleet);
-    if (!mesh) return ctc_fleet_no_memory(fleet);
-    contactd_mesh handle;
-    contactd_client *client = fleet->connections[0];
-    if (contactd_register_mesh_file(client, path, &handle) == CONTACTD_OK) return adopt(fleet, mesh, 0, handle, out);
-    ctc_fleet_mesh_free(mesh);
-    return ctc_fleet_fail_as(fleet, client);
+    ctc_fleet_mesh *mesh;
+    contactd_mesh handle = 0;
+    contactd_code code = begin_registering(fleet, &mesh, out);
+    if (code != CONTACTD_OK) return code;
+    code = contactd_register_mesh_file(fleet->connections[0], path, &handle);
+    return end_registering(fleet, mesh, code, handle, out);
 }
 
 /* NULL: the error says why. */

@@ -30,7 +30,9 @@ contactd_code ctc_link_open(contactd_client *client, const contactd_options *opt
         set_int(client->socket, ZMQ_IPV6, 1);
     set_int(client->socket, ZMQ_IMMEDIATE, 1); /* nothing queues for a server that is not there */
     set_int(client->socket, ZMQ_SNDHWM, 256);
-    set_int(client->socket, ZMQ_RCVHWM, 256);
+    /* No high-water mark: what a client has in flight bounds its answers. Where a mark stops the input while the
+     * simulator computes, ZeroMQ does not see its heartbeats answered, and libzmq 4.3 may end the process over that. */
+    set_int(client->socket, ZMQ_RCVHWM, 0);
     set_int(client->socket, ZMQ_HEARTBEAT_IVL, 1000);
     set_int(client->socket, ZMQ_HEARTBEAT_TIMEOUT, 5000);
     set_int(client->socket, ZMQ_HEARTBEAT_TTL, 10000);
@@ -128,16 +130,22 @@ static void drain_monitor(contactd_client *client) {
             continue;
         }
         client->connected = kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-        if (client->connected && client->is_moving) {
+        client->retries = 0;
+        client->servers.down_ns = 0;
+        if (client->connected && client->awaits_handshake) {
             /* ZeroMQ ends the old connection in its own thread, before it makes the new one, but the socket learns of
              * that only when it looks at its commands, as here. */
             int events;
             size_t size = sizeof events;
             zmq_getsockopt(client->socket, ZMQ_EVENTS, &events, &size);
-            client->is_moving = false;
+            client->awaits_handshake = false;
         }
         if (client->connected) client->unauthenticated = false;
-        if (!client->connected) client->breaks++;
+        if (client->connected) continue;
+        client->breaks++;
+        /* ZeroMQ says so before it takes the connection's pipe away, which would swallow a message that nothing then
+         * takes for lost: the break was known when it was sent. */
+        if (client->greeted) client->awaits_handshake = true;
     }
 }
 
@@ -213,7 +221,7 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
                                           : make_frame(&frame, &encoded.frames[i], step);
         if (!made) return ctc_no_memory(client, no_room);
         int flags = (i + 1 < encoded.n_frames ? ZMQ_SNDMORE : 0) | (i == 0 ? ZMQ_DONTWAIT : 0);
-        bool is_held = client->is_moving && i == 0;
+        bool is_held = client->awaits_handshake && i == 0;
         if (!is_held && zmq_msg_send(&frame, client->socket, flags) >= 0) {
             i++;
             continue;

@@ -98,7 +98,7 @@ contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const w
     if (code != CONTACTD_OK) return code;
     const wire_mesh_info *info = &client->message.u.mesh_info;
     mesh->server = info->mesh;
-    mesh->vertices = info->vertices;
+    mesh->vertices = info->vertices - info->closing_vertices;
     snprintf(mesh->hash, sizeof mesh->hash, "%s", info->hash);
     return CONTACTD_OK;
 }

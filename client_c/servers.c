@@ -11,8 +11,9 @@
 #include "client_c/client.h"
 
 enum {
-    REACH_MS = 250,  /* without a connection, before another server is tried */
-    AVOID_MS = 8000, /* a server that was left is the last choice for so long */
+    REACH_MS = 250,    /* without a connection where nothing listens, before another server is tried */
+    SILENCE_MS = 2000, /* where no attempt to connect failed; a fleet sets its own */
+    AVOID_MS = 8000,   /* a server that was left is the last choice for so long */
 };
 
 static bool add(ctc_servers *s, const char *address) {
@@ -135,6 +136,7 @@ bool ctc_servers_are_several(const char *text) {
 contactd_code ctc_servers_open(contactd_client *client, const char *text, const ctc_start *start) {
     ctc_servers *s = &client->servers;
     char why[256];
+    s->silence_ms = start ? start->silence_ms : SILENCE_MS;
     if (!ctc_servers_are_several(text)) {
         client->address = ctc_strdup(text);
         return client->address ? CONTACTD_OK : ctc_no_memory(client, "client");
@@ -183,7 +185,9 @@ bool ctc_servers_go(contactd_client *client, const char *to) {
     client->left_address = client->address;
     client->address = address;
     client->connected = false;
-    client->is_moving = true;
+    client->awaits_handshake = true;
+    client->retries = 0;
+    client->servers.down_ns = 0;
     client->breaks++;
     return true;
 }
@@ -214,10 +218,13 @@ void ctc_servers_tend(contactd_client *client) {
     ctc_servers *s = &client->servers;
     if (!s->sources) return;
     uint64_t now = ctc_now();
+    /* Who listens and has not answered may only be busy: to leave it would cost the scenes' state. */
+    bool is_refused = client->retries >= CTC_RETRIES || client->refused;
+    uint64_t patience_ms = is_refused || s->silence_ms < REACH_MS ? REACH_MS : s->silence_ms;
     if (client->connected)
         s->down_ns = 0;
     else if (!s->down_ns)
         s->down_ns = now;
-    else if (now > s->down_ns + (uint64_t)REACH_MS * 1000000u)
+    else if (now > s->down_ns + patience_ms * 1000000u)
         ctc_servers_leave(client);
 }

@@ -75,6 +75,7 @@ int ctl_servers_open(const ctl *ctl, ctl_servers *out) {
     ctl_connect_options(ctl, &options.client);
     options.client.lease_ms = 1000; /* it only looks who is there */
     options.connections = 1;
+    if (ctl->options[OPT_TIMEOUT]) options.probe_ms = ctl->timeout_ms;
     if (contactd_fleet_open(&options, &out->fleet, &error)) return ctl_report_connection(ctl, &error);
     return fill(ctl, out);
 }

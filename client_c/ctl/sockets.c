@@ -10,12 +10,14 @@
 void ctl_set_common(void *socket) {
     static const struct {
         int option, value;
-    } all[] = {{ZMQ_LINGER, 0},
-               {ZMQ_SNDHWM, 1024},
-               {ZMQ_RCVHWM, 1024},
-               {ZMQ_HEARTBEAT_IVL, 1000},
-               {ZMQ_HEARTBEAT_TIMEOUT, 5000},
-               {ZMQ_HEARTBEAT_TTL, 10000}};
+    } all[] = {
+        {ZMQ_LINGER, 0},
+        {ZMQ_SNDHWM, 1024},
+        {ZMQ_RCVHWM, 0}, /* as in link.c */
+        {ZMQ_HEARTBEAT_IVL, 1000},
+        {ZMQ_HEARTBEAT_TIMEOUT, 5000},
+        {ZMQ_HEARTBEAT_TTL, 10000},
+    };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         zmq_setsockopt(socket, all[i].option, &all[i].value, sizeof(int));
 }

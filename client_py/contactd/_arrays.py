@@ -62,14 +62,16 @@ def pose(value: Any, *, object: Any = "") -> tuple[float, ...]:
     return (*x, *y, *z)
 
 
-def unsigned(value: Any, *, field: str, object: Any = "", maximum: int = U32_MAX) -> int:
+def unsigned(value: Any, *, field: str, object: Any = "", maximum: int = U32_MAX, expected: str = "") -> int:
+    """The integer from 0 to `maximum`. `expected`: what the error says instead, where the server allows less."""
     try:
         number = value.__index__()
     except AttributeError:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected an integer, got {value!r}", object=str(object),
                         field=field) from None
     if not 0 <= number <= maximum:
-        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 to {maximum}, got {number}", object=str(object), field=field)
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected {expected or f'0 to {maximum}'}, got {number}",
+                        object=str(object), field=field)
     return number
 
 

@@ -1,4 +1,4 @@
-"""Requests on their way, what their callers wait on, and how long a wait looks before it sleeps. For _link and its users."""
+"""Requests in flight, what their callers wait on, and how long a wait looks before it sleeps. For _link, its parts and users."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Request:
     """
 
     __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "velocities", "sequence", "began",
-                 "sent", "whole", "not_before", "mesh", "after")
+                 "sent", "whole", "not_before", "mesh", "after", "is_repeat")
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
                  done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
@@ -81,10 +81,16 @@ class Request:
         self.limits: dict[str, Any] = {}  # of a step: time_budget_us, tolerance
         self.sequence = 0
         self.sent = False
+        self.is_repeat = False  # sent before, over a connection that was lost before the answer came
         self.whole = False  # a step sent with the state of all bodies
         self.not_before = 0.0
         self.after: SceneState | None = None  # it waits for the steps of this scene, and later ones wait for it
         self.mesh: MeshState | None = None  # that it uses, and that the server may have dropped to make room
+
+    def fail(self, error: BaseException) -> None:
+        """Ends it with this error, unless it has ended."""
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 class Spin:

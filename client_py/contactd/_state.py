@@ -1,7 +1,7 @@
 """What a client keeps of its meshes, scenes and bodies, so that it can rebuild them on a server that lost them.
 
-For _link, which owns it (its thread alone changes what is here), and for the handles in client and scene. Identifiers are
-the server's of the moment and change when it restarts; the handles that callers hold do not.
+For _connection, which owns it (the holder of the I/O lock alone changes what is here), and for the handles in client and
+scene. Identifiers are the server's of the moment and change when it restarts; the handles that callers hold do not.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class BodyState:
         if self.pose is not None:
             body["pose"] = self.pose
         if self.ignore:
-            body["ignore"] = tuple(b.id for b in self.ignore if b.id)
+            body["ignore"] = tuple(b.id for b in self.ignore if not b.removed)  # a removed one's id may be another's now
         return body
 
     def apply(self, update: Update) -> None:
@@ -232,6 +232,11 @@ class SceneState:
     closed: bool = False
     frames: Frames | None = None  # of the last answered step, if frames are continuous
     error: ContactdError | None = None  # why it could not be rebuilt
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return f"scene {self.id}"
 
     def open_message(self) -> dict[str, Any]:
         settings = {name: value for name, value in self.settings.items() if value is not None}

@@ -1,8 +1,8 @@
 """Messages to bytes and back: a FlatBuffers writer and reader driven by the tables of _schema.
 
-For _link and result. Messages are dictionaries of the schema's names; absent fields are left out. Large arrays travel as
-frames of their own and are never copied; small ones go inline. Steps are on the hot path, so each combination of fields
-is laid out once and then packed or unpacked by a single struct call.
+For _connection, its parts and result. Messages are dictionaries of the schema's names; absent fields are left out. Large
+arrays travel as frames of their own and are never copied; small ones go inline. Steps are on the hot path, so each
+combination of fields is laid out once and then packed or unpacked by a single struct call.
 """
 
 from __future__ import annotations

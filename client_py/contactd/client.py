@@ -307,7 +307,8 @@ class Client:
                 it, along this direction, down to ten diagonals below its furthest point. Its triangles face against the
                 direction or stand along it, and seen along it the rim is made of simple loops. The server closes it
                 with Mesh.closing_vertices, the last of the mesh's, which no entry of a contact has: what they have is
-                added to the rim's vertices. For rigid bodies only.
+                added to the rim's vertices. A deformable body takes positions of the vertices as registered: walls
+                stay along the direction wherever the rim moves, and the cap keeps its distance from the rim.
         Raises: InvalidMeshError (a ValueError) naming the defect, the first offenders and the remedy; NonFiniteError;
             OutOfRangeError; LimitExceededError.
         """

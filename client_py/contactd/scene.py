@@ -70,7 +70,7 @@ class Body:
 
     @property
     def vertices(self) -> int:
-        """Number of vertices of its mesh."""
+        """Number of vertices of its mesh, as registered: without Mesh.closing_vertices."""
         return self._state.vertices
 
     def remove(self, timeout: float | None = None) -> None:
@@ -211,7 +211,8 @@ class Scene:
             ray_budget: rays that a pair may cast; 0: 1048576.
             optimize_directions: for "ebpi": each pair's views lie along axes that few of its faces are parallel to (Wang 2012,
                 section 4.4), found in each step anew, so that answers do not depend on earlier steps. Answers are in world
-                axes all the same, but `volumes` and `error_bounds` are of those views. False: along the world's axes.
+                axes all the same, but `volumes` and `error_bounds` are of those views.
+                False: along the world's axes.
             allocation: for "ebpi": which parts of the views get more rays. "optimal": the fewest rays for a sum of bounds within
                 the tolerance. "published": each pixel of a view has an equal part of the tolerance (Wang 2012, section
                 4.3). "per_pixel": the same without gathering pixels that need no rays of their own.
@@ -301,7 +302,7 @@ class Scene:
                                    None if pose is None else _arrays.pose(pose),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
                                    [self._own(b, "ignore") for b in ignore], self_contact=bool(self_contact),
-                                   vertices=mesh.vertex_count), timeout)
+                                   vertices=mesh.vertex_count - mesh.closing_vertices), timeout)
 
     def _add(self, state: BodyState, timeout: float | None) -> Body:
         self._check_open()
@@ -368,7 +369,8 @@ class Scene:
         if state.mesh is None:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a half-space has no mesh to replace", object=str(body),
                             field="body")
-        new, vertices = self.client._mesh_on(self._state.link, mesh, timeout), mesh.vertex_count
+        new = self.client._mesh_on(self._state.link, mesh, timeout)
+        vertices = mesh.vertex_count - mesh.closing_vertices
 
         def message() -> tuple[dict[str, Any], None]:
             if new.error is not None:
@@ -611,7 +613,7 @@ class Scene:
         return Body(self, state)
 
     def __str__(self) -> str:
-        return f"scene {self._state.id}"
+        return self._state.label
 
     def __repr__(self) -> str:
         return f"<Scene {self._state.id} {self._state.name!r}, {len(self._state.bodies)} bodies>"
@@ -687,10 +689,14 @@ def voxels_message(voxel_level: int | None, level: int | None, pair_budget: int 
                    refine: bool | None) -> dict[str, Any]:
     """The wire's Settings of "voxtree", with only what is given."""
     out: dict[str, Any] = {}
-    for name, value, most in (("voxel_level", voxel_level, 2**31 - 1), ("level", level, 2**31 - 1),
-                              ("pair_budget", pair_budget, 2**63 - 1), ("max_points", max_points, 2**31 - 1)):
+    # The server checks ranges; what does not fit the wire is refused here, by the same ranges.
+    for name, value, most, expected in (
+            ("voxel_level", voxel_level, 2**31 - 1, "3 to 8, or 0 for one that suits each mesh"),
+            ("level", level, 2**31 - 1, "1 to voxel_level, or to 8 without one, or 0 for all levels"),
+            ("pair_budget", pair_budget, 2**63 - 1, ""),
+            ("max_points", max_points, 2**31 - 1, '1 to 4096, or 0 for none, or for the default of "voxtree"')):
         if value is not None:
-            out[name] = _arrays.unsigned(value, field=name, maximum=most)
+            out[name] = _arrays.unsigned(value, field=name, maximum=most, expected=expected)
     for name, flag in (("center_normals", center_normals), ("plain_average", plain_average), ("refine", refine)):
         if flag is not None:
             if not isinstance(flag, (bool, np.bool_)):

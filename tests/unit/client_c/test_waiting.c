@@ -28,6 +28,11 @@ static _Thread_local struct {
     /* Time of the thread's own, in which nothing but what it does takes time, and no message comes while it sleeps. */
     bool own_time;
     uint64_t now_ns;
+    /* From the socket's monitor the thread learns that the connection was lost, and at a later look that it is back. */
+    void *monitor;
+    unsigned looks;
+    bool is_lost;
+    unsigned sent, sent_while_lost; /* frames */
 } seen;
 
 static void let_the_server_answer(unsigned n, unsigned enough) {
@@ -40,8 +45,30 @@ int sched_yield(void) {
     return seen.own_time ? 0 : (int)syscall(SYS_sched_yield);
 }
 
+static int tell(zmq_msg_t *message, uint16_t event) {
+    zmq_msg_close(message);
+    zmq_msg_init_size(message, sizeof event + sizeof(uint32_t));
+    memset(zmq_msg_data(message), 0, sizeof event + sizeof(uint32_t));
+    memcpy(zmq_msg_data(message), &event, sizeof event);
+    return (int)zmq_msg_size(message);
+}
+
+static int (*real_send)(zmq_msg_t *, void *, int);
+int zmq_msg_send(zmq_msg_t *message, void *socket, int flags) {
+    seen.sent++;
+    seen.sent_while_lost += seen.is_lost;
+    return real_send(message, socket, flags);
+}
+
 static int (*real_receive)(zmq_msg_t *, void *, int);
 int zmq_msg_recv(zmq_msg_t *message, void *socket, int flags) {
+    if (seen.monitor && socket == seen.monitor) {
+        seen.looks++;
+        if (seen.looks == 1 || seen.looks == 7) {
+            seen.is_lost = seen.looks == 1;
+            return tell(message, seen.is_lost ? ZMQ_EVENT_DISCONNECTED : ZMQ_EVENT_HANDSHAKE_SUCCEEDED);
+        }
+    }
     if (flags & ZMQ_DONTWAIT) return real_receive(message, socket, flags);
     let_the_server_answer(++seen.sleeps, seen.enough_sleeps);
     int timeout_ms;
@@ -204,6 +231,20 @@ static void nor_does_it_for_a_caller_who_computes(void **state) {
     contactd_close(&client);
 }
 
+/* ZeroMQ tells of a lost connection before it takes the connection's pipe away. What is sent into that pipe is lost,
+ * and would not be sent again, as the loss was known. */
+static void nothing_is_sent_into_a_lost_connection(void **state) {
+    contactd_client *client = connect_to(*state, 0);
+    assert_int_equal(contactd_ping(client, NULL), CONTACTD_OK);
+    seen.sent = 0;
+    seen.monitor = client->monitor;
+    assert_int_equal(contactd_ping(client, NULL), CONTACTD_OK);
+    assert_true(seen.looks >= 7 && seen.sent > 0);
+    assert_int_equal(seen.sent_while_lost, 0);
+    seen.monitor = NULL;
+    contactd_close(&client);
+}
+
 static double seconds_of(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -232,6 +273,9 @@ int main(void) {
     void *found = dlsym(RTLD_NEXT, "zmq_msg_recv");
     if (!found) return 1;
     memcpy(&real_receive, &found, sizeof real_receive);
+    found = dlsym(RTLD_NEXT, "zmq_msg_send");
+    if (!found) return 1;
+    memcpy(&real_send, &found, sizeof real_send);
     const struct CMUnitTest tests[] = {
         TEST(answers_within_the_bound_are_waited_for_awake),
         TEST(longer_answers_are_slept_for),
@@ -239,6 +283,7 @@ int main(void) {
         TEST(a_call_ends_in_time_awake_or_asleep),
         TEST(the_zmq_thread_is_batch_while_the_client_spins),
         TEST(nor_does_it_for_a_caller_who_computes),
+        TEST(nothing_is_sent_into_a_lost_connection),
         TEST(between_calls_nothing_runs),
     };
     return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);

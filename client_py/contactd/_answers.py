@@ -1,0 +1,171 @@
+"""Matches answers to requests, and decides which refused requests are sent again. For _connection."""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from . import _wire
+from ._request import Request
+from ._state import settings_of
+from ._tables import Tables
+from ._wire import Decoded
+from .errors import ContactdError, ErrorCode, error_for
+
+if TYPE_CHECKING:
+    from ._connection import Connection
+
+LATER = {ErrorCode.BUSY, ErrorCode.SHUTTING_DOWN}  # a request refused so is sent again after a while
+
+
+def delay_of(error: ContactdError) -> float:
+    """Seconds until a request refused by one of LATER is sent again."""
+    return max(0.002, error.retry_after) * random.uniform(0.5, 1.5)
+
+
+def _error(body: dict[str, Any]) -> ContactdError:
+    return error_for(body["code"], body["message"], object=body["object"], field=body["field"], retry=body["retry"],
+                     retry_after=body["retry_after_ms"] / 1000)
+
+
+def _number_unused(error: ContactdError) -> bool:
+    """A step refused like this did not use up its sequence number; see server/schedule/schedule.h."""
+    return (error.code in LATER or error.code == ErrorCode.FORBIDDEN or error.object == "message"  # not understood
+            or (error.code == ErrorCode.CONFLICT and error.field == "sequence")
+            or (error.code in (ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE) and error.field == "scene"))
+
+
+class Answers:
+    def __init__(self, connection: "Connection", tables: Tables) -> None:
+        self._connection, self._tables = connection, tables
+
+    def take(self, answer: Decoded) -> None:
+        connection, tables = self._connection, self._tables
+        number = answer.request
+        error = _error(answer.body) if answer.kind == "Error" else None
+        if error is not None and (successors := answer.body.get("successors")):
+            connection.successors.add(successors, connection.address)
+            if not number and connection.is_ready and not connection.target:  # in answer to no request
+                connection.leave_drained()
+                return
+        if connection.session.procedure is not None:
+            connection.session.take(answer, error)
+            return
+        request = tables.flying.pop(number, None) or tables.steps.get(number)
+        if request is None:
+            return  # the answer to something that was sent again since
+        if error is not None and error.code == ErrorCode.SHUTTING_DOWN and not connection.target:
+            connection.leave_drained()
+        if error is not None and _was_done_before(request, error):
+            error = None
+        if error is not None and (error.code == ErrorCode.STATE_LOST or _is_out_of_step(request, error)):
+            if request.scene is None:
+                tables.flying[number] = request
+            connection.session.establish()
+        elif request.scene is not None:
+            self._take_step(number, request, answer, error)
+        elif error is not None:
+            self._take_refusal(request, error)
+        else:
+            self._take_reply(request, answer)
+
+    def _take_reply(self, request: Request, answer: Decoded) -> None:
+        try:
+            value = request.done(answer)
+        except (KeyError, TypeError):
+            request.fail(error_for(ErrorCode.MALFORMED, f"{answer.kind} in answer to {request.kind}", object="server"))
+            return
+        if request.future.done():
+            if request.undo is not None:
+                self._tables.add(request.undo(answer))
+        else:
+            request.future.set_result(value)
+
+    def _take_refusal(self, request: Request, error: ContactdError) -> None:
+        if error.code == ErrorCode.STALE_HANDLE and request.mesh in self._tables.meshes:
+            self._register_again(request)
+            return
+        later = time.monotonic() + delay_of(error)
+        if error.code in LATER and later < request.deadline and not request.future.done():
+            request.not_before = later
+            self._tables.queue.appendleft(request)
+        else:
+            request.fail(error)
+
+    def _register_again(self, request: Request) -> None:
+        """The server dropped the mesh that a request uses: the request is sent again once the mesh is back."""
+        mesh = request.mesh
+        request.mesh = None  # once
+
+        def registered(answer: Decoded) -> None:
+            mesh.id = answer.body["mesh"]
+            self._tables.queue.append(request)
+
+        def upload() -> None:
+            again = Request("RegisterMesh", mesh.message, registered, timeout=request.deadline - time.monotonic(),
+                            future=Future())
+            again.future.add_done_callback(lambda f: f.exception() and request.fail(f.exception()))
+            self._tables.add(again)
+
+        # The server may have it in its state folder.
+        stored = Request("GetMesh", lambda: ({"hash": mesh.info["hash"]}, None), registered,
+                         timeout=request.deadline - time.monotonic(), future=Future())
+        stored.future.add_done_callback(lambda f: f.exception() and upload())
+        self._tables.add(stored)
+
+    # ---- steps ----
+
+    def _take_step(self, number: int, request: Request, answer: Decoded, error: ContactdError | None) -> None:
+        scene = request.scene
+        self._tables.steps.pop(number)
+        unused = error is not None and _number_unused(error)
+        if unused:
+            scene.gap = min(scene.gap or request.sequence, request.sequence)
+        if unused and (error.code in LATER or request.sequence > scene.gap):
+            # Steps behind one refused are refused too: they go again, in order, once all have been answered.
+            scene.refused.append(request)
+            if error.code in LATER:
+                scene.hold_until = max(scene.hold_until, time.monotonic() + delay_of(error))
+        else:
+            del scene.flying[number]
+            if error is None:
+                for update in request.updates:
+                    update.body.apply(update)
+                scene.synced = scene.synced or request.whole
+                scene.number += 1
+                body = answer.body
+                if body.get("revision", 0) > scene.revision:  # somebody has configured the scene
+                    scene.adopt(settings_of(body["settings"]), body["method"], body["revision"])
+            _deliver_step(request, answer, error)
+        if scene.gap and len(scene.refused) == len(scene.flying):
+            again = [r for r in scene.flying.values() if not r.future.done()]
+            scene.sequence, scene.gap = scene.gap - 1, 0
+            scene.flying.clear()
+            scene.refused.clear()
+            for r in again:
+                r.sequence, r.sent = 0, False
+            scene.pending.extendleft(reversed(again))
+
+
+def _was_done_before(request: Request, error: ContactdError) -> bool:
+    """What was to be taken away is gone: by the request whose answer was lost with the connection."""
+    return (request.is_repeat and request.kind in ("CloseScene", "RemoveBody", "RemoveMesh")
+            and error.code in (ErrorCode.STALE_HANDLE, ErrorCode.NOT_FOUND))
+
+
+def _is_out_of_step(request: Request, error: ContactdError) -> bool:
+    """The server expects another number although nothing was refused: only a new scene makes that good."""
+    return (request.scene is not None and error.code == ErrorCode.CONFLICT and error.field == "sequence"
+            and not request.scene.gap and not request.whole)
+
+
+def _deliver_step(request: Request, answer: Decoded, error: ContactdError | None) -> None:
+    if error is not None:
+        request.fail(error)
+    elif not request.future.done():
+        try:
+            request.future.set_result(request.done(answer))
+        except (KeyError, TypeError, _wire.MalformedMessage) as e:
+            request.fail(error_for(ErrorCode.MALFORMED, f"{answer.kind} in answer to Step: {e}", object="server"))

@@ -1,0 +1,109 @@
+"""Sends requests when they may be sent: in order, with no more steps in flight than the server allows. For _connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._request import Request
+from ._state import SceneState
+from ._tables import Tables
+from ._wire import Arrays
+from .errors import ContactdError, ErrorCode, error_for
+
+if TYPE_CHECKING:
+    from ._connection import Connection
+
+
+class Sender:
+    def __init__(self, connection: "Connection", tables: Tables) -> None:
+        self._connection, self._tables = connection, tables
+
+    def send_ready(self, now: float) -> None:
+        """Sends all that may be sent now. The connection may go while it does."""
+        connection, tables = self._connection, self._tables
+        if connection.target:
+            return
+        while tables.queue and connection.is_ready and tables.queue[0].not_before <= now:
+            self._send(tables.queue.popleft())
+        for scene in tables.scenes:
+            if scene.hold_until > now:
+                continue
+            scene.hold_until = 0.0
+            while scene.pending and connection.is_ready and not scene.gap and not self._is_changing(scene):
+                if scene.pending[0].after is not None:
+                    if scene.flying:
+                        break
+                    scene.changing = scene.pending.popleft()
+                    self._send(scene.changing)
+                    continue
+                limit = 1 if not scene.synced else 1 << 30
+                in_flight = len(tables.steps)
+                if len(scene.flying) >= limit or in_flight >= (connection.session.welcome["max_in_flight"] or 1 << 30):
+                    break
+                self._send_step(scene, scene.pending.popleft(), now)
+
+    def _is_changing(self, scene: SceneState) -> bool:
+        """Whether a request that steps must not overtake has no answer yet; its caller may have given up waiting."""
+        request = scene.changing
+        if request is None:
+            return False
+        if request.future.done() and request not in self._tables.queue and request not in self._tables.flying.values():
+            scene.changing = None
+            return False
+        return True
+
+    def _send(self, request: Request) -> None:
+        try:
+            body, arrays = request.build()
+        except ContactdError as e:
+            request.fail(e)
+            return
+        if not self._fits(request, arrays):
+            return
+        number = next(self._tables.numbers)
+        self._tables.flying[number] = request
+        request.sent = True
+        self._connection.transmit(request.kind, body, arrays, number)
+
+    def _fits(self, request: Request, arrays: Arrays | None) -> bool:
+        """The server drops a connection that sends more than it accepts, so that is not tried."""
+        limit = self._connection.session.welcome["max_message_bytes"]
+        if arrays is not None and limit and arrays.bytes > limit:
+            request.fail(error_for(ErrorCode.TOO_LARGE, f"{arrays.bytes} bytes in one message; the server takes "
+                                   f"{limit} (its --max-message)", object=request.kind))
+            return False
+        return True
+
+    def _send_step(self, scene: SceneState, request: Request, now: float) -> None:
+        try:
+            if scene.error is not None:
+                raise scene.error
+            for part in request.updates + request.directions + request.velocities:
+                if part.body.removed or part.body.id not in scene.by_id:
+                    raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=f"body {part.body.id}")
+            updates = request.updates if scene.synced else scene.all_updates(request.updates)
+        except ContactdError as e:
+            request.fail(e)
+            return
+        arrays = Arrays()
+        messages = [u.message(arrays) for u in updates]
+        directions = [d.message(arrays) for d in request.directions]
+        velocities = [v.message(arrays) for v in request.velocities]
+        if arrays.empty:
+            arrays = None
+        if not self._fits(request, arrays):
+            return
+        left = max(1, min(0xFFFFFFFF, int((request.deadline - now) * 1e6)))
+        if not request.sequence:
+            scene.sequence += 1
+            request.sequence = scene.sequence
+        body = {"scene": scene.id, "sequence": request.sequence, "want": request.want, "deadline_us": left,
+                "updates": messages} | request.limits
+        if directions:
+            body["directions"] = directions
+        if velocities:
+            body["velocities"] = velocities
+        number = next(self._tables.numbers)
+        scene.flying[number] = self._tables.steps[number] = request
+        request.sent, request.whole = True, not scene.synced
+        self._connection.transmit("Step", body, arrays, number)

@@ -1,0 +1,195 @@
+"""The session with a server, and the procedures that set it up: resumed after a loss, or built anew. For _connection.
+
+A procedure is a generator: it yields messages, one at a time, and is sent their answers. Requests wait until it has ended.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Callable, Generator
+
+from . import _wire
+from ._answers import LATER, delay_of
+from ._request import Request
+from ._state import MeshState, SceneState, no_self_contact, settings_of
+from ._tables import Tables
+from ._wire import Arrays, Decoded
+from .errors import ContactdError, ErrorCode
+
+if TYPE_CHECKING:
+    from ._connection import Connection
+
+ESTABLISH_S = 30.0  # for one answer while a session is set up
+
+TypedMessage = tuple[str, dict[str, Any], Arrays | None]
+Procedure = Generator[TypedMessage, Decoded, None]
+
+# Repeating these could do them twice, so where their answer was lost with the connection everything is built anew.
+_NOT_REPEATABLE = {"OpenScene", "AddBody"}
+# A mesh of this hash is not there, or only others may use it.
+_MUST_UPLOAD = {ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE, ErrorCode.FORBIDDEN}
+
+
+class Session:
+    def __init__(self, connection: "Connection", tables: Tables, name: str, lease_s: float) -> None:
+        self._connection, self._tables, self._name, self._lease_s = connection, tables, name, lease_s
+        self.id = self.epoch = 0
+        self._is_whole = False  # the server has all meshes and scenes
+        self.welcome: dict[str, Any] = {}  # the server's last answer to Hello
+        self.reconnects = 0  # sessions set up after the first
+        self.procedure: Procedure | None = None  # under way
+        self._message: TypedMessage | None = None
+        self._number = 0  # of the message
+        self._again_at = 0.0  # when to repeat the message, 0: not
+        self._deadline = 0.0  # of its answer
+
+    @property
+    def ping_s(self) -> float:
+        """Seconds of silence after which the server must be told that this client lives."""
+        return self._lease() / 3
+
+    def _lease(self) -> float:
+        return max(0.5, self.welcome.get("lease_ms", 0) / 1000 or 30.0)
+
+    def forget(self) -> None:
+        """The next connection begins with a new session."""
+        self.id, self._is_whole = 0, False
+
+    # ---- running a procedure ----
+
+    def begin(self) -> None:
+        """The connection is up."""
+        self._begin(self._resume() if self.id and self._is_whole else self._establish())
+
+    def establish(self) -> None:
+        """The server lost the state of the session."""
+        self._begin(self._establish())
+
+    def _begin(self, procedure: Procedure) -> None:
+        self._connection.is_ready = False
+        self.procedure = procedure
+        self._advance(lambda: next(procedure))
+
+    def _advance(self, go: Callable[[], TypedMessage]) -> None:
+        try:
+            self._message = go()
+        except StopIteration:
+            self.procedure = None
+            self._connection.note_ready()
+            return
+        except ContactdError as e:  # this server will not have us: say why, and try again later
+            self.procedure = None
+            self._tables.fail_all(e)
+            self._connection.lose(str(e))
+            return
+        self._send()
+
+    def _send(self) -> None:
+        self._again_at = 0.0
+        self._deadline = time.monotonic() + ESTABLISH_S
+        self._number = next(self._tables.numbers)
+        self._connection.transmit(*self._message, self._number)
+
+    def take(self, answer: Decoded, error: ContactdError | None) -> None:
+        """An answer that came while a procedure is under way."""
+        connection, procedure = self._connection, self.procedure
+        if answer.request != self._number:
+            return
+        if error is None:
+            self._advance(lambda: procedure.send(answer))
+        elif error.code == ErrorCode.SHUTTING_DOWN and \
+                (address := connection.successors.next(connection.address, "it drains")) != connection.address:
+            connection.move(address)
+        elif error.code in LATER:
+            self._again_at = time.monotonic() + delay_of(error)
+        else:
+            self._advance(lambda: procedure.throw(error))
+
+    # ---- time ----
+
+    def next_time(self) -> float | None:
+        """When something has to be done for it; None: never, as it is."""
+        if self.procedure is not None:
+            return self._again_at or self._deadline
+        return self._connection.last_sent + self.ping_s if self._connection.is_ready else None
+
+    def run_timers(self, now: float) -> None:
+        if self.procedure is not None:
+            if self._again_at and now >= self._again_at:
+                self._send()
+            elif now >= self._deadline:
+                self._connection.lose("the server did not answer while the session was set up")
+        elif self._connection.is_ready and now >= self._connection.last_sent + self.ping_s:
+            self._tables.add(Request("Ping", lambda: ({"nonce": 0}, None), timeout=self._lease()))
+
+    # ---- the procedures ----
+
+    def _resume(self) -> Procedure:
+        """After the connection was lost: the same session, if the server still has it."""
+        if not any(r.kind in _NOT_REPEATABLE for r in self._tables.flying.values()):
+            try:
+                yield "Ping", {"nonce": 0}, None
+            except ContactdError as e:
+                if e.code != ErrorCode.STATE_LOST:
+                    raise
+            else:
+                self._tables.requeue(keep_sequence=True)
+                return
+        yield from self._establish()
+
+    def _establish(self) -> Procedure:
+        """A new session, with everything that the old one had."""
+        connection, again = self._connection, bool(self.welcome)
+        self.id = self.epoch = 0
+        self._is_whole = False
+        answer = yield "Hello", {"version": _wire.VERSION, "min_version": _wire.VERSION, "client": self._name,
+                                 "lease_ms": round(self._lease_s * 1000)}, None
+        self.welcome = answer.body
+        self.id, self.epoch = answer.body["session"], answer.body["epoch"]
+        self.reconnects += again
+        if connection.successors.are_own and (successors := answer.body.get("successors")):
+            connection.successors.add(successors, connection.address)
+        for mesh in self._tables.meshes:
+            try:
+                mesh.id = yield from _find_or_register(mesh)
+                mesh.error = None
+            except ContactdError as e:
+                if e.code == ErrorCode.STATE_LOST:
+                    raise
+                mesh.error = e
+        for scene in list(self._tables.scenes):
+            try:
+                scene.synced, scene.error, scene.by_id = False, None, {}
+                yield from _rebuild(scene)
+            except ContactdError as e:
+                if e.code == ErrorCode.STATE_LOST:
+                    raise
+                scene.error = e
+        self._tables.requeue(keep_sequence=False)
+        self._is_whole = True
+
+
+def _find_or_register(mesh: MeshState) -> Generator[TypedMessage, Decoded, int]:
+    """The server's number of the mesh, which is uploaded only where the server does not have it."""
+    if "hash" in mesh.info:
+        try:
+            return (yield "GetMesh", {"hash": mesh.info["hash"]}, None).body["mesh"]
+        except ContactdError as e:
+            if e.code not in _MUST_UPLOAD:
+                raise
+    body, arrays = mesh.message()
+    return (yield "RegisterMesh", body, arrays).body["mesh"]
+
+
+def _rebuild(scene: SceneState) -> Procedure:
+    for body in scene.bodies:
+        body.id = 0
+    opened = (yield "OpenScene", scene.open_message(), None).body
+    scene.id = opened["scene"]
+    scene.adopt(settings_of(opened["settings"]), opened["running_method"], opened["revision"])
+    for body in scene.bodies:
+        added = yield "AddBody", body.message(scene), None
+        if body.self_contact and not added.body["self_contact"]:
+            raise no_self_contact(scene.name)
+        body.id = added.body["body"]
+    scene.by_id = {b.id: b for b in scene.bodies}

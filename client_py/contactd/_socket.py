@@ -1,0 +1,146 @@
+"""The ZeroMQ socket to one server, and the monitor that tells when it is connected. For _connection."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import zmq
+import zmq.utils.monitor
+
+from ._keys import Keys
+
+HEARTBEAT_MS = 2000
+
+_HANDSHAKE_FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+                     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+_MECHANISM_MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
+
+
+class Change(NamedTuple):
+    """The socket was connected, was not, or is not connected any more."""
+
+    is_up: bool
+    why: str = ""  # it is not up any more
+    is_refusal: bool = False  # the server gave a reason, and will give it again
+    is_retry: bool = False  # it was not connected: nothing listens there, and ZeroMQ tries again
+
+
+class Socket:
+    """Closed until `open`. The poller wakes its owner for messages and for changes of the connection."""
+
+    def __init__(self, poller: zmq.Poller, keys: Keys | None) -> None:
+        self._poller, self._keys = poller, keys
+        self._socket: zmq.Socket | None = None
+        self._monitor: zmq.Socket | None = None
+        self._context = zmq.Context()
+
+    def open(self, address: str) -> None:
+        """Begins to connect. Raises: zmq.ZMQError where it is not an address."""
+        self._socket = socket = self._context.socket(zmq.DEALER)
+        socket.linger = 0
+        socket.immediate = 1
+        if "[" in address:  # not for names: they would be looked up as IPv6 first
+            socket.ipv6 = True
+        socket.sndhwm = 1000
+        # No mark: what is in flight bounds the answers, and libzmq 4.3 may end the process where a heartbeat is due
+        # while a mark stops the input.
+        socket.rcvhwm = 0
+        socket.reconnect_ivl = 50 + random.randrange(50)
+        socket.reconnect_ivl_max = 1000
+        socket.heartbeat_ivl = HEARTBEAT_MS
+        socket.heartbeat_timeout = 3 * HEARTBEAT_MS
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+                                                  | zmq.EVENT_CONNECT_RETRIED | _HANDSHAKE_FAILED)
+        self._poller.register(self._monitor, zmq.POLLIN)
+        self._poller.register(socket, zmq.POLLIN)
+        if self._keys is not None:
+            self._keys.set(socket)
+        socket.connect(address)
+
+    def close(self) -> None:
+        if self._socket is None:
+            return
+        for socket in (self._monitor, self._socket):
+            if socket in self._poller:  # not where `open` failed before
+                self._poller.unregister(socket)
+        if self._monitor is not None:
+            self._socket.disable_monitor()
+            self._monitor.close(0)
+        self._socket.close(0)
+        self._socket = self._monitor = None
+
+    def close_for_good(self) -> None:
+        self.close()
+        self._context.term()
+
+    def linger(self, ms: int) -> None:
+        """Messages that are still to be sent when it is closed have this long."""
+        self._socket.linger = ms
+
+    # ---- messages ----
+
+    def send(self, header: bytes, frames: list[Any]) -> bool:
+        """Whether the message was taken. It is not where the pipe is full, or where the connection just went."""
+        try:
+            if frames:
+                self._socket.send_multipart([header, *frames], zmq.NOBLOCK, copy=False)
+            else:
+                self._socket.send(header, zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def receive(self) -> list[Any] | None:
+        """The frames of the next message; None where there is none, or where the socket is closed."""
+        if self._socket is None:
+            return None
+        try:
+            frames: list[Any] = [self._socket.recv(zmq.NOBLOCK)]
+        except zmq.Again:
+            return None
+        while self._socket.get(zmq.RCVMORE):
+            frames.append(self._socket.recv(copy=False).buffer)
+        return frames
+
+    def peek(self) -> dict[Any, int]:
+        """What the poller would give for messages, without a system call: nothing, or that there is one."""
+        return {self._socket: zmq.POLLIN} if self._socket.get(zmq.EVENTS) & zmq.POLLIN else {}
+
+    def has_message(self, events: dict[Any, int]) -> bool:
+        """Whether the poller's events, or those of `peek`, say so."""
+        return self._socket in events
+
+    # ---- the monitor ----
+
+    def has_change(self, events: dict[Any, int]) -> bool:
+        return self._monitor in events
+
+    def next_change(self) -> Change | None:
+        """None where there is none, or where the socket is closed."""
+        while self._monitor is not None and self._monitor.poll(0):
+            message = zmq.utils.monitor.recv_monitor_message(self._monitor)
+            event = message["event"]
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                return Change(True)
+            if event == zmq.EVENT_DISCONNECTED:
+                return Change(False, "the connection was lost")
+            if event == zmq.EVENT_CONNECT_RETRIED:
+                return Change(False, is_retry=True)
+            if event & _HANDSHAKE_FAILED:
+                return _refusal(event, message["value"], self._keys is not None)
+        return None
+
+
+def _refusal(event: int, value: int, has_keys: bool) -> Change:
+    """Why a handshake failed, with the remedy."""
+    if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+        why = ("it does not know this client's key: the public key belongs into the list of principals that it was "
+               "started with (--principals)")
+    elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _MECHANISM_MISMATCH:
+        why = ("it does not encrypt: leave out server_key and client_key, or start it with --stream-key" if has_keys else
+               "it asks for a key: give server_key and client_key")
+    else:
+        return Change(False, "the encrypted handshake was ended: check server_key, the server's public key" if has_keys else
+                      "the handshake was ended")
+    return Change(False, why, is_refusal=True)

@@ -1,0 +1,125 @@
+"""The tables of requests: what is to be sent, what was sent, and by when each must end. For _connection and its parts.
+
+Steps wait and are counted by scene (SceneState: pending, flying, refused); all other requests are here. A request that was
+sent stays here until it is answered, also where its caller has given up: the server may have done it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+
+from ._request import Request
+from ._state import MeshState, SceneState
+from .errors import ContactdError, ErrorCode, error_for
+
+
+class Tables:
+    """All but the inbox is changed by the holder of the I/O lock alone."""
+
+    def __init__(self) -> None:
+        self.meshes: list[MeshState] = []
+        self.scenes: list[SceneState] = []
+        self.inbox: deque[Request] = deque()  # from callers, not yet in the other tables
+        self.numbers = itertools.count(1)  # of messages
+        self.queue: deque[Request] = deque()  # to send, other than steps
+        self.flying: dict[int, Request] = {}  # sent, other than steps
+        self.steps: dict[int, Request] = {}  # sent steps, of all scenes
+        self.deadlines: list[tuple[float, int, Request]] = []  # a heap
+
+    # ---- in ----
+
+    def empty_inbox(self) -> None:
+        while self.inbox:
+            self.add(self.inbox[0])  # rather twice than never, should Ctrl-C come in between
+            self.inbox.popleft()
+
+    def add(self, request: Request) -> None:
+        heapq.heappush(self.deadlines, (request.deadline, id(request), request))
+        if request.after is not None:
+            request.after.pending.append(request)
+        elif request.scene is None:
+            self.queue.append(request)
+        elif request.scene.closed:
+            request.fail(error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=request.scene.label))
+        else:
+            request.scene.pending.append(request)
+
+    # ---- in order again ----
+
+    def requeue(self, keep_sequence: bool) -> None:
+        """Puts what was in flight at the head of the queues, in its old order."""
+        for request in self.flying.values():
+            request.is_repeat = True
+        self.queue.extendleft(reversed(self.flying.values()))
+        self.flying.clear()
+        self.steps.clear()
+        for scene in self.scenes:
+            flying = list(scene.flying.values())
+            scene.flying.clear()
+            scene.refused.clear()
+            scene.gap, scene.hold_until = 0, 0.0
+            if not keep_sequence:
+                flying = [request for request in flying if not request.future.done()]
+                scene.sequence = 0
+                for request in flying:
+                    request.sequence = 0
+            scene.pending.extendleft(reversed(flying))
+
+    def mend(self) -> None:
+        """After a change that was interrupted: each request is in one table, once."""
+        known: set[Request] = set(self.flying.values())
+        self.queue = deque(r for r in dict.fromkeys(self.queue) if r not in known)
+        known.update(self.queue)
+        for scene in self.scenes:
+            known.update(scene.flying.values())
+            scene.pending = deque(r for r in dict.fromkeys(scene.pending) if r not in known and not r.future.done())
+            known.update(scene.pending)
+        if self.inbox and self.inbox[0] in known:
+            self.inbox.popleft()
+
+    # ---- out ----
+
+    def expire(self, now: float, unreachable: str) -> None:
+        """Fails what is past its deadline. unreachable: why the server is not reached; "" where it is."""
+        while self.deadlines:
+            deadline, _, request = self.deadlines[0]
+            if request.future.done():
+                heapq.heappop(self.deadlines)
+                continue
+            if deadline > now:
+                return
+            if unreachable:
+                error = error_for(ErrorCode.UNREACHABLE, unreachable, object="server", retry=True)
+            else:
+                error = error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer to {request.kind} within "
+                                  f"{request.deadline - request.began:.3g} s", field="timeout", retry=True,
+                                  object=request.scene.label if request.scene else "")
+            # What was sent stays in the tables: the server may have done it, and its answer must be taken note of.
+            if request.scene is not None:
+                request.scene.synced = request.scene.synced and not request.sent
+                if not request.sent and request in request.scene.pending:
+                    request.scene.pending.remove(request)
+            elif request in self.queue:
+                self.queue.remove(request)
+            elif request.after is not None and request in request.after.pending:
+                request.after.pending.remove(request)
+            request.fail(error)
+
+    def fail_flying(self, error: ContactdError) -> None:
+        """What the server was asked and has not answered."""
+        for request in [*self.flying.values(), *self.steps.values()]:
+            request.fail(error)
+
+    def fail_all(self, error: ContactdError) -> None:
+        self.fail_flying(error)
+        for request in [*self.queue, *self.inbox]:
+            request.fail(error)
+        for _, _, request in [*self.deadlines]:  # also one that was being moved from one table to another
+            request.fail(error)
+        for scene in self.scenes:
+            for request in scene.pending:
+                request.fail(error)
+            scene.pending.clear()
+        self.queue.clear()
