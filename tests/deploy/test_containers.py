@@ -93,11 +93,12 @@ def buildah() -> Iterator[Buildah]:
 
 @pytest.fixture(scope="module")
 def base(buildah) -> str:
-    """This machine's distribution, as small as mmdebstrap makes it."""
+    """This machine's distribution, as small as mmdebstrap makes it. A download that fails is tried again, there and in what is
+    built on it."""
     release = dict(re.findall(r'^(\w+)="?([^"\n]*)', pathlib.Path("/etc/os-release").read_text(), re.M))
     tar = WORK / "base.tar"
     made = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates",
-                           "--dpkgopt=force-unsafe-io",
+                           "--dpkgopt=force-unsafe-io", '--aptopt=Acquire::Retries "5"',
                            release["VERSION_CODENAME"], str(tar)], stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     assert made.returncode == 0, made.stdout

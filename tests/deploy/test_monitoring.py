@@ -169,7 +169,7 @@ def prometheus(make_server, tmp_path) -> Iterator[Prometheus]:
     running = Prometheus(tmp_path, f"127.0.0.1:{server.http_port}")
     try:
         use(server)
-        wait_until(lambda: running.series("rate(contactd_steps_total[1m])"), "two scrapes")
+        wait_until(lambda: running.series("rate(contactd_steps_total[1m])"), "two scrapes", 5 * conftest.PATIENCE)  # it has to start, too
         use(server)  # so that rates are above 0
         yield running
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import re
@@ -20,6 +21,8 @@ from conftest import PATIENCE, binaries, free_port, wait_until  # noqa: E402, F4
 
 FOLDER = needs.ROOT / "deploy" / "slurm"
 SBIN = os.environ["PATH"] + ":/usr/sbin:/sbin"
+# Slurm looks for what it can do once in a while, up to a minute, where nothing tells it at once.
+wait_for = functools.partial(wait_until, seconds=5 * PATIENCE)
 CONFIG = """
 ClusterName=contactd
 SlurmctldHost={host}(127.0.0.1)
@@ -85,10 +88,10 @@ class Slurm:
         at = {flag: str(self.folder / f"munge.{flag}") for flag in ("socket", "pid", "log", "seed")}
         self.daemon("munged", "--foreground", "--force", "--key-file", str(self.folder / "munge.key"), "--socket", at["socket"],
                     "--pid-file", at["pid"], "--log-file", at["log"], "--seed-file", at["seed"])  # fmt: skip
-        wait_until(pathlib.Path(at["socket"]).exists, "munged's socket")
+        wait_for(pathlib.Path(at["socket"]).exists, "munged's socket")
         self.daemon("slurmctld", "-D", "-f", str(self.config))
         self.daemon("slurmd", "-D", "-f", str(self.config), "-N", "localhost")
-        wait_until(lambda: "idle" in self.run("sinfo", "-h", "-o", "%T", check=False), "a node that is idle")
+        wait_for(lambda: "idle" in self.run("sinfo", "-h", "-o", "%T", check=False), "a node that is idle")
         return self
 
     def stop(self) -> None:
@@ -113,7 +116,7 @@ class Slurm:
         def over() -> bool:
             return all(state not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING") for state, _ in self.state(job))
 
-        wait_until(over, f"the end of job {job}")
+        wait_for(over, f"the end of job {job}")
         return [(state, int(code)) for state, code in self.state(job)]
 
     def output(self) -> str:
@@ -155,7 +158,7 @@ def test_a_job_uses_the_servers_of_an_array_job(slurm, keys, tmp_path):
     assert {path.name for path in endpoints.iterdir()} == {f"{servers}.0", f"{servers}.1"}
     slurm.run("scancel", servers)
     assert {state for state, _ in slurm.ended(servers)} == {"CANCELLED"}
-    wait_until(lambda: not list(endpoints.iterdir()), "no address of a server that has ended")
+    wait_for(lambda: not list(endpoints.iterdir()), "no address of a server that has ended")
     drained = [path.read_text() for path in (slurm.folder / "jobs").glob(f"contactd-{servers}_*.out")]
     assert len(drained) == 2 and all("finishing what is queued" in text and "ended" in text for text in drained), slurm.output()
 

@@ -29,6 +29,7 @@ BUILD = ROOT / os.environ.get("BUILD", "build")
 INSTRUMENTED = BUILD.name in ("address", "thread", "undefined")
 SLOW = 20.0 if INSTRUMENTED else 5.0  # how much longer than on an idle machine it may take until it counts as hung
 PATIENCE = 12 * SLOW  # seconds: a wait that takes longer hangs, on however busy a machine
+CONTACTCTL = [str(BUILD / "contactctl"), "--timeout", str(PATIENCE)]  # its own 10 s may be over on a busy machine
 MESHES = pathlib.Path(os.environ.get("CONTACTD_MESHES", ROOT / ".." / "shared" / "meshes"))
 SANITIZER_REPORT = re.compile(
     r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL"
@@ -166,11 +167,12 @@ class Server:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def long_goodbyes():
-    """The Python client waits a second for its scenes to be closed, which a busy machine may take."""
-    from contactd import _link
+def patient_clients():
+    """The Python client waits a second for its scenes to be closed, and two for a server that may be down: a busy machine may
+    take as long."""
+    from contactd import _connection, _link, _servers
 
-    _link.GOODBYE_S = 10 * SLOW
+    _link.GOODBYE_S = _connection.SILENCE_S = _servers.PROBE_S = 10 * SLOW
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,17 @@ class FakeServer:
         self.epoch = time.monotonic_ns()
         self.sessions: set[int] = set()
         self.scenes: dict[int, FakeScene] = {}
+        self._listen()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._thread.start()
+
+    def hang_up(self) -> None:
+        """For hooks: ends all connections, and remembers everything."""
+        self._socket.close(0)
+        self._listen()
+
+    def _listen(self) -> None:
         self._socket = self._context.socket(zmq.ROUTER)
         self._socket.linger = 0
         deadline = time.monotonic() + 60
@@ -66,9 +77,6 @@ class FakeServer:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, daemon=True)
-        self._thread.start()
 
     @property
     def address(self) -> str:

@@ -8,6 +8,7 @@ import json
 import math
 import pathlib
 import re
+import select
 import struct
 import urllib.parse
 
@@ -126,12 +127,19 @@ class Api:
         if isinstance(body, (dict, list)):
             body = json.dumps(body)
             headers.setdefault("Content-Type", "application/json")
+        self._close_if_ended()
         self.connection.request(method, path, body=body, headers=headers)
         response = self.connection.getresponse()
         answer = Answer(response.status, response.headers, response.read())
         if check:
             check_documented(method, path.split("?")[0], answer)
         return answer
+
+    def _close_if_ended(self) -> None:
+        """The server ends a connection that was idle for long, which http.client notices only by a failed request."""
+        sock = self.connection.sock
+        if sock is not None and select.select([sock], [], [], 0)[0]:
+            self.connection.close()
 
     def get(self, path: str):
         answer = self("GET", path)

@@ -22,7 +22,7 @@ from contactd import _wire
 from geometry import UNIT_BOX, icosphere, moved
 from raw import Raw
 from test_bad_input import POSE_0, Bystander, Setup
-from test_hostile import GREETING, READY, frame, resident, zmtp
+from test_hostile import frame, resident, shake_hands, zmtp
 
 MIB = 1 << 20
 measures_memory = pytest.mark.skipif(INSTRUMENTED, reason="sanitizers keep freed memory, so its size says nothing")
@@ -118,7 +118,6 @@ def test_many_small_unread_answers(make_server):
 
     def connect() -> socket.socket:
         s = zmtp(server)
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.setblocking(False)
         return s
 
@@ -130,11 +129,11 @@ def test_many_small_unread_answers(make_server):
                 rest = rest[s.send(rest):]
         except BlockingIOError:
             pass
-        except OSError:  # cut; or, on a slow machine, ended by ZeroMQ, whose pings this client does not answer
+        except OSError:  # cut; or, on a slow machine, ended by the kernel, whose bytes stay unread for a minute
             if not cuts(server, "unread"):
                 s.close()
                 s, rest = connect(), b""
-        return cuts(server, "unread") == 1
+        return cuts(server, "unread") >= 1  # twice, where it was ended before it was counted
 
     s = connect()
     wait_until(flood, "the connection cut")
@@ -366,13 +365,7 @@ def test_a_message_without_end_over_ipc(make_server, tmp_path):
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(10 * SLOW)
     s.connect(str(path))
-    s.sendall(GREETING)
-    got = b""
-    while len(got) < 64:
-        got += s.recv(4096)
-    s.sendall(READY)
-    while b"READY" not in got:
-        got += s.recv(4096)
+    shake_hands(s)
     endless(s, 400)
     wait_until(lambda: cuts(server, "unfinished") == 1, "the connection cut")
     assert peak.growth() < (32 + 160) * MIB

@@ -8,7 +8,7 @@ import pytest
 
 import contactd
 from contactd import errors
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from http_api import Api
 from test_patches import boxes
 
@@ -132,7 +132,7 @@ def test_contactctl(server, client, tmp_path):
 
     def run(*args, code=0):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("CONTACTD_")}
-        done = subprocess.run([BUILD / "contactctl", "--server", server.stream, *map(str, args)], capture_output=True,
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, *map(str, args)], capture_output=True,
                               text=True, timeout=60 * SLOW, env=clean)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import signal
@@ -12,8 +13,10 @@ import time
 import contactd
 import numpy as np
 import pytest
+import zmq
 from contactd import errors
 from contactd._request import Spin
+from contactd._socket import Socket
 from contactd.errors import ErrorCode
 from conftest import PATIENCE, wait_until
 from fake_server import FakeServer, Refusal
@@ -154,11 +157,12 @@ def test_partial_updates(client):
 def test_busy_is_retried_in_order(fake, client):
     scene, a, b = scene_of_two(client)
     refusals = {5: 3, 6: 1, 11: 2}  # sequence number: times
-    behind = []
+    behind, submitted = [], threading.Event()
 
     def hook(kind, body):
         if kind != "Step":
             return
+        submitted.wait(PATIENCE)  # so that there are steps behind the refused one
         state = fake.scenes[body["scene"]]
         if body["sequence"] == state.sequence + 1 and refusals.get(body["sequence"], 0) > 0:
             refusals[body["sequence"]] -= 1
@@ -171,6 +175,7 @@ def test_busy_is_retried_in_order(fake, client):
 
     fake.hook = hook
     futures = [scene.submit(positions={a: full(i)}) for i in range(30)]
+    submitted.set()
     assert [volume(f.result(PATIENCE)) for f in futures] == [24.0 * i for i in range(30)]
     (state,) = fake.scenes.values()
     assert state.steps == list(range(1, 31))
@@ -273,12 +278,15 @@ def test_a_connection_lost_while_a_session_is_set_up(fake, client):
     scene = client.open_scene()
     body = scene.add_body(mesh, pose=np.eye(4))
     before = scene.step(poses={body: 3 * np.eye(4)[:3]}).contacts[0].volume
+    fake.hook = lambda kind, body: "silence" if kind == "Step" else None
+    future = scene.submit()  # in flight when the nonsense comes, and so ended by it
+    wait_until(lambda: fake.heard.count("Step") >= 2, "the second step at the server")
     fake.crash()
     answers = iter([b"nonsense"])
     fake.hook = lambda kind, body: next(answers, None) if kind == "OpenScene" else None
     fake.start()
-    with pytest.raises(contactd.ContactdError):
-        scene.step()
+    with pytest.raises(errors.MalformedError):
+        future.result(PATIENCE)
     assert scene.step().contacts[0].volume == before
     assert fake.heard.count("Hello") == 3
 
@@ -303,9 +311,9 @@ def test_the_connection_goes_while_a_caller_serves_it(client, monkeypatch):
 
     def work_and_lose(events):
         work(events)
-        if link._holder == threading.get_ident() and not gone:
+        if link._holder == threading.get_ident() and link._tables.steps and not gone:  # a step is in flight
             gone.append(True)
-            link._lost("a test said so")
+            link._connection.lose("a test said so")
 
     monkeypatch.setattr(link, "_work", work_and_lose)
     monkeypatch.setattr(link._spin, "begin", lambda: 0.01)  # looks at the socket before it sleeps
@@ -314,6 +322,64 @@ def test_the_connection_goes_while_a_caller_serves_it(client, monkeypatch):
         if gone:
             break
     assert gone and client.reconnects == 1
+
+
+@pytest.mark.parametrize("kind", ["CloseScene", "RemoveBody", "RemoveMesh"])
+def test_the_connection_goes_before_something_is_known_to_be_gone(fake, client, kind):
+    """The request that is sent again does not find it: it was taken away."""
+    scene, body, _ = scene_of_two(client)
+    mesh = client.register_mesh(BOX + 1, FACES)
+    take_away = {"CloseScene": scene.close, "RemoveBody": lambda: scene.remove_body(body), "RemoveMesh": mesh.remove}[kind]
+    heard = []
+
+    def take_away_and_hang_up(asked, _):
+        if asked != kind:
+            return None
+        heard.append(asked)
+        if len(heard) > 1:
+            raise Refusal(ErrorCode.STALE_HANDLE, "it is gone")
+        fake.hang_up()
+        return "silence"
+
+    fake.hook = take_away_and_hang_up
+    take_away()
+    assert len(heard) >= 2 and client.reconnects == 0
+
+
+def test_what_is_gone_the_first_time(fake, client):
+    scene = client.open_scene()
+
+    def refuse(kind, _):
+        if kind == "CloseScene":
+            raise Refusal(ErrorCode.STALE_HANDLE, "it is gone")
+
+    fake.hook = refuse
+    with pytest.raises(contactd.ContactdError, match="it is gone"):
+        scene.close()
+
+
+def test_the_farewell_does_not_go_out(fake, client, monkeypatch):
+    """A client that moves to another server tells the old one to close its scenes, where that still can be told."""
+    scenes = [scene_of_two(client) for _ in range(3)]
+    heir = FakeServer()
+    try:
+        connection, refused = client._link._connection, []
+        send = connection.socket.send
+
+        def send_but_one(header, frames):
+            if not refused:
+                refused.append(connection.address)
+                return False  # as where the pipe is full
+            return send(header, frames)
+
+        monkeypatch.setattr(connection.socket, "send", send_but_one)
+        client._link.leave(heir.address)
+        wait_until(lambda: client._link.address == heir.address, "the other server")
+        assert [volume(scene.step(positions={a: full(1)})) for scene, a, _ in scenes] == [24] * 3
+        assert refused == [fake.address] and heir.heard.count("OpenScene") == 3
+    finally:
+        client.close()
+        heir.close()
 
 
 def test_state_lost_without_a_disconnect(fake, client):
@@ -738,3 +804,33 @@ def test_numbers_out_of_step_are_made_good(fake, client):
     state.sequence += 3
     assert volume(scene.step(poses={b: pose(2)})) == 24 + 24
     assert volume(scene.step(poses={b: pose(3)})) == 24 + 36
+
+
+@pytest.mark.parametrize("spare", [0, 1, 2])
+def test_close_after_failed_open(fake, spare):
+    """Where a process is out of sockets, opening stops anywhere; what there is of it is closed, and opens later."""
+    poller = zmq.Poller()
+    socket = Socket(poller, None)
+    socket._context.max_sockets = 3  # its own, and both ends of the monitor
+    others = [socket._context.socket(zmq.PAIR) for _ in range(3 - spare)]
+    with pytest.raises(zmq.ZMQError) as caught:
+        socket.open(fake.address)
+    assert caught.value.errno == errno.EMFILE
+    socket.close()
+    assert not poller.sockets
+    for other in others:
+        other.close(0)
+    wait_until(lambda: opens(socket, fake.address), "free sockets")
+    assert len(poller.sockets) == 2
+    socket.close_for_good()
+    assert not poller.sockets
+
+
+def opens(socket, address):
+    """Sockets that were closed are counted until another thread is done with them."""
+    try:
+        socket.open(address)
+    except zmq.ZMQError:
+        socket.close()
+        return False
+    return True

@@ -168,7 +168,7 @@ ZSH = r"""
     ask() { local -a found; _main_complete; print -rl -- "${found[@]}" > "$OUT.new"; mv "$OUT.new" "$OUT" }
     zle -C ask list-choices ask
     bindkey '^X' ask
-    print ready > "$OUT"
+    print ready > "$OUT.new"; mv "$OUT.new" "$OUT"
 """
 
 

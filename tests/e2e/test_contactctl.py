@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 
@@ -159,7 +160,7 @@ def test_refusals(ctl, box, tmp_path):
     message = ctl("contact", box, holed, expect=REFUSED)
     assert "INVALID_MESH" in message and "holed.off" in message and "edge" in message
     garbage = tmp_path / "garbage.ply"
-    garbage.write_bytes(os.urandom(500))
+    garbage.write_bytes(random.Random(1).randbytes(500))
     assert "garbage.ply" in ctl("mesh", "add", garbage, expect=REFUSED)
     missing = ctl("contact", box, tmp_path / "none.ply", expect=USAGE)
     assert "none.ply" in missing

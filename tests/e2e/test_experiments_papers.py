@@ -171,9 +171,11 @@ def test_errors_are_within_the_tolerance(client):
         assert (error < (bound if "strict" in name else 2 * bound)).all()
         assert (np.diff(rays) > 0).all()
         assert error[-1] > 1e-6 or name.startswith("cube")  # what is compared is not the truth itself
-    strict, published = data["random"]["strict"], data["random"]["published"]
-    assert len(strict["ratios"]) > 20 and strict["ratios"].max() <= 1 and strict["missed"] == 0
-    assert (published["ratios"] > 1).mean() < 0.05
+    for views in ("", ", optimised views"):
+        strict, published = data["random"][f"strict{views}"], data["random"][f"published{views}"]
+        assert len(strict["ratios"]) > 20 and strict["ratios"].max() <= 1 and strict["missed"] == 0
+        assert (published["ratios"] > 1).mean() < 0.05
+    assert not np.array_equal(*(data["random"][f"strict{views}"]["ratios"] for views in ("", ", optimised views")))
 
 
 def test_a_bound_that_is_not_reached_is_told(client):
@@ -290,7 +292,7 @@ def test_weights_make_points_better(client):
             assert (of[name][-1] < 0.5 * of[name][0]).all()
     of = data["balls and boxes"]
     assert (np.diff(of["weighted"][:, 0]) < 0).all() and (np.diff(of["force"], axis=0) < 0).all()
-    assert (of["weighted"][1:5] < of["plain"][1:5]).all() and of["weighted"][5, 1] < of["plain"][5, 1]
+    assert (of["weighted"] < of["plain"]).all() and (of["weighted"][3:, 0] < 0.8 * of["plain"][3:, 0]).all()
     assert (of["weighted"][1:, 0] < of["centres, plain"][1:, 0]).all()
     assert (np.diff(of["with points"]) >= 0).all() and of["with points"][-1] > 0.95
 
@@ -300,6 +302,7 @@ def test_responses_come_closer_with_each_level(client):
     assert data["collisions"] >= 40
     for name in responses.VARIANTS:
         assert (data[name][2] < 0.6 * data[name][0]).all()
+    assert (data["weighted"].mean(0) < data["plain"].mean(0)).all()
 
 
 def test_an_impulse_keeps_momentum_and_takes_energy():

@@ -12,6 +12,7 @@ import contactd
 import pytest
 from conftest import BUILD, SLOW, Server, free_port, wait_until
 from http_api import Api
+from late_door import late_door
 
 STEPS, SCENES, CONNECTIONS = 40, 9, 6
 SANITIZERS = {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(BUILD.name, [])
@@ -90,6 +91,10 @@ def addresses(servers) -> list[str]:
     return [server.stream for server in servers]
 
 
+def scenes(server: Server) -> int:
+    return int(Api(server.http).gauge("contactd_scenes"))
+
+
 @pytest.fixture(scope="module")
 def calm(_module_server, program):
     volumes = Fleet(program, _module_server.stream, connections=1).finish()
@@ -100,10 +105,10 @@ def calm(_module_server, program):
 def test_scenes_are_spread_and_answers_are_the_same(program, three, calm):
     fleet = Fleet(program, ",".join(addresses(three)))
     assert fleet.servers == {a: (True, 2, 3) for a in addresses(three)}
-    assert [Api(s.http).gauge("contactd_scenes") for s in three] == [3, 3, 3]
+    assert [scenes(s) for s in three] == [3, 3, 3]
     assert fleet.look() == 0
     assert fleet.finish() == calm
-    assert [Api(s.http).gauge("contactd_scenes") for s in three] == [0, 0, 0]
+    wait_until(lambda: [scenes(s) for s in three] == [0, 0, 0], "the end of the scenes")
 
 
 def test_kill_one_of_three_under_load(program, three, calm):
@@ -141,15 +146,16 @@ def test_servers_that_join_and_leave(program, three, calm, tmp_path):
     assert fleet.servers == {three[0].stream: (True, CONNECTIONS, SCENES)}
     (folder / "7.1").write_text(three[1].stream + "\n")
     assert fleet.look() == CONNECTIONS // 2
-    assert Api(three[0].http).gauge("contactd_scenes") + Api(three[1].http).gauge("contactd_scenes") <= SCENES
+    wait_until(lambda: scenes(three[0]) + scenes(three[1]) <= SCENES, "the end of the scenes that are moved")
     fleet.order("go")
-    assert Api(three[1].http).gauge("contactd_scenes") == fleet.servers[three[1].stream][2] > 0
+    assert scenes(three[1]) == fleet.servers[three[1].stream][2] > 0
     (folder / "7.2").write_text(three[2].stream + "\n")
     assert fleet.look() == CONNECTIONS // 3
     fleet.order("go")
     (folder / "7.0").unlink()
     assert fleet.look() == CONNECTIONS // 3
-    assert set(fleet.servers) == set(addresses(three[1:])) and Api(three[0].http).gauge("contactd_scenes") == 0
+    assert set(fleet.servers) == set(addresses(three[1:]))
+    wait_until(lambda: scenes(three[0]) == 0, "the end of the scenes there")
     (folder / "7.1").unlink()
     (folder / "7.2").unlink()
     assert fleet.look() == 0  # rather all of the old than none
@@ -192,6 +198,14 @@ def test_a_dead_server_in_the_list(program, three, calm):
     assert fleet.finish() == calm
 
 
+def test_a_server_that_is_slow_to_answer_is_not_left(program, three, calm):
+    """It listens, and three times as long passes until it shakes hands as a client waits where nothing listens."""
+    with late_door(three[1].stream_port, 0.75) as door:
+        fleet = Fleet(program, f"{three[0].stream},{door}")
+        assert [s[:2] for s in fleet.servers.values()] == [(True, 3), (True, 3)]
+        assert fleet.finish() == calm
+
+
 def test_two_names_of_one_server(program, three, tmp_path):
     second = three[0].stream.replace("127.0.0.1", "localhost")
     fleet = Fleet(program, f"{three[0].stream},{three[1].stream},{second}")
@@ -231,6 +245,7 @@ def test_a_server_that_hangs(program, three, calm):
         assert fleet.look() == 2
         assert [fleet.servers[a][:2] for a in addresses(three)] == [(True, 3), (True, 3), (False, 0)]
         fleet.order("go")
+        assert [fleet.servers[a][1] for a in addresses(three)] == [3, 3, 0]  # they stay where the look moved them
         assert fleet.finish() == calm
         fleet = Fleet(program, ",".join(addresses(three)), probe=SLOW)
         assert [fleet.servers[a][0] for a in addresses(three)] == [True, True, False]

@@ -147,8 +147,12 @@ def test_a_stranger_gets_nowhere(make_server, keys):
         connect(server, keys, stranger)
     with pytest.raises(errors.UnauthenticatedError, match="give server_key and client_key"):
         contactd.connect(server.stream, timeout=10 * SLOW)
-    with pytest.raises(errors.UnreachableError, match="check server_key"):
-        contactd.connect(server.stream, server_key=stranger, client_key=stranger, timeout=2)
+    for timeout in (2, PATIENCE):  # on a busy machine the connection itself may take the first of these
+        with pytest.raises(errors.UnreachableError) as caught:
+            contactd.connect(server.stream, server_key=stranger, client_key=stranger, timeout=timeout)
+        if "check server_key" in str(caught.value):
+            break
+    assert "check server_key" in str(caught.value)
     wait_until(lambda: "its key is not in --principals" in server.logs(), "an audit line")
 
     def ctl(*flags: str) -> subprocess.CompletedProcess:
@@ -157,7 +161,6 @@ def test_a_stranger_gets_nowhere(make_server, keys):
     for flags, code, part in (
         ((), REFUSED, "asks for a key"),
         (("--server-key", keys.server, "--client-key", stranger), REFUSED, "does not know this client's key"),
-        (("--server-key", stranger, "--client-key", stranger, "--timeout", "2"), UNREACHABLE, "check server_key"),
         (("--server-key", keys.server), USAGE, "client_key"),
         (("--client-key", stranger), USAGE, "server_key"),
         (("--server-key", "nonsense", "--client-key", stranger), USAGE, "server_key is neither a key"),
@@ -165,6 +168,12 @@ def test_a_stranger_gets_nowhere(make_server, keys):
     ):
         done = ctl(*flags)
         assert done.returncode == code and part in done.stderr, done
+    for seconds in (2, PATIENCE):
+        done = ctl("--server-key", stranger, "--client-key", stranger, "--timeout", str(seconds))
+        assert done.returncode == UNREACHABLE, done
+        if "check server_key" in done.stderr:
+            break
+    assert "check server_key" in done.stderr, done
     raw = Raw(server.stream, hello=False)  # a client of another kind, without any key
     raw.send("Hello", {"version": 1, "min_version": 1, "client": "raw"})
     assert raw.socket.poll(500) == 0
@@ -229,7 +238,8 @@ class Relay:
     """Stands before a port, in a `with` block, and reads along."""
 
     def __init__(self, port: int) -> None:
-        self.door, self.passed, self.sockets = socket.create_server(("127.0.0.1", 0)), [], []
+        self.door, self.sockets = socket.create_server(("127.0.0.1", 0)), []
+        self.passed: list[list[bytes]] = []  # of each direction of each connection
         self.to, self.port = port, self.door.getsockname()[1]
 
     def __enter__(self) -> "Relay":
@@ -238,19 +248,25 @@ class Relay:
 
     def __exit__(self, *_: object) -> None:
         for end in (self.door, *self.sockets):
+            self._quiet(end.shutdown, socket.SHUT_RDWR)  # ends the threads' waits
             end.close()
 
     def _accept(self) -> None:
-        near, _ = self.door.accept()
-        far = socket.create_connection(("127.0.0.1", self.to))
-        self.sockets.extend((near, far))
-        for ends in ((near, far), (far, near)):
-            threading.Thread(target=self._quiet, args=(self._pump, *ends), daemon=True).start()
+        while True:  # a client may connect again
+            near, _ = self.door.accept()
+            far = socket.create_connection(("127.0.0.1", self.to))
+            self.sockets.extend((near, far))
+            for ends in ((near, far), (far, near)):
+                self.passed.append([])
+                threading.Thread(target=self._quiet, args=(self._pump, *ends, self.passed[-1]), daemon=True).start()
 
-    def _pump(self, source, sink) -> None:
-        while data := source.recv(1 << 16):
-            self.passed.append(data)
-            sink.sendall(data)
+    def _pump(self, source: socket.socket, sink: socket.socket, passed: list[bytes]) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                passed.append(data)
+                sink.sendall(data)
+        finally:
+            self._quiet(sink.shutdown, socket.SHUT_WR)
 
     @staticmethod
     def _quiet(function, *arguments) -> None:
@@ -261,7 +277,7 @@ class Relay:
 
     @property
     def seen(self) -> bytes:
-        return b"".join(self.passed)
+        return b"\n".join(b"".join(pieces) for pieces in self.passed)
 
 
 def test_what_is_sent_with_a_key_is_encrypted(make_server, keys):
@@ -509,12 +525,11 @@ def test_open_metrics(make_server, keys):
 def test_failed_attempts_are_limited(make_server, keys):
     token, late = keys.make("tokens", "alice"), keys.make("tokens", "late")
     server = make_server("--principals", str(keys.list), "--http-metrics", "open")
-    alice = Door(server, token)
-    assert alice("GET", "/v1/status")[0] == 200
+    assert Door(server, token)("GET", "/v1/status")[0] == 200
     answers = [Door(server, f"guess {i}".replace(" ", "-"))("GET", "/v1/status")[0] for i in range(60)]
     assert set(answers) == {401, 429} and answers[:10] == [401] * 10
     assert 401 <= Door(server, "guess")("GET", "/v1/status")[0] <= 429
-    assert alice("GET", "/v1/status")[0] == 200  # was here before the guesses
+    assert Door(server, token)("GET", "/v1/status")[0] == 200  # was here before the guesses
 
     def limited() -> bool:
         door = Door(server, "one-more-guess")

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import zmq
-from conftest import INSTRUMENTED, SLOW
+from conftest import INSTRUMENTED, PATIENCE, SLOW, wait_until
 from contactd import _wire
 from raw import Raw
 from test_bad_input import BOX, Bystander, Setup
@@ -33,16 +33,28 @@ def resident(pid: int) -> int:
         return int(file.read().split()[1]) * 4096
 
 
-def zmtp(server) -> socket.socket:
-    """A TCP connection that has shaken hands as a DEALER does."""
-    s = socket.create_connection(("127.0.0.1", server.stream_port), timeout=5 * SLOW)
+def shake_hands(s: socket.socket) -> None:
+    """As a DEALER does."""
+
+    def take(n: int) -> bytes:
+        got = b""
+        while len(got) < n:
+            part = s.recv(n - len(got))
+            assert part, "the server ended the connection"
+            got += part
+        return got
+
     s.sendall(GREETING)
-    got = b""
-    while len(got) < 64:
-        got += s.recv(4096)
+    take(64)
     s.sendall(READY)
-    while b"READY" not in got:
-        got += s.recv(4096)
+    flags, size = take(2)
+    assert flags == 4 and take(size).startswith(b"\x05READY")
+
+
+def zmtp(server) -> socket.socket:
+    """A TCP connection that has shaken hands."""
+    s = socket.create_connection(("127.0.0.1", server.stream_port), timeout=PATIENCE)
+    shake_hands(s)
     return s
 
 
@@ -224,6 +236,31 @@ def test_a_client_that_never_reads(server, bystander):
             break
     time.sleep(0.3)
     setup.raw.close()
+
+
+def is_probed(server, client: socket.socket) -> bool:
+    """By /proc/net/tcp, which may show a line twice or not at all while others come and go."""
+
+    def end(port: int) -> str:
+        return f"0100007F:{port:04X}"
+
+    with open("/proc/net/tcp") as file:
+        rows = [line.split() for line in file]
+    ends = [end(server.stream_port), end(client.getsockname()[1])]
+    return any(row[5].startswith("02:") for row in rows if row[1:3] == ends)
+
+
+def test_the_kernel_probes_connections_and_zeromq_does_not(server):
+    """A heartbeat of libzmq's that is due on a connection that has ended with its input stopped would end the server."""
+    s = zmtp(server)
+    wait_until(lambda: is_probed(server, s), "the kernel's probes")
+    s.settimeout(1 if INSTRUMENTED else 6)
+    with pytest.raises(TimeoutError):
+        s.recv(1)  # neither a heartbeat, which came after 5 s, nor the connection's end
+    s.settimeout(PATIENCE)
+    s.sendall(b"\x04\x0a\x04PING\0\0abc")
+    assert s.recv(10, socket.MSG_WAITALL) == b"\x04\x08\x04PONGabc"
+    s.close()
 
 
 def test_memory_stays(server, bystander):

@@ -8,7 +8,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from geometry import box
 from http_api import Api
 
@@ -31,7 +31,7 @@ BODY = cut_smaller(*BODY)
 
 
 def test_python(server):
-    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
         meshes = client.register_mesh(*BODY), client.register_mesh(*PROBES)
         for method in ("ldi", "exact"):
             scene = client.open_scene(method=method, **({"pixel_size": 1 / 32} if method == "ldi" else {}))
@@ -57,9 +57,9 @@ def test_contactctl_and_http(server, tmp_path):
     files = [write_obj(tmp_path / name, *mesh) for name, mesh in (("a.obj", BODY), ("b.obj", PROBES))]
 
     def contact(*options):
-        return subprocess.run([BUILD / "contactctl", "--server", server.stream, *options, "contact", *files,
+        return subprocess.run([*CONTACTCTL, "--server", server.stream, *options, "contact", *files,
                                "--method", "ldi", "--pixel-size", "0.03125"],
-                              capture_output=True, text=True, check=True, timeout=20 * SLOW).stdout
+                              capture_output=True, text=True, check=True, timeout=60 * SLOW).stdout
 
     (found,) = json.loads(contact("-o", "json"))["contacts"]
     assert found["inverted_volume"] == pytest.approx(INVERTED, rel=1e-6)

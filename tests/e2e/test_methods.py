@@ -10,7 +10,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import UNIT_BOX, moved
 from http_api import Api
@@ -21,7 +21,7 @@ SHARE = 0.75 * 0.5 * 0.25  # of two unit boxes, one of which is moved by 0.25 0.
 
 @pytest.fixture
 def client(server):
-    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
         yield client
 
 
@@ -163,7 +163,7 @@ def test_a_tolerance_means_ebpi(open_pair, client):
 
 
 def test_a_restart_keeps_what_was_asked_for(fresh_server):
-    with contactd.connect(fresh_server.stream, timeout=10 * SLOW) as client:
+    with contactd.connect(fresh_server.stream, timeout=30 * SLOW) as client:
         mesh = client.register_mesh(*UNIT_BOX)
         scenes = [client.open_scene(), client.open_scene(method="exact"), client.open_scene(resolution=16)]
         for scene in scenes:
@@ -175,7 +175,7 @@ def test_a_restart_keeps_what_was_asked_for(fresh_server):
             for scene, method, running in zip(scenes, ("auto", "exact", "ldi"), ("exact", "exact", "ldi")):
                 expect(scene.step(), running)
                 assert (scene.method, scene.running_method) == (method, running)
-        assert client.reconnects == 1
+        assert client.reconnects >= 1  # more where the connection stalled while the scene was made again
 
 
 def test_lists(client):
@@ -231,7 +231,7 @@ def ctl(server, tmp_path):
     def run(*args, code: int = 0) -> str:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("CONTACTD_")}
         words = [box if a == "BOX" else a for a in args]
-        done = subprocess.run([BUILD / "contactctl", "--server", server.stream, *map(str, words)], capture_output=True,
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, *map(str, words)], capture_output=True,
                               text=True, timeout=60 * SLOW, env=clean)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr

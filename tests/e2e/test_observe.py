@@ -109,7 +109,7 @@ def test_sessions(make_server):
         assert all(s["principal"] == "" and s["lease_s"] == 60 and s["idle_s"] >= 0 for s in sessions)
         second.ping()
         # The number by which a session speaks is a secret.
-        assert str(first._link._session) not in json.dumps(sessions)
+        assert str(first._link._connection.session.id) not in json.dumps(sessions)
 
 
 def test_pages(make_server):
@@ -215,8 +215,9 @@ def test_a_step_that_is_sent_again_is_not_taken_again(server):
 def test_scenes_of_http_have_a_time_to_live(make_server):
     server = make_server("--http-scene-ttl", "1500ms")
     api = Api(server.http)
-    short, kept, named = api.scene(ttl_s=1), api.scene(ttl_s=0), api.scene()
-    assert [api.get(path)["ttl_s"] for path in (short, kept, named)] == [1, None, 2]
+    opened = [api.post("/v1/scenes", settings) for settings in ({"ttl_s": 1}, {"ttl_s": 0}, {})]
+    assert [scene["ttl_s"] for scene in opened] == [1, None, 2]
+    short, kept, named = (f"/v1/scenes/{scene['id']}" for scene in opened)
     owned = api.scene(ttl_s=1)
     with contactd.connect(server.stream, timeout=10 * SLOW) as client:
         mine = client.open_scene()

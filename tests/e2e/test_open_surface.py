@@ -8,7 +8,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import box, moved
 from http_api import Api
@@ -62,6 +62,28 @@ def test_python(client, settings):
     assert gradient.sum(0)[0] == pytest.approx(1, rel=1e-3)
 
 
+@pytest.mark.parametrize("settings", [{"method": "exact"}, {"method": "ldi", "pixel_size": 1 / 32}])
+def test_a_deformable_surface(client, settings):
+    """A plane that sinks and is stretched: volumes are boxes', and gradients move them."""
+    scene = client.open_scene(**settings)
+    a = scene.add_body(client.register_mesh(*FIELD, open_direction=(0, 0, -1)))
+    scene.add_body(client.register_mesh(*CUBE), pose=moved(2, 0, 0.25))
+    field = np.array(FIELD[0], dtype=float)
+    for stretch, rise in ((1, 0), (1, 0.125), (1.125, -0.125), (0.875, 0.25)):
+        result = scene.step(positions={a: field * [stretch, stretch, 1] + [0, 0, rise]}, want=["gradient", "frame"])
+        (contact,) = result.contacts
+        half = np.abs(field[:, 0]).max() * stretch
+        wide, deep = min(half, 2.5) - 1.5, 0.25 + rise
+        assert contact.volume == pytest.approx(wide * deep, rel=2e-3)
+        vertices, gradient = contact.gradient(a)
+        assert vertices.max() < len(field)
+        # All up: the area. All aside: the wall's height.
+        assert gradient.sum(0) == pytest.approx([deep if half < 2.5 else 0, 0, wide], abs=2e-3)
+    with pytest.raises(errors.WrongLengthError):
+        scene.step(velocities={a: np.zeros((len(field) + 4 * N, 3))})
+    assert scene.step(velocities={a: np.ones((len(field), 3))}, viscosity=1).contacts
+
+
 def test_refusals(client):
     with pytest.raises(errors.InvalidMeshError, match="close the holes"):
         client.register_mesh(*FIELD)
@@ -75,8 +97,11 @@ def test_refusals(client):
         with pytest.raises(errors.InvalidArgumentError, match="three numbers"):
             client.register_mesh(*FIELD, open_direction=wrong)
     ground = client.register_mesh(*FIELD, open_direction=(0, 0, -1))
-    with pytest.raises(errors.UnsupportedError, match="rigid bodies"):
-        client.open_scene().add_body(ground)
+    scene = client.open_scene()
+    a = scene.add_body(ground)
+    assert a.vertices == len(FIELD[0])
+    with pytest.raises(errors.WrongLengthError, match=f"{len(FIELD[0])}"):  # closing vertices are not given
+        scene.step(positions={a: np.zeros((ground.vertex_count, 3))})
 
 
 def test_contactctl_and_http(server, tmp_path):
@@ -84,8 +109,8 @@ def test_contactctl_and_http(server, tmp_path):
     write_obj(file)
 
     def add(*options):
-        return subprocess.run([BUILD / "contactctl", "--server", server.stream, "mesh", "add", file, *options],
-                              capture_output=True, text=True, timeout=20 * SLOW)
+        return subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "add", file, *options],
+                              capture_output=True, text=True, timeout=60 * SLOW)
 
     assert add().returncode == 3
     (mesh,) = json.loads(add("--open-direction", "0 0 -1", "-o", "json").stdout)
@@ -112,10 +137,16 @@ def test_a_restarted_server_has_it_again(make_server, tmp_path, is_stored):
         scene = client.open_scene()
         scene.add_body(ground, pose=np.eye(4))
         scene.add_body(client.register_mesh(*CUBE), pose=moved(0, 0, 0.25))
+        other = client.open_scene()
+        soft = other.add_body(ground)
+        other.add_body(client.register_mesh(*CUBE), pose=moved(0, 0, 0.25))
+        raised = np.array(FIELD[0]) + [0, 0, 0.125]
         assert scene.step().contacts[0].volume == pytest.approx(0.25, rel=1e-3)
+        assert other.step(positions={soft: raised}).contacts[0].volume == pytest.approx(0.375, rel=1e-3)
         server.stop()
         server = make_server(*options, "--stream", server.stream)
         assert scene.step().contacts[0].volume == pytest.approx(0.25, rel=1e-3)
+        assert other.step().contacts[0].volume == pytest.approx(0.375, rel=1e-3)  # the client sends them again
         api = Api(server.http)
         assert api.get(f"/v1/meshes/{of_file.hash}")["closing_vertices"] == 4 * N
         assert api.gauge("contactd_state_restored_total") == (3 if is_stored else 0)

@@ -27,6 +27,7 @@ int main(int argc, char **argv) {
     contactd_options options;
     contactd_options_init(&options);
     options.server = argv[argc - 1];
+    options.timeout_ms = 120000;
     contactd_client *client;
     contactd_error error;
     if (contactd_connect(&options, &client, &error)) return 1;

@@ -8,7 +8,7 @@ import pytest
 
 import contactd
 from contactd import errors
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from http_api import Api
 
 BOX = np.array([[x, y, z] for z in (0, 1) for y in (0, 1) for x in (0, 1)], float)
@@ -79,14 +79,14 @@ def test_refused_by_name(client):
 
 
 def test_a_restart_keeps_patches(fresh_server):
-    with contactd.connect(fresh_server.stream, timeout=10 * SLOW) as client:
+    with contactd.connect(fresh_server.stream, timeout=30 * SLOW) as client:
         scene = client.open_scene(patches=True)
         add(scene, client)
         for restarted in (False, True):
             if restarted:
                 fresh_server.restart()
             assert len(scene.step().contacts) == 3
-        assert client.reconnects == 1
+        assert client.reconnects >= 1  # more where the connection stalled while the scene was made again
 
 
 def test_http(api):
@@ -109,7 +109,7 @@ def test_contactctl(server, client, tmp_path):
 
     def run(*args, code=0):
         clean = {k: v for k, v in os.environ.items() if not k.startswith("CONTACTD_")}
-        done = subprocess.run([BUILD / "contactctl", "--server", server.stream, *map(str, args)], capture_output=True,
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, *map(str, args)], capture_output=True,
                               text=True, timeout=60 * SLOW, env=clean)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr

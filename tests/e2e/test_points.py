@@ -9,7 +9,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import box, icosphere, moved
 from http_api import Api, off
@@ -129,7 +129,7 @@ def test_contactctl(server, tmp_path):
         files[-1].write_bytes(off(*(np.asarray(part).tolist() for part in shape)))
 
     def run(*options):
-        return subprocess.run([BUILD / "contactctl", "--server", server.stream, "contact", *map(str, files), *options],
+        return subprocess.run([*CONTACTCTL, "--server", server.stream, "contact", *map(str, files), *options],
                               env={**os.environ, "CONTACTD_SERVER": ""}, capture_output=True, text=True, timeout=60 * SLOW)
 
     answer = json.loads(run("--max-points", "4", "-o", "json").stdout)

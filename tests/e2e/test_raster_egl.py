@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif("-DCT_HAVE_EGL" not in FLAGS, reason="a build wi
 
 
 def step(server):
-    with contactd.connect(server.stream) as client:
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
         scene = client.open_scene(resolution=48)
         scene.add_body(client.register_mesh(*blob(1.0, 3)))
         scene.add_body(client.register_mesh(*icosphere(1.0, 3)), pose=moved(0.7))

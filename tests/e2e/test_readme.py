@@ -40,6 +40,8 @@ def folder(tmp_path, fresh_server):
 
 def shell(text: str, server, folder) -> str:
     text = text.replace("http://127.0.0.1:8080", server.http)
+    # Drawing takes a busy machine without a GPU longer than its ten seconds.
+    text = text.replace("build/contactctl ", f"build/contactctl --timeout {60 * SLOW:.0f} ")
     return run(["bash", "-euo", "pipefail", "-c", text], server, folder,
                env=os.environ | {"CONTACTD_SERVER": server.stream})
 
@@ -50,7 +52,8 @@ def test_every_line(fresh_server, folder):
     assert "volume     0.09375 m^3" in out and "(pushes body 1 out)" in out and "ready      yes" in out
 
     (program,) = blocks("python")
-    program = program.replace("tcp://127.0.0.1:5555", fresh_server.stream)
+    program = program.replace('"tcp://127.0.0.1:5555"', f'"{fresh_server.stream}", timeout={60 * SLOW:.0f}')
+    assert fresh_server.stream in program
     if not DRAWS:
         program = program.replace("    open(", "    # open(")
     out = run([sys.executable, "-c", program], fresh_server, folder,

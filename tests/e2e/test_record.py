@@ -68,6 +68,15 @@ def record(server, path: pathlib.Path, *command: str, **more) -> None:
     run("--server", server.stream, *more.pop("flags", ()), "record", path, "--", *command, cwd=ROOT, env=env, **more)
 
 
+def announcement(recorder: subprocess.Popen) -> str:
+    text = ""
+    while not text.endswith("\n}\n"):
+        line = recorder.stdout.readline()
+        assert line, "the recorder ended"
+        text += line
+    return text
+
+
 @pytest.fixture
 def recorded(server, tmp_path) -> pathlib.Path:
     path = tmp_path / "bug.rec"
@@ -232,7 +241,7 @@ def test_meshes_of_a_server_that_starts_anew(make_server, tmp_path):
     path = tmp_path / "two.rec"
     server.start()
     with subprocess.Popen([CTL, "--server", server.stream, "record", path, "--json"], stdout=subprocess.PIPE, text=True) as recorder:
-        address = json.loads("".join(iter(recorder.stdout.readline, "}\n")) + "}")["listen"]
+        address = json.loads(announcement(recorder))["listen"]
         meshes = [UNIT_BOX, icosphere(1.0, 2)]
         for _ in range(2):
             with contactd.connect(server.stream) as client:
@@ -347,7 +356,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_simulation(server, tmp_path)
 def test_until_it_is_told_to_end(server, tmp_path):
     path = tmp_path / "by.rec"
     with subprocess.Popen([CTL, "--server", server.stream, "record", path, "--json"], stdout=subprocess.PIPE, text=True) as recorder:
-        begun = "".join(iter(recorder.stdout.readline, "}\n")) + "}"
+        begun = announcement(recorder)
         address = json.loads(begun)["listen"]
         with contactd.connect(address) as client:
             scene = client.open_scene(method="exact")

@@ -9,7 +9,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import box, icosphere
 from http_api import Api
@@ -84,16 +84,16 @@ def test_contactctl_and_http(server, tmp_path):
     file = write_obj(tmp_path / "damaged.obj", VERTICES, damaged())
 
     def add(*options):
-        return subprocess.run([BUILD / "contactctl", "--server", server.stream, "mesh", "add", file, *options],
-                              capture_output=True, text=True, timeout=20 * SLOW)
+        return subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "add", file, *options],
+                              capture_output=True, text=True, timeout=60 * SLOW)
 
     assert add().returncode == 3
     (mesh,) = json.loads(add("--repair", "--max-hole", "0.5", "-o", "json").stdout)
     text = add("--repair", "--max-hole", "0.5").stdout
     assert "repair: 3 triangles turned: 8 at (" in text and "1 duplicate triangles dropped" in text
     whole = write_obj(tmp_path / "whole.obj", VERTICES, TRIANGLES)
-    assert "nothing to do" in subprocess.run([BUILD / "contactctl", "--server", server.stream, "mesh", "add", whole,
-                                              "--repair"], capture_output=True, text=True, timeout=20 * SLOW).stdout
+    assert "nothing to do" in subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "add", whole,
+                                              "--repair"], capture_output=True, text=True, timeout=60 * SLOW).stdout
     assert add("--max-hole", "1").returncode != 0
 
     api = Api(server.http)

@@ -9,7 +9,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import UNIT_BOX, blob, icosphere, moved, place, torus, turned
 from http_api import Api
@@ -23,7 +23,7 @@ INERTIA = np.diag([0.75**2 + 0.25**2, 0.5**2 + 0.25**2, 0.5**2 + 0.75**2]) * 0.5
 
 @pytest.fixture
 def client(server):
-    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
         yield client
 
 
@@ -183,8 +183,9 @@ def test_contactctl(server, tmp_path):
 
     def ctl(*arguments: str) -> subprocess.CompletedProcess:
         box = str(tmp_path / "box.obj")
-        return subprocess.run([BUILD / "contactctl", "--server", server.stream, "contact", box, box, "--pose-b",
-                               "1 0 0 0.5  0 1 0 0.25  0 0 1 0.75", *arguments], capture_output=True, text=True, timeout=10 * SLOW)
+        return subprocess.run([*CONTACTCTL, "--server", server.stream, "contact", box, box, "--pose-b",
+                               "1 0 0 0.5  0 1 0 0.25  0 0 1 0.75", *arguments],
+                              capture_output=True, text=True, timeout=60 * SLOW)
 
     (contact,) = json.loads(ctl("--inertia", "-o", "json").stdout)["contacts"]
     assert np.array(contact["inertia"]) == pytest.approx(INERTIA, rel=1e-9, abs=1e-12)

@@ -9,7 +9,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from fake_server import FakeServer
 from geometry import box, icosphere, moved
@@ -31,7 +31,7 @@ VOLUME = 0.25 * 0.5 * 0.75
 
 @pytest.fixture
 def client(server):
-    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
         yield client
 
 
@@ -134,7 +134,7 @@ def test_an_older_server_is_found_out():
     """It ignores the wish: the client takes the body out again rather than compute without."""
     fake = FakeServer()
     try:
-        with contactd.connect(fake.address, timeout=10 * SLOW) as client:
+        with contactd.connect(fake.address, timeout=30 * SLOW) as client:
             scene = client.open_scene()
             with pytest.raises(errors.ContactdError) as e:
                 scene.add_body(client.register_mesh(*A), self_contact=True)
@@ -148,7 +148,7 @@ def test_an_older_server_is_found_out():
 
 def test_after_a_restart(make_server):
     server = make_server()
-    with contactd.connect(server.stream, timeout=20 * SLOW) as client:
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
         scene = client.open_scene(pixel_size=PITCH)
         body = scene.add_body(client.register_mesh(*BOTH), self_contact=True)
         before = scene.step().contacts[0].volume
@@ -186,7 +186,7 @@ def test_http(server):
 
 def test_contactctl(server, binaries, tmp_path):
     def run(*arguments, expect=0):
-        done = subprocess.run([str(binaries / "contactctl"), "--server", server.stream, "contact", *map(str, arguments)],
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, "contact", *map(str, arguments)],
                               capture_output=True, text=True, timeout=60 * SLOW, env=dict(os.environ))
         assert done.returncode == expect, done.stderr
         return done.stdout if expect == 0 else done.stderr

@@ -9,7 +9,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api, off
@@ -88,7 +88,7 @@ def test_contactctl(server, tmp_path):
     file.write_bytes(off(*(part.tolist() for part in UNIT_BOX)))
 
     def run(*options):
-        return subprocess.run([BUILD / "contactctl", "contact", file, file, "--pose-b", "1 0 0 0 0 1 0 0 0 0 1 1.25", *options],
+        return subprocess.run([*CONTACTCTL, "contact", file, file, "--pose-b", "1 0 0 0 0 1 0 0 0 0 1 1.25", *options],
                               env=os.environ | {"CONTACTD_SERVER": server.stream}, capture_output=True, text=True,
                               timeout=60 * SLOW)
 

@@ -9,7 +9,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import BUILD, CONTACTCTL, SLOW
 from contactd import errors
 from geometry import box, icosphere, moved
 from http_api import Api, off
@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
     contactd_options options;
     contactd_options_init(&options);
     options.server = argv[argc - 1];
+    options.timeout_ms = 120000;
     contactd_client *client;
     contactd_error error;
     if (contactd_connect(&options, &client, &error)) return 1;
@@ -279,7 +280,7 @@ def test_contactctl(server, tmp_path):
     twist = " ".join(map(str, TWIST))
 
     def run(*options, bodies=files):
-        return subprocess.run([BUILD / "contactctl", "contact", *bodies, *options],
+        return subprocess.run([*CONTACTCTL, "contact", *bodies, *options],
                               env=os.environ | {"CONTACTD_SERVER": server.stream}, capture_output=True, text=True,
                               timeout=60 * SLOW)
 

@@ -10,7 +10,7 @@ import contactd
 import numpy as np
 import pytest
 from contactd import errors
-from conftest import BUILD, SLOW
+from conftest import BUILD, CONTACTCTL, SLOW
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api
 from png import hues, read_png
@@ -280,7 +280,7 @@ def test_python_refusals(scene, options, error):
 def test_without_egl(make_server):
     """A driver that cannot be found (or a build without EGL): steps go on, pictures say what is missing."""
     server = make_server(env={"__EGL_VENDOR_LIBRARY_DIRS": "/nonexistent", "LIBGL_DRIVERS_PATH": "/nonexistent"})
-    with contactd.connect(server.stream) as client:
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
         scene = client.open_scene(resolution=8)
         mesh = client.register_mesh(*UNIT_BOX)
         scene.add_body(mesh, pose=np.eye(4))
@@ -339,7 +339,7 @@ def test_contactctl_spares_the_terminal(server, binaries, scene):
     ours, theirs = pty.openpty()
     try:
         for arguments in ((), ("-o", "-")):
-            done = subprocess.run([binaries / "contactctl", "--server", server.stream, "snapshot", str(scene.id), *arguments],
+            done = subprocess.run([*CONTACTCTL, "--server", server.stream, "snapshot", str(scene.id), *arguments],
                                   stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=30 * SLOW)
             assert done.returncode == 2 and "-o FILE" in done.stderr
     finally:

@@ -67,7 +67,7 @@ def test_meshes_are_not_uploaded_again(make_server, folder, hard):
             after = scene.step()
             assert [c.volume for c in after.contacts] == [c.volume for c in before.contacts]
             assert received(Api(server.http)) < BALL_BYTES / 4
-        assert client.reconnects == 2
+        assert client.reconnects >= 2  # more, where the connection was lost while a session was set up
         assert {m["name"] for m in client.meshes()} == {"ball", "box.obj"}
     # No client knows the meshes now, but they are there for whoever names them.
     server.restart(hard=hard)

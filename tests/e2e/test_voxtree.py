@@ -10,7 +10,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api, off
@@ -149,6 +149,12 @@ def test_refusals(boxes, client):
         with pytest.raises(errors.ContactdError) as caught:
             scene.configure(level=value)
         assert caught.value.field == "level"
+    for field, words in [("voxel_level", "expected 3 to 8, or 0 for one"), ("level", "expected 1 to voxel_level"),
+                         ("max_points", "expected 1 to 4096, or 0"), ("pair_budget", f"expected 0 to {2**63 - 1}")]:
+        for value in (-1, 2**63):  # not even the wire takes these
+            with pytest.raises(errors.OutOfRangeError, match=f"{words}.*, got {value}") as caught:
+                scene.configure(**{field: value})
+            assert caught.value.field == field
     with pytest.raises(errors.InvalidArgumentError):
         scene.configure(center_normals=2)
     with pytest.raises(errors.UnsupportedError, match="no deformable bodies"):
@@ -189,7 +195,7 @@ def test_http(server):
 
 
 def ctl(server, *arguments):
-    done = subprocess.run([BUILD / "contactctl", *arguments], env=os.environ | {"CONTACTD_SERVER": server.stream},
+    done = subprocess.run([*CONTACTCTL, *arguments], env=os.environ | {"CONTACTD_SERVER": server.stream},
                           capture_output=True, text=True, timeout=60 * SLOW)
     return done.returncode, done.stdout, done.stderr
 

@@ -1,5 +1,5 @@
-"""Dingliana 2005, Fig. 7: error of the contact's normal and point by level of the voxel trees, weighted by probability
-(equations 9 and 10) beside plain averages (7 and 8).
+"""Dingliana 2005, Fig. 7: error of the contact's normal and point by level of the voxel trees, weighted by probability and
+surface (equations 9 and 10) beside plain averages (7 and 8).
 
 Each contact is between two balls, a ball and a face of a box, or a corner of a box and a face of another, in random poses,
 2 to 20 % of the smaller one's radius deep; normal and point (the intersection's centre of gravity) have closed forms. Scans
@@ -7,13 +7,12 @@ are compared with the method exact. All points of a contact are averaged into on
 relative to the smaller body's radius or half side. "Force" is the direction and centre of the 6-vector, which uses no points.
 The paper's own baseline averages lines of centres: "centres, plain".
 
-Weighting is better for the mean of all contacts at levels 2 to 5, and for the point at all levels. Level 1 has two cubes along
-each axis: the gradient in each of a ball's eight cubes is a diagonal, up to 55 degrees from the true normal; weights pick the
-few nearest cubes, and plain averages mix more of the diagonals. At a corner the two differ little, as it is about as large
-as a cube: the nearest faces' directions decide. At level 6 the contact is several cubes deep. Cubes that are wholly inside
-the other body are settled and no longer compared, so that points come from one of the two surfaces alone. The point then
-moves towards that surface, by up to a tenth of the depth for two balls, and its error no longer falls; weights, which
-prefer cubes far inside, do not help the normal. The 6-vector counts settled cubes and keeps improving.
+Weighting is better at all levels, for the mean of all contacts and for scans. A weighted normal is the sum of both bodies' area
+vectors, each times the probability that the other body is where this surface is: the gradient of the probable shared volume.
+Plain averages count a cube with a corner of the surface like one with a whole face, and a cube that hardly overlaps like one
+that lies inside. Points are means of cubes for each pair of groups, and their weights are shares of the gradient, so that their mean is
+where the contact's force acts, on both surfaces alike, and not the volume's centre of gravity: for a ball in a face the two differ
+by a twelfth of the depth. Weighted averages count settled cubes; plain ones have none.
 
 A contact may have no points on coarse levels: cubes may overlap at their corners while their centres are further apart than
 their radii, which are half of their sides. Its volume and 6-vector are there. "With points" is the share that has some."""

@@ -7,10 +7,10 @@ radius, so that the contact is a cylinder as well. Both are turned together, whi
 the views lie unless they are optimised. "Worst" and "best" are of these turns, the upright one included.
 
 As in the paper, with its bound and its allocation of rays (`allocation="published"`), over 60 turns: for the cylinder optimised views
-take 3.1 times fewer rays than the mean turn and 11 times fewer than the worst one. For the cube they take 4.5 times fewer than the worst
-turn, but twice as many as the mean one: at some turns the optimum that is found is a local one, with a million rays. With
+take 3.1 times fewer rays than the mean turn and 11 times fewer than the worst one. For the cube they take 4.1 times fewer than the worst
+turn, but 1.7 times as many as the mean one: at some turns the optimum that is found is a local one, with a million rays. With
 the allocation that is ours, whose tiles are cut where the bound asks for it, faces parallel to the rays cost little any more: the mean
-turn takes 17 to 38 times fewer rays than the paper's, and optimised views 21 to 29 % more than the mean turn. So views are along the
+turn takes 20 to 48 times fewer rays than the paper's, and optimised views 22 to 32 % more than the mean turn. So views are along the
 world's axes unless asked for."""
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def measure(client: contactd.Client, seconds: float = 60, budget: float = 300e-6
     mesh = client.register_mesh(*torus(0.6, 0.35, around, around))
     steps = max(2, round(seconds / PERIOD))
     alone = follow(client, mesh, steps, budget, level)
-    with contactd.connect(client.address) as other:
+    with contactd.connect(client.address, timeout=client.timeout) as other:
         neighbour = Neighbour(other, balls)
         neighbour.start()
         try:
