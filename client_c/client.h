@@ -136,6 +136,13 @@ typedef struct ctc_start { /* where a fleet's connection begins, its order of th
     uint32_t silence_ms;
 } ctc_start;
 
+typedef struct ctc_greeting { /* what a server says of its security mechanism, see greeting.c */
+    void *socket;             /* NULL: nothing is asked now */
+    bool is_asked;            /* since the call began, or the client went to this server */
+    unsigned char bytes[32];  /* the greeting, up to the mechanism's name */
+    size_t n;                 /* of bytes */
+} ctc_greeting;
+
 /* So many failed attempts to connect: nothing listens there. The first may only be that a connection was lost. */
 #define CTC_RETRIES 2
 
@@ -155,9 +162,10 @@ struct contactd_client {
     contactd_error error;
     uint64_t random;
 
-    bool has_keys;           /* the connection is encrypted */
-    uint32_t refused;        /* handshakes that the server ended since the call began */
-    bool asks_other;         /* it wants another mechanism than the client offers */
+    bool has_keys;    /* the connection is encrypted */
+    uint32_t refused; /* handshakes that the server ended since the call began */
+    bool asks_other;  /* it wants another mechanism than the client offers */
+    ctc_greeting greeting;
     bool unauthenticated;    /* the last one because it does not know the key, or asks for one and got none */
     bool connected, greeted; /* greeted: a Welcome came at least once */
     bool awaits_handshake;   /* a message would go into the connection that was left or lost, until the next is made */
@@ -230,6 +238,14 @@ char *ctc_strdup(const char *text);         /* of NULL: of "" */
 bool ctc_grow(void *array, size_t n, size_t *cap, size_t element);
 bool ctc_grow32(void *array, uint32_t n, uint32_t *cap, size_t element);
 contactd_code ctc_no_memory(contactd_client *client, const char *object);
+
+/* ---- greeting.c ---- */
+
+/* Begins to ask the server for its security mechanism, once in a call. Over tcp:// only. */
+void ctc_greeting_ask(contactd_client *client);
+/* Takes what has come in answer. True: the server wants another mechanism than this client offers. */
+bool ctc_greeting_names_other(contactd_client *client);
+void ctc_greeting_close(ctc_greeting *greeting);
 
 /* ---- link.c: the socket ---- */
 

@@ -108,6 +108,7 @@ void ctc_begin(contactd_client *client) {
     client->deadline_ns = ctc_now() + (uint64_t)client->timeout_ms * 1000000u;
     client->strangers = 0;
     client->refused = 0;
+    client->greeting.is_asked = false;
     client->unauthenticated = false;
     client->waiting_ns = 0;
 }

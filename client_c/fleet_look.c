@@ -71,7 +71,8 @@ static void await_connections(contactd_client **probes, uint32_t n, uint64_t end
         bool is_waiting = false;
         for (uint32_t i = 0; i < n; i++) {
             contactd_client *probe = probes[i];
-            if (!probe || probe->connected || probe->unauthenticated || probe->retries >= CTC_RETRIES) continue;
+            if (!probe || probe->connected || probe->unauthenticated) continue;
+            if (probe->retries >= CTC_RETRIES && !probe->greeting.socket) continue;
             ctc_pump(probe, 0, ctc_now()); /* reads the socket's monitor, without waiting */
             is_waiting = true;
         }

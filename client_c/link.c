@@ -60,6 +60,7 @@ void ctc_received_close(ctc_received *received) {
 
 void ctc_link_close(contactd_client *client) {
     if (client->incoming) ctc_received_close(client->incoming);
+    ctc_greeting_close(&client->greeting);
     if (client->socket) zmq_socket_monitor(client->socket, NULL, 0);
     if (client->monitor) zmq_close(client->monitor);
     if (client->socket) zmq_close(client->socket);
@@ -72,11 +73,14 @@ void ctc_link_close(contactd_client *client) {
  * may be another one by then. */
 static void note_failed_handshake(contactd_client *client, uint16_t kind, uint32_t value) {
     client->refused++;
+    if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
+        ctc_greeting_ask(client);
+        return;
+    }
     client->unauthenticated =
-        kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
-        (kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH);
+        kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH || value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
     client->asks_other = kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
-    if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL || client->servers.sources) return;
+    if (client->servers.sources) return;
     zmq_disconnect(client->socket, client->address);
     zmq_connect(client->socket, client->address);
 }
@@ -101,6 +105,7 @@ static bool is_of_left_server(const contactd_client *client, zmq_msg_t *address)
 
 /* Reads the socket monitor's events: connections made, lost, refused. */
 static void drain_monitor(contactd_client *client) {
+    if (ctc_greeting_names_other(client) && !client->connected) client->unauthenticated = client->asks_other = true;
     for (;;) {
         zmq_msg_t event, address;
         zmq_msg_init(&event);
@@ -140,8 +145,10 @@ static void drain_monitor(contactd_client *client) {
             zmq_getsockopt(client->socket, ZMQ_EVENTS, &events, &size);
             client->awaits_handshake = false;
         }
-        if (client->connected) client->unauthenticated = false;
-        if (client->connected) continue;
+        if (client->connected) {
+            client->unauthenticated = client->greeting.is_asked = false;
+            continue;
+        }
         client->breaks++;
         /* ZeroMQ says so before it takes the connection's pipe away, which would swallow a message that nothing then
          * takes for lost: the break was known when it was sent. */

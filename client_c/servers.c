@@ -184,7 +184,8 @@ bool ctc_servers_go(contactd_client *client, const char *to) {
     free(client->left_address);
     client->left_address = client->address;
     client->address = address;
-    client->connected = false;
+    client->connected = client->greeting.is_asked = false;
+    ctc_greeting_close(&client->greeting);
     client->awaits_handshake = true;
     client->retries = 0;
     client->servers.down_ns = 0;

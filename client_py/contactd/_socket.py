@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import zmq
 import zmq.utils.monitor
 
+from ._greeting import Greeting
 from ._keys import Keys
 
 HEARTBEAT_MS = 2000
@@ -34,9 +35,14 @@ class Socket:
         self._socket: zmq.Socket | None = None
         self._monitor: zmq.Socket | None = None
         self._context = zmq.Context()
+        self._greeting = Greeting(self._context, poller, b"CURVE" if keys else b"NULL")
+        self._address = ""
 
     def open(self, address: str) -> None:
         """Begins to connect. Raises: zmq.ZMQError where it is not an address."""
+        if address != self._address:
+            self._greeting.close()
+        self._address = address
         self._socket = socket = self._context.socket(zmq.DEALER)
         socket.linger = 0
         socket.immediate = 1
@@ -72,6 +78,7 @@ class Socket:
 
     def close_for_good(self) -> None:
         self.close()
+        self._greeting.close()
         self._context.term()
 
     def linger(self, ms: int) -> None:
@@ -114,20 +121,25 @@ class Socket:
     # ---- the monitor ----
 
     def has_change(self, events: dict[Any, int]) -> bool:
-        return self._monitor in events
+        return self._monitor in events or self._greeting.has_answer(events)
 
     def next_change(self) -> Change | None:
         """None where there is none, or where the socket is closed."""
+        if self._greeting.names_other():
+            return _other_mechanism(self._keys is not None)
         while self._monitor is not None and self._monitor.poll(0):
             message = zmq.utils.monitor.recv_monitor_message(self._monitor)
             event = message["event"]
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._greeting.close()
                 return Change(True)
             if event == zmq.EVENT_DISCONNECTED:
                 return Change(False, "the connection was lost")
             if event == zmq.EVENT_CONNECT_RETRIED:
                 return Change(False, is_retry=True)
             if event & _HANDSHAKE_FAILED:
+                if event == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+                    self._greeting.ask(self._address)
                 return _refusal(event, message["value"], self._keys is not None)
         return None
 
@@ -135,12 +147,14 @@ class Socket:
 def _refusal(event: int, value: int, has_keys: bool) -> Change:
     """Why a handshake failed, with the remedy."""
     if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-        why = ("it does not know this client's key: the public key belongs into the list of principals that it was "
-               "started with (--principals)")
-    elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _MECHANISM_MISMATCH:
-        why = ("it does not encrypt: leave out server_key and client_key, or start it with --stream-key" if has_keys else
-               "it asks for a key: give server_key and client_key")
-    else:
-        return Change(False, "the encrypted handshake was ended: check server_key, the server's public key" if has_keys else
-                      "the handshake was ended")
-    return Change(False, why, is_refusal=True)
+        return Change(False, "it does not know this client's key: the public key belongs into the list of principals that it "
+                      "was started with (--principals)", is_refusal=True)
+    if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _MECHANISM_MISMATCH:
+        return _other_mechanism(has_keys)
+    return Change(False, "the encrypted handshake was ended: check server_key, the server's public key" if has_keys else
+                  "the handshake was ended")
+
+
+def _other_mechanism(has_keys: bool) -> Change:
+    return Change(False, "it does not encrypt: leave out server_key and client_key, or start it with --stream-key" if has_keys
+                  else "it asks for a key: give server_key and client_key", is_refusal=True)

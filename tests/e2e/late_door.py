@@ -12,8 +12,9 @@ from conftest import free_port
 
 
 @contextlib.contextmanager
-def late_door(port: int, seconds: float) -> Iterator[str]:
-    """Leads to `port` on this machine; the context's value is its address."""
+def late_door(port: int, seconds: float, hold: int = 0) -> Iterator[str]:
+    """Leads to `port` on this machine; the context's value is its address. hold: the server's first so many bytes pass at
+    once, when all of them have come."""
     open_sockets: list[socket.socket] = []
     threads: list[threading.Thread] = []
 
@@ -21,10 +22,14 @@ def late_door(port: int, seconds: float) -> Iterator[str]:
         threads.append(threading.Thread(target=work, args=arguments))
         threads[-1].start()
 
-    def copy(source: socket.socket, to: socket.socket) -> None:
+    def copy(source: socket.socket, to: socket.socket, hold: int = 0) -> None:
+        held = b""
         try:
             while part := source.recv(65536):
-                to.sendall(part)
+                held += part
+                if len(held) >= hold:
+                    to.sendall(held)
+                    held, hold = b"", 0
         except OSError:
             pass
         for end in source, to:
@@ -40,7 +45,7 @@ def late_door(port: int, seconds: float) -> Iterator[str]:
             return
         open_sockets.append(inside)
         run(copy, outside, inside)
-        copy(inside, outside)
+        copy(inside, outside, hold)
 
     def listen() -> None:
         with contextlib.suppress(OSError):  # it is shut down at the end

@@ -20,10 +20,11 @@ import contactd
 import numpy as np
 import pytest
 import zmq
-from conftest import PATIENCE, SLOW, Server, wait_until
+from conftest import CONTACTCTL, PATIENCE, SLOW, Server, wait_until
 from contactd import errors
 from geometry import UNIT_BOX, moved
 from http_api import box
+from late_door import late_door
 from raw import Raw
 
 USAGE = 2  # exit code
@@ -34,14 +35,14 @@ SECRET = re.compile(r"secret = (\S+)")
 class Keys:
     """Principals made by contactctl in a folder: names to key files and tokens, and the list for the server."""
 
-    def __init__(self, binaries: pathlib.Path, folder: pathlib.Path):
-        self.ctl, self.folder, self.list = binaries / "contactctl", folder, folder / "principals"
+    def __init__(self, folder: pathlib.Path):
+        self.folder, self.list = folder, folder / "principals"
         self.list.write_text("# name role credential\n")
         self.make("keys", "server", listed=False)
 
     def make(self, what: str, name: str, role: str = "simulator", listed: bool = True) -> str:
         """A key's file, or a token."""
-        done = subprocess.run([self.ctl, what, "new", name, "--role", role], cwd=self.folder, capture_output=True,
+        done = subprocess.run([*CONTACTCTL, what, "new", name, "--role", role], cwd=self.folder, capture_output=True,
                               text=True, check=True)
         assert done.stdout.split()[:2] == [name, role]
         if listed:
@@ -72,8 +73,8 @@ class Keys:
 
 
 @pytest.fixture
-def keys(binaries, tmp_path) -> Keys:
-    return Keys(binaries, tmp_path)
+def keys(tmp_path) -> Keys:
+    return Keys(tmp_path)
 
 
 def connect(server: Server, keys: Keys, key: str, **more) -> contactd.Client:
@@ -120,7 +121,7 @@ def test_a_listed_key_steps(make_server, keys):
         (contact,) = scene.step(poses={body: moved(x=0.25)}).contacts
         assert contact.volume == pytest.approx(0.75)
     assert "of lab (simulator) opened a session" in server.logs()
-    done = subprocess.run([keys.ctl, "status", "-o", "json", "--server", server.stream, "--server-key", keys.server,
+    done = subprocess.run([*CONTACTCTL, "status", "-o", "json", "--server", server.stream, "--server-key", keys.server,
                            "--client-key", key], capture_output=True, text=True)
     assert done.returncode == 0 and json.loads(done.stdout)["insecure"] is False
 
@@ -136,7 +137,7 @@ def test_keys_as_text_and_from_the_environment(make_server, keys, monkeypatch):
     monkeypatch.setenv("CONTACTD_CLIENT_KEY", key)
     with contactd.connect(server.stream) as client:
         client.ping()
-    assert subprocess.run([keys.ctl, "status", "--server", server.stream], capture_output=True).returncode == 0
+    assert subprocess.run([*CONTACTCTL, "status", "--server", server.stream], capture_output=True).returncode == 0
 
 
 def test_a_stranger_gets_nowhere(make_server, keys):
@@ -156,7 +157,8 @@ def test_a_stranger_gets_nowhere(make_server, keys):
     wait_until(lambda: "its key is not in --principals" in server.logs(), "an audit line")
 
     def ctl(*flags: str) -> subprocess.CompletedProcess:
-        return subprocess.run([keys.ctl, "status", "--server", server.stream, *flags], capture_output=True, text=True)
+        program = CONTACTCTL[:1] if "--timeout" in flags else CONTACTCTL
+        return subprocess.run([*program, "status", "--server", server.stream, *flags], capture_output=True, text=True)
 
     for flags, code, part in (
         ((), REFUSED, "asks for a key"),
@@ -183,6 +185,21 @@ def test_a_stranger_gets_nowhere(make_server, keys):
 def test_a_server_without_keys_says_so_to_a_client_with_keys(fresh_server, keys):
     with pytest.raises(errors.UnauthenticatedError, match="it does not encrypt"):
         connect(fresh_server, keys, keys.make("keys", "lab"))
+
+
+@pytest.mark.parametrize("has_keys", (False, True), ids=("client without", "client with"))
+def test_why_a_busy_server_refuses_is_found(make_server, keys, has_keys):
+    """It reads the client's greeting at once, and ends the connection before it has sent its own."""
+    key = keys.make("keys", "lab")
+    server = make_server(*(() if has_keys else keys.flags))
+    why = "it does not encrypt" if has_keys else "it asks for a key"
+    with late_door(server.stream_port, 0, hold=11) as address:  # signature and major version: then the client sends the rest
+        with pytest.raises(errors.UnauthenticatedError, match=why):
+            given = {"server_key": keys.server, "client_key": key} if has_keys else {}
+            contactd.connect(address, timeout=PATIENCE, **given)
+        given = ("--server-key", keys.server, "--client-key", key) if has_keys else ()
+        done = subprocess.run([*CONTACTCTL, "status", "--server", address, *given], capture_output=True, text=True)
+        assert done.returncode == REFUSED and why in done.stderr, done
 
 
 def test_bad_client_keys(keys, tmp_path):
@@ -687,7 +704,7 @@ def test_other_machines_are_let_in_only_with_both_or_if_told(make_server, keys, 
     told = exposed(make_server("--insecure", start=False), True, True).start()
     assert told.logs().count("--insecure: ") == 2
     assert Door(told)("GET", "/v1/status")[1]["insecure"] is True
-    shown = subprocess.run([keys.ctl, "status", "--server", told.stream], capture_output=True, text=True).stdout
+    shown = subprocess.run([*CONTACTCTL, "status", "--server", told.stream], capture_output=True, text=True).stdout
     assert "INSECURE" in shown
 
 
@@ -725,9 +742,9 @@ def test_new_keys_overwrite_nothing(keys):
     before = pathlib.Path(keys.server).read_text()
     for command, name, part in ((("keys", "new"), "server", "File exists"), (("keys", "new"), "../x", "no name"),
                                 (("tokens", "new"), "a b", "no name")):
-        done = subprocess.run([keys.ctl, *command, name], cwd=keys.folder, capture_output=True, text=True)
+        done = subprocess.run([*CONTACTCTL, *command, name], cwd=keys.folder, capture_output=True, text=True)
         assert done.returncode == USAGE and part in done.stderr and not done.stdout
-    done = subprocess.run([keys.ctl, "keys", "new", "x", "--role", "god"], cwd=keys.folder, capture_output=True, text=True)
+    done = subprocess.run([*CONTACTCTL, "keys", "new", "x", "--role", "god"], cwd=keys.folder, capture_output=True, text=True)
     assert done.returncode == USAGE and "--role" in done.stderr
     assert pathlib.Path(keys.server).read_text() == before
     assert not (keys.folder / "x.key").exists()
