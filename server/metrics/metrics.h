@@ -37,6 +37,7 @@
     X(CUT_UNREAD, "contactd_connections_cut_total", "reason=\"unread\"", "Stream connections ended by the server")     \
     X(CUT_UNFINISHED, "contactd_connections_cut_total", "reason=\"unfinished\"",                                       \
       "Stream connections ended by the server")                                                                        \
+    X(CUT_FLOOD, "contactd_connections_cut_total", "reason=\"flood\"", "Stream connections ended by the server")       \
     X(CUT_LIMIT, "contactd_connections_cut_total", "reason=\"limit\"", "Stream connections ended by the server")       \
     X(CUT_UNLISTED, "contactd_connections_cut_total", "reason=\"unlisted\"", "Stream connections ended by the server") \
     X(STREAM_UNAUTHENTICATED, "contactd_authentication_failures_total", "protocol=\"stream\"",                         \

@@ -124,6 +124,8 @@ void stream_charge_request(request *request, size_t bytes); /* adds bytes, until
 
 /* bind.c: listens on all endpoints and notes them. False: *error names the one that cannot be had, and why. */
 bool stream_bind(stream *stream, server_error *error);
+/* Of the messages that libzmq may queue for one client, or from it. */
+int stream_high_water_mark(const stream *stream);
 
 /* handle.c: decodes and carries out. Answers at once, or later through stream_finish. */
 void stream_handle(stream *stream, request *request);

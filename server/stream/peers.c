@@ -45,6 +45,18 @@ enum {
 /* Bytes that a connection sends outside of messages: the handshake, then heartbeats. */
 #define HANDSHAKE_BYTES       4096
 #define HEARTBEAT_BYTES_PER_S 128 /* encrypted ones too */
+/* A frame without content has 2 bytes on the wire, and this many in libzmq's queue. */
+#define LEAST_WIRE_BYTES 2
+#define QUEUED_BYTES     64
+/* Frames that may wait in libzmq for the I/O thread: of one connection, and of all together. A client within its
+ * in-flight limit has some hundreds. */
+#define WAITING_FRAMES     (UINT64_C(1) << 18)
+#define WAITING_FRAMES_ALL (4 * WAITING_FRAMES)
+/* Frames that are averaged for a connection's frame size. */
+#define SIZED_FRAMES 16
+/* The I/O thread takes a message of each connection in turn. One that has completed none for so long is not merely
+ * waiting for its turn. */
+#define TURN_NS (1000 * MILLISECOND_NS)
 /* CURVE adds to each frame: the command's name (8), a nonce (8), the frame's flags (1) and an authenticator (16). */
 #define CURVE_BYTES 33
 
@@ -78,10 +90,16 @@ struct peer {
     atomic_uint_fast64_t unread; /* bytes */
     uint64_t received;           /* wire bytes of complete messages */
     uint64_t received_at_scan;
-    uint64_t unanswered_bytes; /* of its requests that are not answered */
-    uint64_t unfinished;       /* bytes, at the last scan */
-    uint64_t resident_then;    /* bytes of the process when the connection last completed a message; 0: not yet known */
-    uint64_t expected;         /* bytes of answers to steps that are queued or running */
+    uint64_t progress_ns;           /* when a scan last saw that it had completed a message */
+    uint64_t frames;                /* of complete messages */
+    uint64_t sized_at, sized_bytes; /* `frames` and `received` when frame_bytes was last measured */
+    double frame_bytes;             /* wire bytes of a frame, on average; 0: not known */
+    uint64_t waiting;               /* frames in libzmq, estimated at the last scan */
+    bool is_flooding;               /* too many were waiting at the last scan */
+    uint64_t unanswered_bytes;      /* of its requests that are not answered */
+    uint64_t unfinished;            /* bytes, at the last scan */
+    uint64_t resident_then; /* bytes of the process when the connection last completed a message; 0: not yet known */
+    uint64_t expected;      /* bytes of answers to steps that are queued or running */
     atomic_uint_fast64_t read_ns; /* when it had last read READ_BYTES, or had nothing left to read */
     uint64_t acked_then, unread_then;
 };
@@ -102,6 +120,8 @@ struct peers {
     uint64_t looked_ns, scanned_ns;
     uint64_t resident_at_scan;
     uint64_t unfinished;
+    uint64_t waiting; /* frames, of all peers */
+    bool is_flooded;  /* too many were waiting at the last scan */
     uint64_t log_second, log_lines;
 };
 
@@ -128,7 +148,7 @@ static peer *peer_new(peers *peers, int fd) {
     peer->fd = fd;
     peer->cookie = socket_cookie(fd);
     peer->is_tcp = is_tcp_socket(fd);
-    peer->accepted_ns = clock_ns();
+    peer->accepted_ns = peer->progress_ns = clock_ns();
     atomic_init(&peer->read_ns, peer->accepted_ns);
     return peer;
 }
@@ -386,6 +406,7 @@ void peers_identify_again(peers *peers, guard *guard) {
 void peer_count_frame(peer *peer, size_t bytes) {
     if (peer->is_tcp && peer->peers->limits.is_encrypted) bytes += CURVE_BYTES;
     peer->received += bytes + (bytes > 255 ? 9 : 2); /* ZMTP: a flag, and a length of 8 bytes or of 1 */
+    peer->frames++;
 }
 
 void peer_add_unanswered(peer *peer, uint64_t bytes) {
@@ -543,9 +564,14 @@ static bool is_stuck(const peer *peer) {
     return peer->received == peer->received_at_scan;
 }
 
+/* Whether what is unfinished can be no complete message. */
+static bool is_incomplete(const peer *peer, uint64_t now, bool is_drained) {
+    return is_stuck(peer) && (is_drained || now - peer->progress_ns >= TURN_NS);
+}
+
 static void cut_if_unfinished(peers *peers, peer *peer) {
     uint64_t limit = 2 * peers->limits.max_message;
-    if (peer->unfinished <= limit || !is_stuck(peer)) return;
+    if (peer->unfinished <= limit) return;
     cut(peers, peer, METRICS_CUT_UNFINISHED,
         "it has sent %" PRIu64 " bytes of a message without its end; at most %" PRIu64 " are taken (--max-message)",
         peer->unfinished, peers->limits.max_message);
@@ -553,53 +579,96 @@ static void cut_if_unfinished(peers *peers, peer *peer) {
 
 static void cut_largest_unfinished(peers *peers, peer *largest) {
     uint64_t limit = UNFINISHED_MESSAGES * peers->limits.max_message;
-    if (!largest || peers->unfinished <= limit || !is_stuck(largest)) return;
+    if (!largest || peers->unfinished <= limit) return;
     cut(peers, largest, METRICS_CUT_UNFINISHED,
         "%" PRIu64 " bytes of messages without their ends were sent, at most %" PRIu64
         " (%d times --max-message) are taken; most of them, %" PRIu64 ", came from here",
         peers->unfinished, limit, UNFINISHED_MESSAGES, largest->unfinished);
 }
 
-/* The kernel does not count bytes of ipc:// connections. There the process's growth is used instead. */
+/* Where the bytes say too little, the process's growth is used instead: the kernel does not count those of ipc://
+ * connections, and over TCP they may be frames without content, which take far more memory than bytes. */
 static void cut_if_silent(peers *peers, peer *peer, uint64_t resident) {
     uint64_t limit = UNFINISHED_MESSAGES * peers->limits.max_message;
-    bool begins = peer->resident_then == 0 || resident < peer->resident_then || !is_stuck(peer);
-    if (begins) peer->resident_then = resident;
-    if (peer->is_tcp || resident - peer->resident_then <= limit) return;
+    if (peer->is_tcp && peer->unfinished < limit / QUEUED_BYTES * LEAST_WIRE_BYTES) return;
+    if (resident - peer->resident_then <= limit) return;
     cut(peers, peer, METRICS_CUT_UNFINISHED,
         "it has completed no message while this process grew by %" PRIu64
         " bytes: it may be sending one without end (at most %" PRIu64 ", %d times --max-message, are taken)",
         resident - peer->resident_then, limit, UNFINISHED_MESSAGES);
 }
 
+/* ---- messages that wait ---- */
+
+/* libzmq queues frames in the order in which they came, so those that wait are taken to be as large as the last ones
+ * received. */
+static uint64_t waiting_frames(peer *peer) {
+    uint64_t frames = peer->frames - peer->sized_at;
+    if (frames >= SIZED_FRAMES) {
+        peer->frame_bytes = (double)(peer->received - peer->sized_bytes) / (double)frames;
+        peer->sized_at = peer->frames;
+        peer->sized_bytes = peer->received;
+    }
+    if (is_stuck(peer) || peer->frame_bytes == 0) return 0; /* it may be one message, which is not complete yet */
+    return (uint64_t)((double)peer->unfinished / peer->frame_bytes);
+}
+
+/* Two scans in a row must see it: between them, what waited at the first was received, if it was that little. */
+static void cut_if_flooding(peers *peers, peer *peer, bool is_drained) {
+    bool was_flooding = peer->is_flooding;
+    peer->is_flooding = !is_drained && peer->waiting > WAITING_FRAMES;
+    if (!was_flooding || !peer->is_flooding) return;
+    cut(peers, peer, METRICS_CUT_FLOOD,
+        "some %" PRIu64 " frames of its messages wait to be received, at most %" PRIu64
+        " may: it must wait for answers",
+        peer->waiting, WAITING_FRAMES);
+}
+
+static void cut_largest_flood(peers *peers, peer *largest, bool is_drained) {
+    bool was_flooded = peers->is_flooded;
+    peers->is_flooded = !is_drained && peers->waiting > WAITING_FRAMES_ALL;
+    if (!was_flooded || !peers->is_flooded || !largest) return;
+    cut(peers, largest, METRICS_CUT_FLOOD,
+        "some %" PRIu64 " frames of messages wait to be received, at most %" PRIu64 " may; most of them, %" PRIu64
+        ", came from here",
+        peers->waiting, WAITING_FRAMES_ALL, largest->waiting);
+}
+
 /* ---- watching ---- */
 
-static void scan_one(peers *peers, peer *peer, uint64_t now) {
+static void scan_one(peers *peers, peer *peer, uint64_t now, uint64_t resident) {
     struct tcp_info info = {0};
     socklen_t size = sizeof info;
     if (peer->is_tcp && getsockopt(peer->fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
     peer->unfinished = peer->is_tcp ? unfinished_bytes(peer, &info, now) : 0;
+    peer->waiting = peer->is_cut ? 0 : waiting_frames(peer);
+    if (!is_stuck(peer)) peer->progress_ns = now;
+    if (peer->resident_then == 0 || resident < peer->resident_then || !is_stuck(peer)) peer->resident_then = resident;
     peers->unfinished += peer->unfinished;
+    peers->waiting += peer->waiting;
     note_reading(peer, now, info.tcpi_bytes_acked);
 }
 
 static void scan(peers *peers, uint64_t now, uint64_t resident, bool is_drained) {
-    peer *most_unread = NULL, *most_unfinished = NULL;
-    peers->unfinished = 0;
+    peer *most_unread = NULL, *most_unfinished = NULL, *most_waiting = NULL;
+    peers->unfinished = peers->waiting = 0;
     for (size_t fd = 0; fd < peers->n_fd; fd++) {
         peer *peer = peers->by_fd[fd];
         if (!peer) continue;
-        scan_one(peers, peer, now);
+        scan_one(peers, peer, now, resident);
         if (peer->is_cut) continue;
         cut_if_unread(peers, peer, now);
+        cut_if_flooding(peers, peer, is_drained);
         if (!most_unread || peer_unread_bytes(peer) > peer_unread_bytes(most_unread)) most_unread = peer;
+        if (!most_waiting || peer->waiting > most_waiting->waiting) most_waiting = peer;
+        if (!is_incomplete(peer, now, is_drained)) continue;
         if (!most_unfinished || peer->unfinished > most_unfinished->unfinished) most_unfinished = peer;
-        if (!is_drained) continue;
         cut_if_unfinished(peers, peer);
         cut_if_silent(peers, peer, resident);
     }
     cut_largest_unread(peers, most_unread, now);
-    if (is_drained) cut_largest_unfinished(peers, most_unfinished);
+    cut_largest_flood(peers, most_waiting, is_drained);
+    cut_largest_unfinished(peers, most_unfinished);
     for (size_t fd = 0; fd < peers->n_fd; fd++) {
         if (peers->by_fd[fd]) peers->by_fd[fd]->received_at_scan = peers->by_fd[fd]->received;
     }

@@ -1,5 +1,5 @@
 /* peers.h - the connections to the stream's socket: the bytes of answers that each has not read, the bytes of
- * incomplete messages that each has sent, and how one is cut.
+ * incomplete messages that each has sent, the messages of each that wait, and how one is cut.
  *
  * libzmq queues answers by number, whatever their size, and queues the parts of an incomplete message without any
  * bound. So bytes are counted here:
@@ -7,6 +7,9 @@
  *     buffer.
  *   - unfinished: bytes that libzmq has read from the connection, less those of the complete messages received from it.
  *     The kernel counts the former for TCP. For ipc:// it does not: see peers_watch.
+ *
+ *   - waiting: frames that libzmq has read and the I/O thread has not received, estimated from the bytes in between and
+ *     the size of the frames received last. Over TCP no high-water mark bounds them (see bind.c).
  *
  * libzmq cannot close one connection of a socket either. A connection is cut by shutdown(2) on its descriptor, which
  * libzmq sees as the end of the stream. The socket's cookie, a number that Linux never reuses, makes sure that the
@@ -102,8 +105,10 @@ void peers_cut_full(peers *peers, peer *peer);
  *   - that have read next to nothing for 1 s while the unread answers of all exceed `unread`, the largest first, and
  *     where they are twice that, without waiting;
  *   - whose unfinished message exceeds twice max_message, and the largest where all unfinished ones exceed the total.
- *     Over ipc:// there are no counts: an ipc:// connection is cut if the process grows by that total while it
- * completes no message. Clients connect again by themselves. is_drained: the socket has no complete message left.
+ *     An ipc:// connection, whose bytes are not counted, is cut if the process grows by that total while it completes
+ *     no message; so is one over TCP whose bytes could be as many frames without content;
+ *   - from which far more messages wait than a client may have in flight, and the largest of all together.
+ * Clients connect again by themselves. is_drained: the socket has no complete message left.
  * Returns when it is due next, of clock_ns(); UINT64_MAX: not before a connection comes. */
 uint64_t peers_watch(peers *peers, uint64_t now_ns, bool is_drained);
 

@@ -400,11 +400,15 @@ static void *io_thread(void *argument) {
 
 /* ---- start and stop ---- */
 
+int stream_high_water_mark(const stream *stream) {
+    return (int)(4 * stream->service->config->max_in_flight + 64);
+}
+
 static bool set_options(stream *stream) {
     const config *config = stream->service->config;
-    /* High-water marks count whole messages of one client. A client within its in-flight limit never reaches them; the
+    /* The high-water mark counts whole answers of one client. A client within its in-flight limit never reaches it; the
      * connection of one that does not read is cut (peers.h). */
-    int hwm = (int)(4 * config->max_in_flight + 64);
+    int hwm = stream_high_water_mark(stream);
     /* A single frame beyond this ends the connection, as it may never fit in memory; between --max-message and this the
      * sender gets TOO_LARGE. */
     int64_t frame_limit = (int64_t)config->max_message * 2;
@@ -414,7 +418,6 @@ static bool set_options(stream *stream) {
         {ZMQ_LINGER, 0},
         {ZMQ_ROUTER_MANDATORY, 1},
         {ZMQ_SNDHWM, hwm},
-        {ZMQ_RCVHWM, hwm},
         {ZMQ_BACKLOG, BACKLOG},
         {ZMQ_TCP_KEEPALIVE, 1},
         {ZMQ_TCP_KEEPALIVE_IDLE, PROBE_AFTER_S},

@@ -3,6 +3,7 @@ process is measured: it stays below the bound, and is given back afterwards."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -11,27 +12,22 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
 import contactd
 import numpy as np
 import pytest
-from conftest import INSTRUMENTED, SLOW, Server, wait_until
+from conftest import CONTACTCTL, INSTRUMENTED, SLOW, Server, wait_until
 from contactd import _wire
 from geometry import UNIT_BOX, icosphere, moved
 from raw import Raw
 from test_bad_input import POSE_0, Bystander, Setup
-from test_hostile import frame, resident, shake_hands, zmtp
+from test_hostile import frame, metrics, resident, shake_hands, zmtp
 
 MIB = 1 << 20
 measures_memory = pytest.mark.skipif(INSTRUMENTED, reason="sanitizers keep freed memory, so its size says nothing")
-
-
-def metrics(server: Server) -> dict[str, float]:
-    with urllib.request.urlopen(server.http + "/metrics", timeout=10 * SLOW) as answer:
-        lines = answer.read().decode().splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
 
 def cuts(server: Server, reason: str) -> float:
@@ -115,6 +111,7 @@ def test_many_small_unread_answers(make_server):
     server = make_server()
     ask = frame(_wire.encode("GetStatus", {}, request=1, session=0, epoch=0), False)
     rest = b""  # of what a full socket took in part: the next send goes on with it, or the stream would be garbage
+    left = 120  # times 500 requests, far more than sockets hold answers of, and less than counts as a flood
 
     def connect() -> socket.socket:
         s = zmtp(server)
@@ -122,17 +119,18 @@ def test_many_small_unread_answers(make_server):
         return s
 
     def flood() -> bool:
-        nonlocal rest, s
+        nonlocal left, rest, s
         try:
-            while True:
-                rest = rest or 500 * ask
+            while rest or left:
+                if not rest:
+                    rest, left = 500 * ask, left - 1
                 rest = rest[s.send(rest):]
         except BlockingIOError:
             pass
         except OSError:  # cut; or, on a slow machine, ended by the kernel, whose bytes stay unread for a minute
             if not cuts(server, "unread"):
                 s.close()
-                s, rest = connect(), b""
+                s, rest, left = connect(), b"", 120
         return cuts(server, "unread") >= 1  # twice, where it was ended before it was counted
 
     s = connect()
@@ -373,6 +371,50 @@ def test_a_message_without_end_over_ipc(make_server, tmp_path):
     bystander.finish()
 
 
+@measures_memory
+def test_a_message_of_frames_without_content(make_server):
+    """They have 2 bytes each on the wire, and 64 in the server."""
+    server = make_server("--max-message", "8M")
+    bystander = Bystander(server.stream)
+    peak = Peak(server)
+    s = zmtp(server)
+    part = b"\1\0" * (MIB // 2)
+    with contextlib.suppress(OSError):
+        for _ in range(64):
+            s.sendall(part)
+    wait_until(lambda: cuts(server, "unfinished") == 1, "the connection cut")
+    assert peak.growth() < (32 + 160) * MIB
+    s.close()
+    bystander.finish()
+
+
+@measures_memory
+def test_a_flood_of_messages_without_content(make_server):
+    """Its sender reads the answers, so that nothing else cuts it off."""
+    server = make_server()
+    bystander = Bystander(server.stream)
+    peak = Peak(server)
+    s = zmtp(server)
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while s.recv(1 << 20):
+                pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    part = b"\0\0" * (MIB // 16)
+    with contextlib.suppress(OSError):
+        for _ in range(16 * 8):  # 4 million messages, which would be 256 MB
+            s.sendall(part)
+    bystander.finish()
+    assert peak.growth() < 160 * MIB
+    with contextlib.suppress(OSError):
+        s.shutdown(socket.SHUT_RDWR)
+    reader.join()
+    s.close()
+
+
 def test_long_messages_are_not_taken_for_endless(make_server):
     """Many of the largest size, one after another, and in 16 frames each."""
     server = make_server("--max-message", "4M", "--queue", "1000")
@@ -526,7 +568,7 @@ def test_limits_that_time_will_mend(make_server):
         raw.close()
 
 
-def test_a_goodbye_frees_the_place(make_server, binaries):
+def test_a_goodbye_frees_the_place(make_server):
     """Programs that come and go one after the other need one place, however many they are and however long their leases."""
     server = make_server("--max-sessions", "2")
     first = Bystander(server.stream)
@@ -534,7 +576,7 @@ def test_a_goodbye_frees_the_place(make_server, binaries):
         with contactd.connect(server.stream, timeout=20 * SLOW) as client:
             client.open_scene()
     for _ in range(5):
-        done = subprocess.run([str(binaries / "contactctl"), "--server", server.stream, "status"], capture_output=True, text=True)
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, "status"], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     first.finish()
 

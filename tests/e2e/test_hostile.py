@@ -3,10 +3,12 @@ drops what it must, keeps its memory, and goes on serving everyone else."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import socket
 import struct
 import time
+import urllib.request
 
 import numpy as np
 import pytest
@@ -26,6 +28,12 @@ def bystander(server):
     bystander = Bystander(server.stream)
     yield bystander
     bystander.finish()
+
+
+def metrics(server) -> dict[str, float]:
+    with urllib.request.urlopen(server.http + "/metrics", timeout=10 * SLOW) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
 
 
 def resident(pid: int) -> int:
@@ -261,6 +269,21 @@ def test_the_kernel_probes_connections_and_zeromq_does_not(server):
     s.sendall(b"\x04\x0a\x04PING\0\0abc")
     assert s.recv(10, socket.MSG_WAITALL) == b"\x04\x08\x04PONGabc"
     s.close()
+
+
+def test_pings_in_a_flood_that_ends_in_a_reset(server, bystander):
+    """libzmq would end the process where a high-water mark had stopped the connection's input before the reset."""
+    flood = (frame(b"x" * 40, False) * 200 + b"\x04\x0a\x04PING\0\0abc") * 40
+    for _ in range(20):
+        s = zmtp(server)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        s.setblocking(False)
+        with contextlib.suppress(OSError):
+            s.send(flood)
+        s.close()
+        assert server.alive()
+    wait_until(lambda: metrics(server)["contactd_connections"] == 1, "all of them gone")
+    assert server.alive()
 
 
 def test_memory_stays(server, bystander):
