@@ -12,7 +12,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, INSTRUMENTED, ROOT, SLOW, free_port
+from conftest import BUILD, CONTACTCTL, INSTRUMENTED, ROOT, SLOW, free_port
 from fake_server import FakeServer
 from geometry import UNIT_BOX, icosphere, moved
 
@@ -31,9 +31,12 @@ def pose_text(pose: np.ndarray) -> str:
 
 
 @pytest.fixture
-def ctl(server, binaries):
-    def run(*arguments, expect=OK, server=server.stream, env=None):
-        command = [str(binaries / "contactctl"), *(["--server", server] if server else []), *map(str, arguments)]
+def ctl(server):
+    here = server.stream
+
+    def run(*arguments, expect=OK, server=here, env=None):
+        program = CONTACTCTL if server == here and "--timeout" not in arguments else CONTACTCTL[:1]
+        command = [*program, *(["--server", server] if server else []), *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60 * SLOW, env=os.environ | (env or {}))
         assert done.returncode == expect, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         if expect == OK:
@@ -49,12 +52,12 @@ def box(tmp_path):
     return off(tmp_path / "box.off", UNIT_BOX)
 
 
-def test_contact_warnings(binaries, box):
+def test_contact_warnings(box):
     """Bodies of this command are rigid, so no real server warns of them yet: one that is made to."""
     fake = FakeServer()
     fake.warnings = [{"code": 1, "body": 2, "value": -0.25}, {"code": 77, "body": 1, "value": 0.5}]
     try:
-        command = [str(binaries / "contactctl"), "--server", fake.address, "contact", box, box]
+        command = [*CONTACTCTL, "--server", fake.address, "contact", box, box]
         table = subprocess.run(command, capture_output=True, text=True, timeout=60 * SLOW)
         assert table.returncode == OK and "BODY_INVERTED" not in table.stdout, table.stderr
         first, second = table.stderr.splitlines()

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, SLOW
+from conftest import CONTACTCTL, SLOW
 
 BOX = ("OFF\n8 12 0\n" + "".join(f"{x} {y} {z}\n" for z in (0, 1) for y in (0, 1) for x in (0, 1))
        + "".join(f"3 {a} {b} {c}\n" for a, b, c in [(0, 2, 3), (0, 3, 1), (4, 5, 7), (4, 7, 6), (0, 1, 5), (0, 5, 4),
@@ -28,7 +28,8 @@ def ctl(server):
     def run(*args, address: str | None = server.stream, env=None) -> subprocess.CompletedProcess:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("CONTACTD_")} | (env or {})
         where = ["--server", address] if address else []
-        return subprocess.run([str(BUILD / "contactctl"), *where, *map(str, args)], capture_output=True, text=True,
+        program = CONTACTCTL if address == server.stream and "--timeout" not in args else CONTACTCTL[:1]
+        return subprocess.run([*program, *where, *map(str, args)], capture_output=True, text=True,
                               timeout=60 * SLOW, env=clean, stdin=subprocess.DEVNULL)
 
     return run

@@ -9,7 +9,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, ROOT, SLOW, Server, free_port
+from conftest import BUILD, CONTACTCTL, ROOT, SLOW, Server, free_port
 from contactd import errors
 from geometry import UNIT_BOX, blob, icosphere, moved
 from http_api import Api
@@ -58,7 +58,7 @@ def test_scenes_go_to_the_least_loaded(cuda):
         assert all(d["backend"] == "cuda" and not d["lost"] and d["launches"] > 0 for d in seen)
         assert all(0 < d["memory_mesh_bytes"] + d["memory_body_bytes"] <= d["memory_used_bytes"] for d in seen)
         assert [d["scenes"] for d in client.status()["devices"]] == [1, 2]
-        done = subprocess.run([str(BUILD / "contactctl"), "--server", server.stream, "status"], capture_output=True, text=True,
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, "status"], capture_output=True, text=True,
                               timeout=60 * SLOW, check=True)
         assert "device 0 " in done.stdout and "device 1 " in done.stdout and "2 scenes of 48 triangles" in done.stdout
         for scene, *_ in scenes:

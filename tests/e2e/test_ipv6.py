@@ -9,7 +9,7 @@ import subprocess
 
 import contactd
 import pytest
-from conftest import BUILD, free_port, wait_until
+from conftest import BUILD, CONTACTCTL, free_port, wait_until
 from geometry import UNIT_BOX, moved
 
 
@@ -36,5 +36,5 @@ def test_the_python_client(address):
 
 
 def test_the_c_client(address):
-    done = subprocess.run([BUILD / "contactctl", "--server", address, "-o", "json", "status"], capture_output=True, text=True)
+    done = subprocess.run([*CONTACTCTL, "--server", address, "-o", "json", "status"], capture_output=True, text=True)
     assert done.returncode == 0 and json.loads(done.stdout)["ready"] is True, done

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import contactd
-from conftest import SLOW, Server, free_port, wait_until
+from conftest import CONTACTCTL, SLOW, Server, free_port, wait_until
 from contactd import errors
 from geometry import UNIT_BOX, moved
 from test_guard import Keys, connect, keys  # noqa: F401
@@ -22,9 +22,10 @@ PATIENT = 30 * SLOW  # seconds, with several servers: without --timeout one that
 
 
 @pytest.fixture
-def ctl(server, binaries):
+def ctl(server):
     def run(*arguments, expect: int = OK, to: str = server.stream) -> str:
-        done = subprocess.run([str(binaries / "contactctl"), "--server", to, *map(str, arguments)],
+        program = CONTACTCTL if to == server.stream and "--timeout" not in arguments else CONTACTCTL[:1]
+        done = subprocess.run([*program, "--server", to, *map(str, arguments)],
                               capture_output=True, text=True, timeout=60 * SLOW)  # fmt: skip
         assert done.returncode == expect, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stderr if expect else done.stdout
@@ -156,13 +157,13 @@ def test_drain_takes_no_body_and_one_server(ctl, server):
     assert server.alive()
 
 
-def test_roles(make_server, keys, binaries):  # noqa: F811
+def test_roles(make_server, keys):  # noqa: F811
     files = {name: keys.make("keys", name, role) for name, role in
              {"a": "simulator", "b": "simulator", "watch": "operator", "boss": "admin"}.items()}  # fmt: skip
     server = make_server(*keys.flags)
 
     def run(who: str, *arguments, expect: int = OK) -> str:
-        done = subprocess.run([str(binaries / "contactctl"), "--server", server.stream, "--server-key", str(keys.server),
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, "--server-key", str(keys.server),
                                "--client-key", str(files[who]), *map(str, arguments)],
                               capture_output=True, text=True, timeout=60 * SLOW)  # fmt: skip
         assert done.returncode == expect, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -13,7 +13,7 @@ import time
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, ROOT, SLOW, free_port, wait_until
+from conftest import BUILD, CONTACTCTL, ROOT, SLOW, free_port, wait_until
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api
 
@@ -103,7 +103,7 @@ def test_a_removed_mesh_is_removed_from_the_folder(make_server, folder):
         assert api("DELETE", f"/v1/meshes/{ball.hash}").status == 204
         (left,) = stored(folder)
     server.restart(hard=True)
-    done = subprocess.run([str(BUILD / "contactctl"), "--server", server.stream, "mesh", "rm", left], capture_output=True,
+    done = subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "rm", left], capture_output=True,
                           text=True, timeout=30 * SLOW)
     assert done.returncode == 0, done.stderr
     assert stored(folder) == []
@@ -216,7 +216,7 @@ def test_patch_kill_step(make_server, folder):
         server.restart(hard=True)
         assert scene.step().rays == 3 * 16 * 16
         # By contactctl, through the stream.
-        done = subprocess.run([str(BUILD / "contactctl"), "--server", server.stream, "scene", "set", str(scene.id),
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, "scene", "set", str(scene.id),
                                "--resolution", "8"], capture_output=True, text=True, timeout=30 * SLOW)
         assert done.returncode == 0, done.stderr
         server.restart(hard=True)
