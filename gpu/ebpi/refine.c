@@ -305,21 +305,62 @@ static bool is_met(const ct_ebpi_refinement *of, double target) {
            are_within(of, fmax(smallest_tolerance(of->window), 2 * of->moved));
 }
 
-bool ct_ebpi_refine(ct_ebpi_refinement *of) {
-    of->rays = 0;
-    of->passes = 0;
+/* From the first tiles on. */
+static bool refine_by_bound(ct_ebpi_refinement *of) {
+    const uint32_t last_pass = of->passes + CT_MAX_PASSES;
     of->ended = CT_ENDED_COMPLETED;
-    if (!make_first_tiles(of) || !measure(of, of->n)) return false;
+    if (!of->operations->list(of) || !make_first_tiles(of) || !measure(of, of->n)) return false;
     /* By the equal allocation each tile has to keep to its part, also where the sum is within the target. */
     const bool is_equal = of->allocation != CT_ALLOCATION_OPTIMAL;
     for (bool goes_on = true; goes_on && (is_equal || !is_met(of, target_of(of)));) {
-        if (of->passes == CT_MAX_PASSES) {
+        if (of->passes == last_pass) {
             of->ended = CT_ENDED_PASS_LIMIT;
             break;
         }
         if (!refine_once(of, target_of(of), &goes_on)) return false;
     }
     if (is_met(of, target_of(of))) of->ended = CT_ENDED_COMPLETED;
+    return true;
+}
+
+/* How far view w's volume can be from another's by that one's bound, m^3. At most its own bound, if both are right. */
+static double difference_of(const ct_ebpi_refinement *of, int w) {
+    double most = 0;
+    for (int other = 0; other < 3; other++) {
+        const double apart = fabs(of->totals[w].volume - of->totals[other].volume);
+        if (apart > of->totals[w].bound + of->totals[other].bound) most = fmax(most, apart + of->totals[other].bound);
+    }
+    return most;
+}
+
+static bool is_refuted(const ct_ebpi_refinement *of) {
+    return difference_of(of, 0) > 0 || difference_of(of, 1) > 0 || difference_of(of, 2) > 0;
+}
+
+static void widen_bounds(ct_ebpi_refinement *of) {
+    double difference[3];
+    for (int w = 0; w < 3; w++) difference[w] = difference_of(of, w);
+    for (int w = 0; w < 3; w++) {
+        of->totals[w].bound = fmax(of->totals[w].bound, difference[w]);
+        of->totals[w].square = fmax(of->totals[w].square, difference[w] * difference[w]);
+    }
+}
+
+static uint64_t count_pixels(const ct_ebpi_refinement *of) {
+    uint64_t n = 0;
+    for (int w = 0; w < 3; w++) n += (uint64_t)of->view[w].columns * (uint64_t)of->view[w].rows;
+    return n;
+}
+
+bool ct_ebpi_refine(ct_ebpi_refinement *of) {
+    of->rays = 0;
+    of->passes = 0;
+    if (!refine_by_bound(of)) return false;
+    if (of->is_strict || !is_refuted(of)) return true;
+    of->is_strict = of->rays + count_pixels(of) <= of->ray_budget;
+    if (of->is_strict) return refine_by_bound(of);
+    widen_bounds(of);
+    of->ended = CT_ENDED_RAY_BUDGET;
     return true;
 }
 

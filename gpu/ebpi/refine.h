@@ -2,8 +2,7 @@
  * every backend of the method EBPI: which tiles are cut is decided here, on the host, from sums in the tiles' order. A
  * backend measures tiles and cuts them.
  *
- * In order: ct_ebpi_plan_views; the backend sets `initial` of the views, lists the faces of the views (view.h) and
- * finds what snapping moves; ct_ebpi_refine.
+ * In order: ct_ebpi_plan_views; the backend sets `initial` of the views and finds what snapping moves; ct_ebpi_refine.
  */
 #ifndef CT_EBPI_REFINE_H
 #define CT_EBPI_REFINE_H
@@ -28,6 +27,8 @@ typedef struct ct_buffer ct_buffer; /* gpu/base/scratch.h */
 
 /* What a backend does with all tiles. False: out of memory. */
 typedef struct ct_ebpi_operations {
+    /* Lists the faces of the views, as for the first tiles: measuring and cutting tiles reorders their lists. */
+    bool (*list)(ct_ebpi_refinement *of);
     /* Measures those whose bound is CT_EBPI_UNMEASURED: length, bound, cut and left. */
     bool (*measure)(ct_ebpi_refinement *of);
     /* Writes the tiles that each tile becomes by of->cut, no side halved more than ct_ebpi_cut_at_once says, in their
@@ -43,6 +44,7 @@ struct ct_ebpi_refinement {
     double tolerance, tolerance_rel; /* ct_scene_settings */
     ct_allocation allocation;
     uint64_t ray_budget;
+    bool is_strict;  /* the bound that `measure` is to find; set where the views refute the published one */
     ct_arena *arena; /* of the shares */
     ct_budget *budget;
     ct_buffer *tile_memory, *cut_memory; /* [2], [1] */
@@ -66,7 +68,11 @@ ct_status ct_ebpi_check_tolerance(double tolerance, const ct_window *window, ct_
 /* Plans the pixels of the views of two bodies with so many faces together. False: out of memory. */
 bool ct_ebpi_plan_views(ct_ebpi_refinement *of, double n_faces);
 
-/* Refines until the bound is within the tolerance; of->ended says if it is not. False: out of memory. */
+/* Refines until the bound is within the tolerance; of->ended says if it is not. False: out of memory.
+ *
+ * The views see one volume. Where the volumes of two differ by more than the sum of their published bounds, one of
+ * these is wrong: all tiles are then measured anew by the strict bound. If the ray budget has not the rays for that,
+ * the bounds grow by what the views differ. */
 bool ct_ebpi_refine(ct_ebpi_refinement *of);
 
 /* The error of the volume of each view. */

@@ -60,7 +60,8 @@ typedef struct ct_scene_settings {
     double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
     double tolerance;  /* m^3; EBPI: error bound of each contact's volume to reach; 0: none. A step may name its own */
     double tolerance_rel;     /* 1; EBPI: the same, as a fraction of the volume; 0: none. Of both the larger counts */
-    bool strict;              /* EBPI: a bound that is proven, instead of the published one */
+    bool strict;              /* EBPI: a bound that is proven, instead of the published one, which a contact is computed
+                                 by unless its views refute it: see refine.h */
     bool optimize_directions; /* EBPI: each pair's views lie along axes that few of its faces are parallel to (Wang
                                  2012, section 4.4), instead of the world's; volumes[w] and error_bounds[w] are then of
                                  those views. All else is in world axes; gradients sum to exactly 0. The axes are found

@@ -128,7 +128,6 @@ static bool begin(struct ebpi *ebpi) {
     ct_pair_context *context = ebpi->context;
     const ct_pair_task *pair = context->pair;
     ct_thread_scratch *driver = ct_pair_driver(context);
-    ct_budget *budget = &context->device->budget;
     if (!ct_pair_prepare_vertices(context)) return false;
     ct_pair_parallel_for(context, ct_all_vertex_chunks(context), snap_chunk);
     for (int b = 0; b < 2; b++) {
@@ -140,11 +139,19 @@ static bool begin(struct ebpi *ebpi) {
     }
     ct_ebpi_refinement *of = &ebpi->refinement;
     if (!ct_ebpi_plan_views(of, (double)ebpi->body[0].n_triangles + ebpi->body[1].n_triangles)) return false;
-    for (int w = 0; w < 3; w++) {
+    for (int w = 0; w < 3; w++)
         for (int b = 0; b < 2; b++)
             of->view[w].initial[b] = (uint8_t)ct_find_initial_winding(view_box(pair, b), view_box(pair, 1 - b), w);
+    return true;
+}
+
+/* ct_ebpi_operations.list. Counting the faces also finds what snapping moves. */
+static bool list(ct_ebpi_refinement *of) {
+    struct ebpi *ebpi = (struct ebpi *)of;
+    ct_thread_scratch *driver = ct_pair_driver(ebpi->context);
+    ct_budget *budget = &ebpi->context->device->budget;
+    for (int w = 0; w < 3; w++)
         if (!ct_ebpi_view_begin(&of->view[w], ebpi->body, &driver->exact.arena, budget)) return false;
-    }
     run_tasks(ebpi, count_parts(ebpi), count_faces);
     of->moved = add_moved(ebpi);
     for (int w = 0; w < 3; w++)
@@ -159,7 +166,7 @@ static bool begin(struct ebpi *ebpi) {
 enum { MEASURE_CHUNK = 64 };
 
 static ct_ebpi_bound bound_kind(const struct ebpi *ebpi) {
-    return ebpi->context->pair->strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED;
+    return ebpi->refinement.is_strict ? CT_EBPI_STRICT : CT_EBPI_PUBLISHED;
 }
 
 static bool measure_tile(struct ebpi *ebpi, ct_ebpi_tile *tile, ct_ebpi_polynomial *polynomial, uint32_t worker) {
@@ -405,7 +412,7 @@ static bool keep_tiles(struct ebpi *ebpi) {
 /* ---- the whole ---- */
 
 static struct ebpi ebpi_of(ct_pair_context *context) {
-    static const ct_ebpi_operations operations = {measure, cut, cut_equally};
+    static const ct_ebpi_operations operations = {list, measure, cut, cut_equally};
     const ct_pair_task *pair = context->pair;
     ct_thread_scratch *driver = ct_pair_driver(context);
     return (struct ebpi){.refinement = {.operations = &operations,
@@ -414,6 +421,7 @@ static struct ebpi ebpi_of(ct_pair_context *context) {
                                         .tolerance_rel = pair->tolerance_rel,
                                         .allocation = pair->allocation,
                                         .ray_budget = pair->ray_budget,
+                                        .is_strict = pair->strict,
                                         .arena = &driver->exact.arena,
                                         .budget = &context->device->budget,
                                         .tile_memory = driver->ebpi_tiles,

@@ -23,7 +23,6 @@ struct ebpi_run {
     ct_gpu_need *need;
     ct_ebpi_pair_tables pair;
     const ct_turned_views *turned; /* of the pair, on the host; NULL: no views of the batch are turned */
-    bool is_strict;
     int current; /* which of workspace->ebpi_faces has the tiles' faces */
 };
 
@@ -130,9 +129,10 @@ double find_moved(const ct_window *window, const uint64_t moved[4]) {
     return sum[0] * unit[0] * unit[1] * unit[2] + sum[1] * unit[0] * unit[1] * unit[2];
 }
 
-bool list_faces(ebpi_run *run) {
+/* ct_ebpi_operations.list */
+bool list_faces(ct_ebpi_refinement *of) {
     const ct_trace_range range("ebpi lists");
-    ct_ebpi_refinement *of = &run->refinement;
+    ebpi_run *run = (ebpi_run *)of;
     ct_workspace *workspace = run->workspace;
     ct_ebpi_list_tables tables = {};
     for (int w = 0; w < 3; w++) {
@@ -208,7 +208,7 @@ bool measure_batch(ebpi_run *run, ct_ebpi_tile *const *tiles, uint64_t n, ct_ebp
     tables.memory = (char *)workspace->ebpi_scratch.data;
     tables.memory_of = (const uint64_t *)(device + memory_at);
     tables.polynomials = polynomials ? (ct_ebpi_polynomial *)(device + polynomials_at) : NULL;
-    tables.is_strict = run->is_strict;
+    tables.is_strict = run->refinement.is_strict;
     if (!copy_in(run, device, host, polynomials_at)) return false;
     run->device->launches += ct_cuda_measure_tiles(&tables, run->device->grid, workspace->stream);
     if (!copy_out(run, host + tiles_at, tables.tiles, n * sizeof(ct_ebpi_tile)) ||
@@ -413,7 +413,7 @@ bool add_spans(ebpi_run *run, const ct_batch *b, uint64_t candidate, uint64_t st
 
 /* Plans the refinement of a pair. False: the step has an error. */
 bool plan_run(ebpi_run *run, ct_step *step, const ct_body *const bodies[2], const ct_gpu_plan *plan) {
-    static const ct_ebpi_operations operations = {measure, cut, cut_equally};
+    static const ct_ebpi_operations operations = {list_faces, measure, cut, cut_equally};
     const ct_scene_settings *settings = &step->scene->settings;
     ct_ebpi_refinement *of = &run->refinement;
     of->operations = &operations;
@@ -422,7 +422,7 @@ bool plan_run(ebpi_run *run, ct_step *step, const ct_body *const bodies[2], cons
     of->tolerance_rel = settings->tolerance_rel;
     of->allocation = settings->allocation;
     of->ray_budget = settings->ray_budget ? settings->ray_budget : CT_DEFAULT_RAY_BUDGET;
-    run->is_strict = settings->strict;
+    of->is_strict = settings->strict;
     ct_error why = {};
     if (!ct_ebpi_check_tolerance(of->tolerance, of->window, &why)) return true;
     ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", bodies[0]->id, bodies[1]->id, why.message);
@@ -447,7 +447,7 @@ bool refine(ebpi_run *run, const ct_body *const bodies[2], const ct_gpu_plan *pl
     if (!ct_ebpi_plan_views(of, (double)run->pair.n_triangles[0] + run->pair.n_triangles[1])) return false;
     for (int w = 0; w < 3; w++)
         for (int k = 0; k < 2; k++) of->view[w].initial[k] = plan->initial_winding[k][w];
-    return list_faces(run) && ct_ebpi_refine(of);
+    return ct_ebpi_refine(of);
 }
 
 void add_totals(const ct_ebpi_refinement *of, ct_ebpi_step_totals *to) {
