@@ -249,10 +249,10 @@ ct_status ct_close_along(ct_soup *soup, const double direction[3], uint32_t **ri
     *n_rim = 0;
     ct_status status =
         ct_validate_elements(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, error);
+    set_plane(&c);
+    if (status == CT_OK) status = find_rim(&c, error); /* before other checks: no turn or cut helps a closed mesh */
     if (status == CT_OK) status = check_connected(soup, error);
     if (status == CT_OK) status = check_facing(&c, error);
-    set_plane(&c);
-    if (status == CT_OK) status = find_rim(&c, error);
     if (status == CT_OK) status = check_rim(&c, error);
     if (status == CT_OK) {
         copy = malloc((soup->n_vertices + 1) * sizeof *copy);

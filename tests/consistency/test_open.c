@@ -228,7 +228,11 @@ static void test_refused(void **state) {
     refused(&flat, up, CT_INVALID_MESH, "faces along the open direction");
     refused(&flat, none, CT_NON_FINITE, "finite");
     refused(&flat, aside, CT_INVALID_MESH, "open direction");
-    refused(&box, down, CT_INVALID_MESH, "open direction");
+    refused(&box, down, CT_INVALID_MESH, "has no rim");
+    struct shape beside = shape_box(1, 1, 1);
+    shape_translate(&beside, 3, 0, 0);
+    struct shape boxes = shape_merge(&box, &beside);
+    refused(&boxes, down, CT_INVALID_MESH, "has no rim"); /* its parts may not be open either */
     refused(&wavy, (double[]){0.999, 0, -0.04}, CT_INVALID_MESH, "hangs over");
     refused(&slope, (double[]){-1, 0, -0.9}, CT_INVALID_MESH, "faces along the open direction");
     /* Two parts, above one another. */
@@ -269,7 +273,7 @@ static void test_refused(void **state) {
                                          &both_asked, &mesh, NULL, NULL),
                      CT_INVALID_ARGUMENT);
     shape_free(&flat), shape_free(&slope), shape_free(&box), shape_free(&wavy), shape_free(&other), shape_free(&both);
-    shape_free(&ramp);
+    shape_free(&ramp), shape_free(&beside), shape_free(&boxes);
 }
 
 int main(void) {
