@@ -46,7 +46,7 @@ static void assert_same_state(const struct twin *twin) {
     }
 }
 
-/* What stage_hash does not take. */
+/* What stage_hash takes only of steps with velocities. */
 static void assert_same_slip(const char *name, const ct_result *a, const ct_result *b) {
     if (a->n_contacts != b->n_contacts || a->n_entries != b->n_entries) return; /* the hashes differ */
     for (size_t i = 0; i < a->n_contacts; i++) {

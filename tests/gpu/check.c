@@ -60,7 +60,6 @@ static ct_engine_facts facts_of(const ct_engine *engine) {
 static void check_bits(ct_engine *engine, const char *device, bool brief) {
     for (size_t scene = 0; golden_name(scene); scene++) {
         if (brief && !strstr("moving, pile, crowd", golden_name(scene))) continue;
-        if (golden_is_for_cpu(scene)) continue;
         struct golden_answer answer = golden_run(engine, scene);
         check(answer.contacts > 0 && strcmp(answer.hash, golden_hash(scene)) == 0,
               "%s: %s: %" PRIu64 " contacts, %" PRIu64 " fragments, hash %s, expected %s", device, golden_name(scene),

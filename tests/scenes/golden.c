@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/mesh/sha256.h"
+#include "tests/scenes/build.h"
 #include "tests/scenes/stage.h"
 
 static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
@@ -266,21 +267,155 @@ static void overlapping_selves(ct_engine *engine, combined *all) {
     for (int i = 0; i < 3; i++) shape_free(&shapes[i]);
 }
 
+/* The same by the method `ldi`, with rays at and between the vertices of a grid. */
+static void sampled_selves(ct_engine *engine, combined *all) {
+    uint64_t rng = 14;
+    struct shape rings[2] = {shape_torus(0.6, 0.25, 100, 50), shape_torus(0.6, 0.25, 100, 50)};
+    struct shape cubes[2] = {shape_cube(1, 4), shape_cube(1, 3)};
+    shape_translate(&rings[1], 0.35, 0.0625, 0.2);
+    shape_translate(&cubes[1], 0.5, 0.25, 0.125);
+    struct shape shapes[] = {shape_merge(&rings[0], &rings[1]), shape_merge(&cubes[0], &cubes[1])};
+    for (int i = 0; i < 8; i++) {
+        double poses[2][12];
+        shape_pose_random(&rng, 0.4, poses[0]);
+        shape_pose_random(&rng, 0.4, poses[1]);
+        if (i < 4) shape_pose_identity(poses[0]);
+        ct_scene_settings settings = i % 3 ? stage_resolution(24u + 9u * (uint32_t)i) : stage_pixel(0.03125);
+        if (i >= 6) settings.cell_size = 0.3;
+        const ct_body_kind kind = i / 2 % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+        take(all, stage_once(engine, &settings,
+                             (struct placed[]){{&shapes[i % 2], poses[0], kind, .self_contact = 1},
+                                               {&shapes[1], poses[1], CT_BODY_RIGID, .self_contact = i == 5}},
+                             2, everything));
+    }
+    for (int i = 0; i < 2; i++) shape_free(&rings[i]), shape_free(&cubes[i]), shape_free(&shapes[i]);
+}
+
+/* Contacts that are divided into cells, whose walls lie on faces and samples and beside them, the last one by all
+ * threads. */
+static void cells(ct_engine *engine, combined *all) {
+    uint64_t rng = 2010;
+    struct shape shapes[] = {shape_torus(0.8, 0.35, 48, 24), shape_blob(1, 4, 0.5, 9), shape_cube(1.5, 4),
+                             shape_l_prism(1.5, 1), shape_blob(1, 6, 0.3, 4)};
+    for (int i = 0; i < 10; i++) {
+        double poses[2][12];
+        shape_pose_random(&rng, 0.4, poses[0]);
+        shape_pose_random(&rng, 0.4, poses[1]);
+        if (i % 3 == 2) shape_pose_identity(poses[0]), shape_pose_identity(poses[1]), poses[1][3] = 0.25;
+        const bool is_last = i == 9;
+        ct_scene_settings settings = is_last ? stage_resolution(120)
+                                     : i % 2 ? stage_resolution(13u + 5u * (uint32_t)i)
+                                             : stage_pixel(0.03125);
+        settings.cell_size = i % 3 == 2 ? 0.25 : 0.11 + 0.07 * i;
+        const ct_body_kind kind = i % 3 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
+        take(all, stage_once(engine, &settings,
+                             (struct placed[]){{&shapes[is_last ? 4 : i % 4], poses[0], kind},
+                                               {&shapes[i * 3 % 4], poses[1], kind}},
+                             2, everything));
+    }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) shape_free(&shapes[i]);
+}
+
+/* Slip and friction: velocities of rigid bodies, of vertices in both numeric types, and of a half-space, by `exact` and
+ * `ldi`, also of cells. */
+static void slip(ct_engine *engine, combined *all) {
+    uint64_t rng = 2008;
+    struct shape soft = shape_blob(0.8, 4, 0.3, 6), hard = shape_torus(0.7, 0.3, 48, 24);
+    const size_t n = 3 * (size_t)soft.n_vertices;
+    double *wide = shape_alloc(n, sizeof *wide);
+    float *narrow = shape_alloc(n, sizeof *narrow);
+    for (int i = 0; i < 8; i++) {
+        double poses[3][12];
+        for (int b = 0; b < 3; b++) shape_pose_random(&rng, b == 2 ? 0.1 : 0.5, poses[b]);
+        const bool is_exact = i % 2, has_half_space = i % 4 == 1;
+        ct_scene_settings settings = is_exact ? stage_exact() : i % 4 ? stage_resolution(40) : stage_pixel(0.04);
+        if (!is_exact && i >= 4) settings.cell_size = 0.4;
+        struct stage stage = stage_open(
+            engine, &settings,
+            (struct placed[]){{&soft, poses[0], CT_BODY_DEFORMABLE}, {&hard, poses[1], 0}, {NULL, poses[2], 0}},
+            has_half_space ? 3 : 2);
+        ct_velocity velocities[3] = {
+            {.body = stage.body[0], .values = wide, .dtype = CT_F64, .count = soft.n_vertices}};
+        if (i >= 4) velocities[0].values = narrow, velocities[0].dtype = CT_F32;
+        for (size_t k = 0; k < n; k++) narrow[k] = (float)(wide[k] = shape_uniform(&rng, -1, 1));
+        for (int b = 1; b < stage.n; b++) {
+            velocities[b] = (ct_velocity){.body = stage.body[b]};
+            for (int k = 0; k < 6; k++) velocities[b].twist[k] = shape_uniform(&rng, -2, 2);
+        }
+        take(all, stage_run(&stage, (ct_step){.want = CT_WANT_ALL,
+                                              .velocities = velocities,
+                                              .n_velocities = i == 6 ? 1 : (size_t)stage.n, /* the others are at rest */
+                                              .viscosity = i == 2 ? 0 : 1.5 * i}));
+        stage_close(&stage);
+    }
+    free(wide);
+    free(narrow);
+    shape_free(&soft);
+    shape_free(&hard);
+}
+
+/* A heightfield of n x n squares, facing up. */
+static struct shape ground(double side, uint32_t n) {
+    struct shape s = {.n_vertices = (n + 1) * (n + 1), .n_triangles = 2 * n * n};
+    s.positions = shape_alloc(s.n_vertices, 3 * sizeof *s.positions);
+    s.triangles = shape_alloc(s.n_triangles, 3 * sizeof *s.triangles);
+    for (uint32_t v = 0; v < s.n_vertices; v++) {
+        const double x = side * (v % (n + 1) / (double)n - 0.5), y = side * (v / (n + 1) / (double)n - 0.5);
+        float *p = s.positions + 3 * (size_t)v;
+        p[0] = (float)x, p[1] = (float)y, p[2] = (float)shape_slab_top(side, 0.15, 2, x, y);
+    }
+    for (uint32_t q = 0; q < n * n; q++) {
+        const uint32_t a = q / n * (n + 1) + q % n, b = a + 1, c = a + n + 1, d = c + 1;
+        memcpy(s.triangles + 6 * (size_t)q, (uint32_t[]){a, b, d, a, d, c}, 6 * sizeof *s.triangles);
+    }
+    return s;
+}
+
+/* Open surfaces that bound the volume behind them, by `exact` and `ldi`: rigid and deformable, in the middle and over
+ * the rim, where the walls are met. */
+static void open_surfaces(ct_engine *engine, combined *all) {
+    uint64_t rng = 23;
+    const double down[3] = {0, 0, -1}, aslant[3] = {0.25, 0, -1};
+    struct shape field = ground(4, 24), ball = shape_icosphere(0.7, 3), tool = shape_torus(0.6, 0.25, 40, 20);
+    for (int i = 0; i < 12; i++) {
+        double poses[2][12], at[12];
+        shape_pose_random(&rng, 1, poses[0]);
+        shape_pose_random(&rng, 0.3, at);
+        at[3] += i % 3 == 2 ? 2 : 0.3 * i - 1; /* across the field, and over its rim */
+        if (i < 4) shape_pose_identity(poses[0]);
+        memcpy(poses[1], poses[0], sizeof at);
+        for (int k = 0; k < 3; k++)
+            for (int j = 0; j < 3; j++) poses[1][4 * k + 3] += poses[0][4 * k + j] * at[4 * j + 3];
+        const ct_scene_settings settings = i % 2 ? stage_exact() : i % 4 ? stage_resolution(33) : stage_pixel(0.05);
+        take(all, stage_once(engine, &settings,
+                             (struct placed[]){{&field, poses[0], i / 2 % 2 ? CT_BODY_DEFORMABLE : CT_BODY_RIGID,
+                                                .open = i % 5 == 4 ? aslant : down},
+                                               {i % 4 < 2 ? &ball : &tool, poses[1], 0}},
+                             2, CT_WANT_ALL));
+    }
+    shape_free(&field);
+    shape_free(&ball);
+    shape_free(&tool);
+}
+
 static const struct {
     const char *name;
     void (*run)(ct_engine *engine, combined *all);
     const char *hash;
-    bool is_for_cpu;
 } scenes[] = {
-    {"pairs of shapes", pairs_of_shapes, "b5ad4c12ed7c6ac78002401dcd9cf422", false},
-    {"large pair", large_pair, "3e49555db1c6673d2bcb617f20b0b0a7", false},
-    {"pile", pile, "b8756702d5e75faccfc91ac77e3a50bb", false},
-    {"moving", moving, "df4b591c67562bc50d9f9b9aaf3869ce", false},
-    {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0", false},
-    {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c", false},
-    {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50", false},
-    {"voxel trees", voxel_trees, "2099829701f78fe5e9945463d6ca8bde", false},
-    {"overlapping selves", overlapping_selves, "56dd1a9cd77114aa8f1cc27ddecc2c81", true},
+    {"pairs of shapes", pairs_of_shapes, "b5ad4c12ed7c6ac78002401dcd9cf422"},
+    {"large pair", large_pair, "3e49555db1c6673d2bcb617f20b0b0a7"},
+    {"pile", pile, "b8756702d5e75faccfc91ac77e3a50bb"},
+    {"moving", moving, "df4b591c67562bc50d9f9b9aaf3869ce"},
+    {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0"},
+    {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c"},
+    {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50"},
+    {"voxel trees", voxel_trees, "2099829701f78fe5e9945463d6ca8bde"},
+    {"overlapping selves", overlapping_selves, "56dd1a9cd77114aa8f1cc27ddecc2c81"},
+    {"sampled selves", sampled_selves, "86b5b44d7bcbe78219736f1288fd3331"},
+    {"cells", cells, "6a3cfbad85709f3a14552c98727d366b"},
+    {"slip", slip, "d61d837cd58673ddca31fbe3b83e5bfa"},
+    {"open surfaces", open_surfaces, "6b966ca7d1c0293d9b8f4651b9069c9b"},
 };
 
 const char *golden_name(size_t scene) {
@@ -289,10 +424,6 @@ const char *golden_name(size_t scene) {
 
 const char *golden_hash(size_t scene) {
     return scenes[scene].hash;
-}
-
-bool golden_is_for_cpu(size_t scene) {
-    return scenes[scene].is_for_cpu;
 }
 
 struct golden_answer golden_run(ct_engine *engine, size_t scene) {

@@ -1,17 +1,13 @@
 /* golden.h - generated scenes and the hashes of their answers, the same for any number of threads, instruction set,
- * compiler and backend that has their method. For the golden test, the backends' tests and the check on a machine with
- * a GPU.
+ * compiler and backend. For the golden test, the backends' tests and the check on a machine with a GPU.
  */
 #ifndef GOLDEN_H
 #define GOLDEN_H
-
-#include <stdbool.h>
 
 #include "gpu/include/contact.h"
 
 const char *golden_name(size_t scene); /* NULL: there are no more */
 const char *golden_hash(size_t scene);
-bool golden_is_for_cpu(size_t scene); /* no other backend has its method */
 
 struct golden_answer {
     char hash[33];

@@ -94,6 +94,18 @@ ct_mesh *stage_scanned_mesh(const char *file) {
     return mesh;
 }
 
+static ct_mesh *mesh_of(const struct placed *placed, ct_error *error) {
+    const struct shape *shape = placed->shape;
+    if (!shape || !placed->open) return shape ? shape_to_mesh(shape, error) : NULL;
+    ct_mesh_options options;
+    ct_mesh *mesh = NULL;
+    ct_mesh_options_init(&options);
+    memcpy(options.open_direction, placed->open, sizeof options.open_direction);
+    ct_mesh_create_with(shape->positions, CT_F32, shape->n_vertices, shape->triangles, shape->n_triangles, &options,
+                        &mesh, NULL, error);
+    return mesh;
+}
+
 struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n) {
     struct stage stage = {.engine = engine, .n = n};
     ct_error error = {0};
@@ -106,7 +118,7 @@ struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, co
         if (!bodies[i].shape) options.kind = CT_BODY_HALF_SPACE;
         if (bodies[i].pose && options.kind != CT_BODY_DEFORMABLE)
             memcpy(options.pose, bodies[i].pose, sizeof options.pose);
-        ct_mesh *mesh = bodies[i].shape ? shape_to_mesh(bodies[i].shape, &error) : NULL;
+        ct_mesh *mesh = mesh_of(&bodies[i], &error);
         demand(error.status, "mesh", &error);
         demand(ct_scene_add_body(stage.scene, mesh, &options, &stage.body[i], &error), "body", &error);
         ct_mesh_release(&mesh);
@@ -121,7 +133,11 @@ void stage_close(struct stage *stage) {
 }
 
 ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_updates, uint32_t want) {
-    ct_step step = {.scene = stage->scene, .updates = updates, .n_updates = n_updates, .want = want};
+    return stage_run(stage, (ct_step){.updates = updates, .n_updates = n_updates, .want = want});
+}
+
+ct_result *stage_run(struct stage *stage, ct_step step) {
+    step.scene = stage->scene;
     demand(ct_engine_run(stage->engine, &step, 1), "step", &step.error);
     return step.result;
 }
@@ -177,6 +193,13 @@ static void take_contact(ct_sha256 *sha, const ct_contact *c) {
     take(sha, &c->n_spans, sizeof c->n_spans);
 }
 
+static void take_slip(ct_sha256 *sha, const ct_contact *c) {
+    take(sha, c->side_center, sizeof c->side_center);
+    take(sha, c->relative_velocity, sizeof c->relative_velocity);
+    take(sha, &c->spin, sizeof c->spin);
+    take(sha, c->friction, sizeof c->friction);
+}
+
 void stage_hash(const ct_result *result, char hex[33]) {
     ct_sha256 sha;
     uint8_t digest[32];
@@ -199,6 +222,11 @@ void stage_hash(const ct_result *result, char hex[33]) {
     take(&sha, result->spans, result->n_spans * sizeof *result->spans);
     if (result->n_tiles) take(&sha, result->tiles, result->n_tiles * sizeof *result->tiles);
     if (result->method == CT_METHOD_VOXTREE) take_voxels(&sha, result);
+    if (result->has_slip) {
+        for (size_t i = 0; i < result->n_contacts; i++) take_slip(&sha, &result->contacts[i]);
+        for (uint64_t i = 0; i < result->n_cells; i++) take_slip(&sha, &result->cells[i]);
+        take(&sha, result->friction_forces, 3 * n * sizeof *result->friction_forces);
+    }
     ct_sha256_final(&sha, digest);
     for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
 }

@@ -13,6 +13,7 @@ struct placed {
     const double *pose;        /* 3x4; NULL: as it is */
     ct_body_kind kind;         /* deformable: R p + t is rounded to float32; 0: rigid */
     int self_contact;          /* ct_body_options.self_contact */
+    const double *open;        /* ct_mesh_options.open_direction; NULL: the shape is closed */
 };
 
 struct stage {
@@ -31,6 +32,7 @@ ct_scene_settings stage_voxtree(uint32_t voxel_level, uint32_t level); /* the me
 struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n);
 void stage_close(struct stage *stage);
 ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_updates, uint32_t want);
+ct_result *stage_run(struct stage *stage, ct_step step); /* step.scene is the stage's */
 
 /* Opens, steps and closes; the caller frees the result. Bodies have ids 1 .. n there. */
 ct_result *stage_once(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n,
