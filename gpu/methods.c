@@ -76,13 +76,9 @@ static ct_status check_sampling(const ct_scene_settings *s, ct_error *error) {
         if (s->resolution[i] < 1 || s->resolution[i] > CT_MAX_RESOLUTION)
             return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "resolution %u along %c, expected 1 to %d",
                            s->resolution[i], "xyz"[i], CT_MAX_RESOLUTION);
-    if (!(s->pixel_size >= 0 && s->pixel_size <= 1e30))
-        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size",
-                       "pixel_size is %g m, expected a positive length, or 0 for a resolution", s->pixel_size);
-    if (s->pixel_size > 0 && s->pixel_size < 1e-30)
-        return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size", "pixel_size is %g m, expected at least 1e-30",
-                       s->pixel_size);
-    return CT_OK;
+    if (s->pixel_size == 0 || (s->pixel_size >= 1e-30 && s->pixel_size <= 1e30)) return CT_OK;
+    return ct_fail(error, CT_OUT_OF_RANGE, "pixel_size",
+                   "pixel_size is %g m, expected a length from 1e-30 to 1e30, or 0 for a resolution", s->pixel_size);
 }
 
 static ct_status check_ldi(const ct_scene_settings *s, ct_error *error) {

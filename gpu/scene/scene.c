@@ -24,7 +24,7 @@ ct_status ct_scene_settings_check(const ct_scene_settings *s, ct_error *error) {
     ct_status status = ct_method_check_settings(s, error);
     if (status) return status;
     if (!(s->stiffness >= 0 && s->stiffness <= 1e300))
-        return ct_fail(error, CT_OUT_OF_RANGE, "stiffness", "stiffness is %g N/m^5, expected 0 or more", s->stiffness);
+        return ct_fail(error, CT_OUT_OF_RANGE, "stiffness", "stiffness is %g N/m^5, expected 0 to 1e300", s->stiffness);
     return CT_OK;
 }
 

@@ -130,14 +130,29 @@ static bool take_voxels(const json_fields *fields, scene_patch *out) {
     return true;
 }
 
+/* m: the engine takes pixels and cells between these, and margins up to the second. Wrong numbers are refused before
+ * the scene is looked for. */
+#define LEAST_LENGTH 1e-30
+#define MOST_LENGTH  1e30
+
+/* The size of pixels or cells, or 0 for none. */
+static bool take_length(const json_fields *fields, const char *name, double *out, bool *has) {
+    double length = 0;
+    if (!json_take_number(fields, name, -DBL_MAX, DBL_MAX, &length, has)) return false;
+    if (length != 0 && !(length >= LEAST_LENGTH && length <= MOST_LENGTH))
+        return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, name, "%s is %g m; expected %g to %g, or 0 for none",
+                           name, length, LEAST_LENGTH, MOST_LENGTH);
+    *out = length;
+    return true;
+}
+
 static bool take_settings(const json_fields *fields, scene_patch *out) {
     if (!take_method(fields, out)) return false;
-    return take_resolution(fields, out) &&
-           json_take_number(fields, "pixel_size", 0, DBL_MAX, &out->pixel_size, &out->has_pixel_size) &&
-           json_take_number(fields, "stiffness", 0, DBL_MAX, &out->stiffness, &out->has_stiffness) &&
+    return take_resolution(fields, out) && take_length(fields, "pixel_size", &out->pixel_size, &out->has_pixel_size) &&
+           json_take_number(fields, "stiffness", 0, 1e300, &out->stiffness, &out->has_stiffness) &&
            json_take_bool(fields, "patches", &out->patches, &out->has_patches) &&
-           json_take_number(fields, "cell_size", 0, DBL_MAX, &out->cell_size, &out->has_cell_size) &&
-           json_take_number(fields, "margin", 0, DBL_MAX, &out->margin, &out->has_margin) &&
+           take_length(fields, "cell_size", &out->cell_size, &out->has_cell_size) &&
+           json_take_number(fields, "margin", 0, MOST_LENGTH, &out->margin, &out->has_margin) &&
            take_precision(fields, out) && take_voxels(fields, out);
 }
 
@@ -505,7 +520,7 @@ bool request_step(const char *bytes, size_t size, step_request *out, problem *p)
               json_take_integer(&fields, "time_budget_us", 0, UINT32_MAX, &budget, &has) &&
               json_take_number(&fields, "tolerance", 0, DBL_MAX, &out->tolerance, &has) && take_updates(&fields, out) &&
               take_directions(&fields, out) && take_velocities(&fields, out) &&
-              json_take_number(&fields, "viscosity", 0, DBL_MAX, &out->viscosity, &has);
+              json_take_number(&fields, "viscosity", 0, 1e100, &out->viscosity, &has);
     out->deadline_us = (uint64_t)deadline;
     out->time_budget_us = (double)budget;
     json_decref(root);

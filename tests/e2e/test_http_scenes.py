@@ -112,6 +112,20 @@ def test_settings_that_are_wrong(api, body, status, code, field):
     assert api.get(scene)["resolution"] == [7, 7, 7]
 
 
+@pytest.mark.parametrize("field, expected", [
+    ("cell_size", "1e-30 to 1e+30, or 0 for none"), ("pixel_size", "1e-30 to 1e+30, or 0 for none"), ("margin", "0 to 1e+30"),
+    ("stiffness", "0 to 1e+300")])
+def test_messages_name_the_range_that_is_taken(api, field, expected):
+    scene = api.scene()
+    for wrong in (-1, 1e301):
+        problem = api.refused("POST", "/v1/scenes", 422, "OUT_OF_RANGE", {field: wrong}, field=field)
+        assert f"{field} is {wrong:g}" in problem["detail"] and problem["detail"].endswith(f"expected {expected}")
+        problem = api.refused("PATCH", scene, 422, "OUT_OF_RANGE", {field: wrong}, field=field)
+        assert problem["detail"].endswith(f"expected {expected}")
+    for right in (0, 1e-30, 1e30):
+        assert api.post("/v1/scenes", {field: right})[field] == right
+
+
 def test_names_of_scenes(api):
     assert api.post("/v1/scenes", {"name": "ü" * 31})["name"] == "ü" * 31
     api.refused("POST", "/v1/scenes", 422, "OUT_OF_RANGE", {"name": "ü" * 32}, field="name")

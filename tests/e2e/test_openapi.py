@@ -4,12 +4,15 @@ document forbids is refused. What it allows may be refused too: it cannot say wh
 
 from __future__ import annotations
 
+import json
 import pathlib
 import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from http_api import OPENAPI, Api
 
 TOOL = shutil.which("schemathesis", path=str(pathlib.Path(sys.executable).parent))
 
@@ -24,3 +27,28 @@ def test_the_document_is_what_the_server_does(server, tmp_path):
                           cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "Tested: 0" not in done.stdout and "Tested:" in done.stdout, done.stdout
+
+
+POSE = np.eye(4).tolist()
+PLANE = {"kind": "half_space", "normal": [0, 0, 1]}
+
+
+@pytest.mark.parametrize("body, is_taken", [
+    ({"mesh": 0}, True), ({"mesh": 0, "kind": "deformable"}, True), ({"mesh": 0, "pose": POSE}, True),
+    ({"mesh": 0, "kind": "rigid", "self_contact": True}, True),
+    (PLANE, True), (PLANE | {"offset": 1.5, "group": 2, "mask": 1, "ignore": []}, True),
+    (PLANE | {"self_contact": False}, True), ({"kind": "half_space", "pose": POSE}, True),
+    ({}, False), ({"kind": "rigid"}, False), ({"kind": "half_space"}, False), ({"normal": [0, 0, 1]}, False),
+    (PLANE | {"mesh": 0}, False), (PLANE | {"pose": POSE}, False), (PLANE | {"self_contact": True}, False),
+    ({"kind": "half_space", "pose": POSE, "offset": 1}, False), ({"kind": "half_space", "offset": 1}, False),
+    ({"mesh": 0, "normal": [0, 0, 1]}, False), ({"mesh": 0, "offset": 1}, False)], ids=json.dumps)
+def test_bodies_are_documented_as_the_server_takes_them(server, body, is_taken):
+    """mesh 0: the number of a mesh that the server has."""
+    jsonschema = pytest.importorskip("jsonschema")
+    api = Api(server.http)
+    if "mesh" in body:
+        body = body | {"mesh": api.box()["id"]}
+    schema = {"$ref": "#/components/schemas/NewBody", "components": OPENAPI["components"]}
+    assert jsonschema.Draft202012Validator(schema).is_valid(body) == is_taken
+    answer = api("POST", f"{api.scene()}/bodies", body)
+    assert answer.status == (201 if is_taken else 400), answer.body
