@@ -52,6 +52,12 @@ bool ctl_numbers(const ctl *ctl, ctl_option option, double *out, int n, const ch
         ctl_mistake("%s is \"%s\", expected %s", ctl_option_name(option), text, what);
         return false;
     }
+    for (int i = 0; i < n; i++)
+        if (!isfinite(numbers[i])) {
+            ctl_mistake("%s is \"%s\", expected %s; number %d is %g, which is not finite", ctl_option_name(option),
+                        text, what, i + 1, numbers[i]);
+            return false;
+        }
     memcpy(out, numbers, (size_t)n * sizeof *out);
     return true;
 }
@@ -162,7 +168,7 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
     }
     if (!ctl_number(ctl, OPT_CELL_SIZE, &out->cell_size)) return false;
     if (ctl->options[OPT_CELL_SIZE] && !(out->cell_size >= 0)) { /* -1 says that it is not given */
-        ctl_mistake("--cell-size is \"%s\", expected a length > 0 in m, or 0 for no cells",
+        ctl_mistake("--cell-size is \"%s\", expected a length from 1e-30 to 1e30 m, or 0 for no cells",
                     ctl->options[OPT_CELL_SIZE]);
         return false;
     }
