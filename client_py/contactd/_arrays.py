@@ -15,15 +15,16 @@ from .errors import ErrorCode, error_for
 U32_MAX = 0xFFFFFFFF
 
 
-def points(value: Any, *, field: str, object: Any = "", rows: int | None = None) -> np.ndarray:
-    """An (n, 3) array as contiguous little-endian float32 or float64; not copied where it is that already."""
-    array = _numbers(value, field, object)
+def points(value: Any, *, field: str, object: Any = "", rows: int | None = None, what: str = "positions") -> np.ndarray:
+    """An (n, 3) array as contiguous little-endian float32 or float64; not copied where it is that already. `what`: what
+    messages call its rows."""
+    array = numbers(value, field, object)
     if array.dtype.newbyteorder("=") not in (np.float32, np.float64):
         array = array.astype("<f8")
     if array.ndim != 2 or array.shape[1] != 3:
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (n, 3), got {array.shape}", object=str(object), field=field)
     if rows is not None and array.shape[0] != rows:
-        raise error_for(ErrorCode.WRONG_LENGTH, f"expected {rows} positions, one for each vertex, got {array.shape[0]}",
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected {rows} {what}, one for each vertex, got {array.shape[0]}",
                         object=str(object), field=field)
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
@@ -49,7 +50,7 @@ def indices(value: Any, *, field: str, object: Any = "", columns: int | None = N
 
 def pose(value: Any, *, object: Any = "") -> tuple[float, ...]:
     """A 4x4 or 3x4 matrix as 12 numbers, row-major."""
-    array = _numbers(value, "pose", object)
+    array = numbers(value, "pose", object)
     if array.shape not in ((4, 4), (3, 4)):
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (4, 4) or (3, 4), got {array.shape}",
                         object=str(object), field="pose")
@@ -60,6 +61,17 @@ def pose(value: Any, *, object: Any = "") -> tuple[float, ...]:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a last row of 0 0 0 1, got {last[0]}",
                         object=str(object), field="pose")
     return (*x, *y, *z)
+
+
+def vector(value: Any, sizes: tuple[int, ...], *, field: str, object: Any = "", expected: str = "") -> list[float]:
+    """A row of as many numbers as one of `sizes`. `expected`: what the error says instead."""
+    array = numbers(value, field, object)
+    if array.ndim != 1 or array.size not in sizes:
+        allowed = " or ".join(map(str, sizes))
+        found = repr(value) if array.size <= 12 else f"shape {array.shape}"
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected {expected or f'{allowed} numbers'}, got {found}",
+                        object=str(object), field=field)
+    return array.astype(float).tolist()
 
 
 def unsigned(value: Any, *, field: str, object: Any = "", maximum: int = U32_MAX, expected: str = "") -> int:
@@ -91,7 +103,8 @@ def resolution(value: Any) -> tuple[int, ...]:
     return tuple(unsigned(v, field="resolution") for v in values)
 
 
-def _numbers(value: Any, field: str, object: Any) -> np.ndarray:
+def numbers(value: Any, field: str, object: Any) -> np.ndarray:
+    """An array of numbers, of any shape and numeric type."""
     try:
         array = np.asarray(value)
     except ValueError as e:  # ragged lists

@@ -135,7 +135,10 @@ def _making(repair: bool, max_hole: float, open_direction: Sequence[float] | Non
     out = ({"repair": True} if repair else {}) | ({"max_hole": wide} if wide else {})
     if open_direction is None:
         return out
-    direction = tuple(_arrays.real(x, field="open_direction") for x in open_direction)
+    if not np.iterable(open_direction) or isinstance(open_direction, str):
+        direction: tuple[float, ...] = ()
+    else:
+        direction = tuple(_arrays.real(x, field="open_direction", object=object) for x in open_direction)
     if len(direction) != 3 or not any(direction):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected three numbers, not all 0, got {open_direction!r}",
                         object=object, field="open_direction")

@@ -287,8 +287,8 @@ class Scene:
             group, mask: two bodies can touch if (a.group & b.mask) and (b.group & a.mask) are both non-zero.
             ignore: bodies that this one never touches.
             self_contact: also computes the contact of the body with itself, where its winding number is 2 or more (Faure
-                2008). "ldi" finds it, and on a CPU "exact" without patches; UNSUPPORTED elsewhere. What is covered three
-                times counts for each two layers by "exact", and once by "ldi".
+                2008), with the scene's method and resolution. "ldi" finds it, and "exact" without patches; UNSUPPORTED
+                elsewhere. What is covered three times counts for each two layers by "exact", and once by "ldi".
         """
         if kind not in (None, "rigid", "deformable"):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected rigid or deformable, got {kind!r}", field="kind")
@@ -331,7 +331,7 @@ class Scene:
         return body
 
     def add_half_space(self, normal: ArrayLike, offset: float = 0.0, *, group: int = 1, mask: int = 0xFFFFFFFF,
-                       ignore: Iterable[Body] = (), timeout: float | None = None) -> Body:
+                       ignore: Iterable[Body] = (), self_contact: bool = False, timeout: float | None = None) -> Body:
         """Adds a floor or wall without a mesh: all points p with n . p <= offset, n the normal scaled to length 1.
 
         Steps move it by `poses`, as a rigid body: plane_pose(normal, offset) makes one. It has no vertices, so its part of
@@ -341,7 +341,11 @@ class Scene:
             normal: (3,) out of the half-space, towards free space; of any length.
             offset: m, of the plane from the origin along the normal.
             group, mask, ignore: as of add_body.
+            self_contact: False: a half-space has no contact with itself.
         """
+        if self_contact:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a half-space has no contact with itself: leave self_contact out",
+                            field="self_contact")
         return self._add(BodyState(None, _state.HALF_SPACE, _arrays.pose(plane_pose(normal, offset)),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
                                    [self._own(b, "ignore") for b in ignore]), timeout)
@@ -452,21 +456,21 @@ class Scene:
         self._check_open()
         limits = limits_message(time_budget, tolerance)
         updates = []
-        for body, value in (positions or {}).items():
+        for body, value in _items(positions, "positions"):
             state = self._own(body, "positions", _state.DEFORMABLE)
             updates.append(Update(state, _state.POSITIONS, _arrays.points(
                 value, field="positions", object=body, rows=state.vertices)))
-        for body, value in (poses or {}).items():
+        for body, value in _items(poses, "poses"):
             state = self._own(body, "poses", _state.RIGID)
             updates.append(Update(state, _state.POSE, pose=_arrays.pose(value, object=body)))
-        for body, (at, value) in (ranges or {}).items():
+        for body, (at, value) in _items(ranges, "ranges"):
             state = self._own(body, "ranges", _state.DEFORMABLE)
             pairs = _arrays.indices(at, field="ranges", object=body, columns=2)
             wide = pairs.astype(np.int64)
             _check_range(int((wide.sum(1)).max(initial=0)), state, body, "ranges")
             updates.append(Update(state, _state.RANGES, _arrays.points(
                 value, field="positions", object=body, rows=int(wide[:, 1].sum())), pairs))
-        for body, (at, value) in (indexed or {}).items():
+        for body, (at, value) in _items(indexed, "indexed"):
             state = self._own(body, "indexed", _state.DEFORMABLE)
             at = _arrays.indices(at, field="indices", object=body)
             _check_range(int(at.max(initial=0)) + (at.size > 0), state, body, "indices")
@@ -491,7 +495,8 @@ class Scene:
             request.directions = self._directions(directions)
             request.want |= WANT["frame"]
         if velocities is not None:
-            request.velocities = [self._motion(body, value, 0, "velocities") for body, value in velocities.items()]
+            request.velocities = [self._motion(body, value, 0, "velocities")
+                                  for body, value in _items(velocities, "velocities")]
             request.want |= WANT["frame"] | WANT["friction"] if request.velocities else 0
         if viscosity:
             request.limits["viscosity"] = _not_negative(viscosity, "viscosity")
@@ -500,16 +505,24 @@ class Scene:
     def _directions(self, directions: Directions) -> list[Direction]:
         """The parts of all directions."""
         parts = []
+        if not np.iterable(directions):
+            _items(directions, "directions")
         for index, direction in enumerate([directions] if isinstance(directions, Mapping) else directions):
-            parts += [self._motion(body, value, index, "directions") for body, value in direction.items()]
+            parts += [self._motion(body, value, index, "directions") for body, value in _items(direction, "directions")]
         return parts
 
     def _motion(self, body: Body, value: ArrayLike, index: int, field: str) -> Direction:
         state = self._own(body, field)
         if state.kind != _state.DEFORMABLE:
-            return Direction(state, index, twist=tuple(_vector(value, (6,), field)))
-        return Direction(state, index, values=_arrays.points(np.asarray(value, np.float64), field=field, object=body,
-                                                             rows=state.vertices))
+            return Direction(state, index, twist=tuple(_arrays.vector(
+                value, (6,), field=field, object=body, expected=f"a twist of 6 numbers, as the body is {body.kind}")))
+        what = "velocities" if field == "velocities" else "displacements"
+        array = _arrays.numbers(value, field, body)
+        if array.shape == (6,):
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected {what} of shape ({state.vertices}, 3), one for each vertex "
+                            "of a deformable body, got a twist", object=str(body), field=field)
+        return Direction(state, index, values=_arrays.points(array.astype("<f8", copy=False), field=field, object=body,
+                                                             rows=state.vertices, what=what))
 
     # ---- pictures ----
 
@@ -555,10 +568,10 @@ class Scene:
         fields |= {name: _arrays.real(value, field=name) for name, value in (
             ("azimuth", azimuth), ("elevation", elevation), ("zoom", zoom), ("field_of_view", field_of_view),
             ("opacity", opacity)) if value is not None}
-        fields |= {name: _vector(value, (3,), name) for name, value in (("up", up), ("eye", eye), ("target", target))
-                   if value is not None}
+        fields |= {name: _arrays.vector(value, (3,), field=name) for name, value in (
+            ("up", up), ("eye", eye), ("target", target)) if value is not None}
         if background is not None:
-            fields["background"] = (_vector(background, (3, 4), "background") + [1.0])[:4]
+            fields["background"] = (_arrays.vector(background, (3, 4), field="background") + [1.0])[:4]
         if show is not None:
             fields["show"] = _show_bits(show)
 
@@ -622,7 +635,7 @@ class Scene:
 def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
     """(4, 4) pose of the half-space of all points p with n . p <= offset, n the normal scaled to length 1: its z axis is n,
     its origin n * offset."""
-    given = np.asarray(_vector(normal, (3,), "normal"))
+    given = np.asarray(_arrays.vector(normal, (3,), field="normal"))
     if not np.isfinite(given).all():
         raise error_for(ErrorCode.NON_FINITE, f"expected finite numbers, got {normal!r}", field="normal")
     if not 1e-150 <= np.abs(given).max() <= 1e150:
@@ -738,12 +751,14 @@ def _check_range(end: int, state: BodyState, body: Body, field: str) -> None:
                         object=str(body), field=field)
 
 
-def _vector(value: ArrayLike, sizes: tuple[int, ...], field: str) -> list[float]:
-    numbers = np.asarray(value, np.float64)
-    if numbers.ndim != 1 or numbers.size not in sizes:
-        raise error_for(ErrorCode.WRONG_LENGTH, f"expected {' or '.join(map(str, sizes))} numbers, got {value!r}",
-                        field=field)
-    return numbers.tolist()
+def _items(given: Any, field: str) -> Iterable[tuple[Any, Any]]:
+    """What a step's argument names for each body."""
+    if given is None:
+        return ()
+    if not hasattr(given, "items"):
+        raise error_for(ErrorCode.INVALID_ARGUMENT,
+                        f"expected a dictionary with bodies as keys, got {type(given).__name__}", field=field)
+    return given.items()
 
 
 def _show_bits(show: str | Sequence[str]) -> int:

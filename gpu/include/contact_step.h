@@ -91,15 +91,15 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
 
     /* Directions for products with the exact second derivative. Each (body, index) at most once. The products are those
      * of the bodies after the step's updates; they imply FRAME. EXACT only, else INVALID_ARGUMENT.
-     * NOT_FOUND, INVALID_ARGUMENT (values for a rigid body, a twist for a deformable one is not read), WRONG_LENGTH,
-     * OUT_OF_RANGE, NON_FINITE. */
+     * NOT_FOUND, INVALID_ARGUMENT (values for a rigid body, none for a deformable one, whose twist is not read),
+     * WRONG_LENGTH, OUT_OF_RANGE, NON_FINITE. */
     const ct_direction *directions; /* [n_directions]; read during the call */
     size_t n_directions;
 
     /* Velocities after the step's updates, for slip and friction (ct_contact.relative_velocity); at most one of each
      * body. They imply FRAME and FRICTION, which are added to `want`. Every method and backend takes them. NOT_FOUND,
-     * INVALID_ARGUMENT (values for a rigid body, or a viscosity without velocities), WRONG_LENGTH, OUT_OF_RANGE,
-     * NON_FINITE. */
+     * INVALID_ARGUMENT (values for a rigid body, none for a deformable one, or a viscosity without velocities),
+     * WRONG_LENGTH, OUT_OF_RANGE, NON_FINITE. */
     const ct_velocity *velocities; /* [n_velocities]; read during the call */
     size_t n_velocities;
     double viscosity; /* N s/m^3, >= 0: friction per area and sliding velocity; 0: slip without friction */

@@ -17,6 +17,11 @@ static ct_status check_twist(const ct_direction *d, ct_error *error) {
 }
 
 static ct_status check_values(const ct_direction *d, uint32_t vertices, ct_error *error) {
+    if (!d->count && !d->values)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "directions",
+                       "body %u is deformable: its part of a direction is values, a displacement for each of its %u "
+                       "vertices, not a twist",
+                       d->body, vertices);
     if (d->dtype != CT_F32 && d->dtype != CT_F64)
         return ct_fail(error, CT_INVALID_ARGUMENT, "directions", "body %u: values are float32 or float64", d->body);
     if (d->count != vertices)

@@ -28,6 +28,10 @@ static ct_status check_velocity(const ct_body *body, const ct_velocity *v, ct_er
             status = check_number(v->body, v->twist[i], "number", (uint64_t)i, error);
         return status;
     }
+    if (!v->count && !v->values)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "velocities",
+                       "body %u is deformable: it takes values, a velocity for each of its %u vertices, not a twist",
+                       v->body, ct_mesh_given(body->mesh));
     if (v->dtype != CT_F32 && v->dtype != CT_F64)
         return ct_fail(error, CT_INVALID_ARGUMENT, "velocities", "body %u: values are float32 or float64", v->body);
     if (v->count != ct_mesh_given(body->mesh))

@@ -89,13 +89,18 @@ def test_refusals(client):
         client.register_mesh(*FIELD)
     with pytest.raises(errors.InvalidMeshError, match="faces along the open direction"):
         client.register_mesh(*FIELD, open_direction=(0, 0, 1))
-    with pytest.raises(errors.InvalidMeshError, match="has no rim|open direction"):
-        client.register_mesh(*CUBE, open_direction=(0, 0, -1))
+    two_cubes = np.vstack([CUBE[0], np.add(CUBE[0], [3, 0, 0])]), np.vstack([CUBE[1], np.add(CUBE[1], len(CUBE[0]))])
+    for closed in (CUBE, two_cubes):
+        with pytest.raises(errors.InvalidMeshError, match="has no rim: it is closed, so leave out open_direction"):
+            client.register_mesh(*closed, open_direction=(0, 0, -1))
     with pytest.raises(errors.InvalidArgumentError, match="repair"):
         client.register_mesh(*FIELD, open_direction=(0, 0, -1), repair=True)
-    for wrong in ((0, 0), (0, 0, 0)):
-        with pytest.raises(errors.InvalidArgumentError, match="three numbers"):
+    for wrong in ((0, 0), (0, 0, 0), 5, np.float64(1), "abc", (0, 0, -1, 0)):
+        with pytest.raises(errors.InvalidArgumentError, match="three numbers") as refused:
             client.register_mesh(*FIELD, open_direction=wrong)
+        assert refused.value.field == "open_direction"
+    with pytest.raises(errors.InvalidArgumentError, match="open_direction: expected a number, got 'a'"):
+        client.register_mesh(*FIELD, open_direction=("a", 0, 1))
     ground = client.register_mesh(*FIELD, open_direction=(0, 0, -1))
     scene = client.open_scene()
     a = scene.add_body(ground)

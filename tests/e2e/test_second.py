@@ -243,7 +243,7 @@ def test_over_http(pair, server):
     ({"body": 2, "twist": [0] * 6, "values": []}, "INVALID_ARGUMENT", "directions[0]"),
     ({"body": 2, "twist": [0] * 5}, "WRONG_LENGTH", "directions[0]"),
     ({"body": 2, "twist": [0] * 6, "index": 12}, "OUT_OF_RANGE", "directions[0].index"),
-    ({"body": 1, "twist": [0] * 6}, "WRONG_LENGTH", "directions"),  # deformable
+    ({"body": 1, "twist": [0] * 6}, "INVALID_ARGUMENT", "directions"),  # deformable
     ({"body": 99, "twist": [0] * 6}, "NOT_FOUND", "body"),
     ([], "INVALID_ARGUMENT", "directions[0]"),
 ])

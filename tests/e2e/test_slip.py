@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 
 import contactd
@@ -215,6 +216,25 @@ def test_refused(client):
                        ({hard: [1e31, 0, 0, 0, 0, 0]}, errors.OutOfRangeError)):
         with pytest.raises(error, match="velocit"):
             scene.step(velocities=bad)
+    for bad, error, message in (
+            ({soft: np.zeros((41, 3))}, errors.WrongLengthError, f"{soft}, velocities: expected 42 velocities, one for each vertex, got 41"),
+            ({soft: TWIST}, errors.WrongLengthError,
+             f"{soft}, velocities: expected velocities of shape (42, 3), one for each vertex of a deformable body, got a twist"),
+            ({hard: np.zeros((8, 3))}, errors.WrongLengthError,
+             f"{hard}, velocities: expected a twist of 6 numbers, as the body is rigid, got shape (8, 3)"),
+            ({hard: [1, 2]}, errors.WrongLengthError,
+             f"{hard}, velocities: expected a twist of 6 numbers, as the body is rigid, got [1, 2]"),
+            ({hard: "abc"}, errors.InvalidArgumentError, f"{hard}, velocities: expected float32 or float64 numbers"),
+            ({soft: "abc"}, errors.InvalidArgumentError, f"{soft}, velocities: expected float32 or float64 numbers"),
+            ({soft: [[1, 2], [3]]}, errors.WrongLengthError, f"{soft}, velocities: "),
+            ([TWIST], errors.InvalidArgumentError, "velocities: expected a dictionary with bodies as keys, got list")):
+        with pytest.raises(error, match=re.escape(message)) as refused:
+            scene.step(velocities=bad)
+        assert len(str(refused.value)) < 250
+    for bad, message in (({soft: np.zeros((41, 3))}, f"{soft}, directions: expected 42 displacements"),
+                         (5, "directions: expected a dictionary with bodies as keys, got int")):
+        with pytest.raises(errors.ContactdError, match=re.escape(message)):
+            scene.step(directions=bad)
     with pytest.raises(errors.OutOfRangeError, match="viscosity"):
         scene.step(velocities={hard: np.zeros(6)}, viscosity=-1)
     with pytest.raises(errors.InvalidArgumentError, match="velocity"):
@@ -244,6 +264,9 @@ def test_http(server):
                        ({"viscosity": 1}, "velocities"), ({"viscosity": -1}, "viscosity")):
         answer = api("POST", f"{scene}/step", bad)
         assert answer.status in (400, 422) and answer.json["field"] == field, (bad, answer.json)
+    for field, values in (("velocities", "a velocity"), ("directions", "a displacement")):
+        problem = api.refused("POST", f"{scene}/step", 400, "INVALID_ARGUMENT", {field: [{"body": a, "twist": TWIST}]}, field=field)
+        assert f"body {a} is deformable" in problem["detail"] and f"values, {values} for each of its 8 vertices" in problem["detail"]
 
 
 def test_c(server, binaries, tmp_path):
@@ -301,6 +324,8 @@ def test_contactctl(server, tmp_path):
     text = run("--twist-b", twist, "--viscosity", str(NU)).stdout
     assert "slip       2 -1 -3 m/s" in text and "friction   body 2: force -6 3 " in text
     for options, word in ((("--viscosity", "1"), "nothing moves"), (("--twist-a", "1 2 3"), "6 numbers"),
-                          (("--twist-a", twist, "--viscosity", "-1"), "expected a number >= 0")):
+                          (("--twist-a", twist, "--viscosity", "-1"), "expected a number >= 0"),
+                          (("--twist-b", "0 0 0 0 0 inf"), '--twist-b is "0 0 0 0 0 inf", expected 6 numbers: a velocity in m/s, '
+                           "then an angular velocity in rad/s; number 6 is inf, which is not finite")):
         refused = run(*options)
         assert refused.returncode == 2 and word in refused.stderr
