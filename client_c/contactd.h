@@ -347,9 +347,9 @@ typedef struct contactd_body_options {
     size_t n_ignore;
     bool self_contact; /* also computes the contact of the body with itself: where its winding number is 2 or more. Both
                           of the contact's bodies are then this one, and its parts are the two surfaces that bound the
-                          overlap. UNSUPPORTED: the scene's method or the server's backend finds none (exact without
-                          patches and ldi do, on a CPU). Where it is covered three times, exact counts each two
-                          layers, ldi once */
+                          overlap. It has the scene's method and resolution. UNSUPPORTED: the method finds none (exact
+                          without patches and ldi do). Where it is covered three times, exact counts each two layers,
+                          ldi once */
 } contactd_body_options;
 
 void contactd_body_options_init(
