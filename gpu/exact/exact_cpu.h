@@ -42,8 +42,9 @@ typedef struct ct_placed_cluster {
     const uint16_t (*corners)[3]; /* [n_triangles] into the cluster's vertices */
     const uint8_t *block_order;   /* [n_triangles] its triangles, block by block (block_order.h) */
     double (*points)[4];          /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
-    ct_triangle_floats *floats;   /* aligned to 32 bytes; NULL: not needed */
+    ct_triangle_floats *floats;   /* aligned to 32 bytes; NULL: not needed, or not now */
     uint32_t blocks;              /* bits of the blocks whose triangles need floats */
+    uint32_t n_pairs_left;        /* pairs of clusters with this one that are not crossed yet */
     bool is_shared;               /* several threads cross it: placing fills all planes, else crossing fills some */
     float lo[3], hi[3];           /* around the boxes of these blocks */
     double residual; /* units: the most that a coordinate was moved to reach the lattice; below 0: points are not

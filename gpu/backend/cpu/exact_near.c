@@ -77,7 +77,9 @@ static void keep_near(ct_exact_pair *exact) {
         const ct_cluster_pair pair = pairs[n++] = pairs[i];
         for (int b = 0; b < 2; b++) {
             ct_placed_cluster *c = ct_exact_list_cluster(exact, b, b ? pair.b : pair.a, true);
-            if (c) c->blocks |= met[b];
+            if (!c) return;
+            c->blocks |= met[b];
+            c->n_pairs_left++;
         }
     }
     exact->n_cluster_pairs = n;
@@ -88,7 +90,9 @@ static void keep_all(ct_exact_pair *exact) {
         for (int b = 0; b < 2; b++) {
             const uint32_t cluster = b ? exact->cluster_pairs[i].b : exact->cluster_pairs[i].a;
             ct_placed_cluster *c = ct_exact_list_cluster(exact, exact->is_self ? 0 : b, cluster, true);
-            if (c) c->blocks = UINT16_MAX;
+            if (!c) return;
+            c->blocks = UINT16_MAX;
+            c->n_pairs_left++;
         }
 }
 

@@ -124,7 +124,7 @@ ct_placed_cluster *ct_exact_list_cluster(ct_exact_pair *exact, int b, uint32_t c
                              .is_shared = exact->is_spread,
                              .residual = -1};
     c->points = ct_exact_allocate(exact, c->n_vertices * sizeof *c->points);
-    if (crosses) c->floats = ct_exact_allocate(exact, sizeof *c->floats);
+    if (crosses && exact->is_spread) c->floats = ct_exact_allocate(exact, sizeof *c->floats);
     if (exact->has_failed) return NULL;
     body->placed_as[cluster] = ++body->n_placed;
     return c;
@@ -143,9 +143,10 @@ static void place_chunk(void *argument, uint32_t i, uint32_t worker) {
         exact->device->kernels->exact->place(&body->placed[c], &body->pose, body->positions);
 }
 
-/* Places the clusters of all pairs. */
+/* Places the clusters of all pairs, unless one thread crosses them: see take_floats. */
 static void place_pairs(ct_exact_pair *exact) {
     ct_exact_list_near(exact);
+    if (!exact->is_spread) return;
     const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
     ct_exact_for_each(exact, ct_exact_count_chunks(n, PLACE_CHUNK), place_chunk);
 }
@@ -170,6 +171,30 @@ static const ct_placed_cluster *place_for_flood(void *argument, int i, uint32_t 
 
 /* ---- crossings ---- */
 
+/* Floats of clusters without pairs left, of a pair that one thread computes: the next clusters get them, so that few
+ * are in use at a time and stay in the processor's cache. */
+struct ct_free_floats {
+    struct ct_free_floats *next;
+};
+
+/* Gives a cluster floats, and places it. */
+static void take_floats(ct_exact_pair *exact, const ct_exact_body *body, ct_placed_cluster *c) {
+    if (c->floats) return;
+    struct ct_free_floats *free_floats = exact->free_floats;
+    if (free_floats) exact->free_floats = free_floats->next;
+    c->floats = free_floats ? (void *)free_floats : ct_exact_allocate(exact, sizeof *c->floats);
+    if (c->floats) exact->device->kernels->exact->place(c, &body->pose, body->positions);
+}
+
+/* After one of a cluster's pairs was crossed. Where ties ask for another pass, it needs its floats again. */
+static void release_floats(ct_exact_pair *exact, ct_placed_cluster *c, bool has_ties) {
+    if (--c->n_pairs_left || has_ties) return;
+    struct ct_free_floats *free_floats = (void *)c->floats;
+    free_floats->next = exact->free_floats;
+    exact->free_floats = free_floats;
+    c->floats = NULL;
+}
+
 /* Pairs of clusters that one task crosses: about 20 us. */
 enum { CROSS_CHUNK = 32 };
 
@@ -177,14 +202,23 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
     ct_exact_pair *exact = argument;
     const size_t first = (size_t)i * CROSS_CHUNK, left = exact->n_cluster_pairs - first;
     ct_crossing_lists *lists = &exact->workspace->workers[worker].exact.lists;
-    const ct_exact_body *a = &exact->part[0].body, *b = &exact->part[1].body;
+    const ct_exact_body *a = &exact->part[0].body, *b = &exact->part[exact->is_self ? 0 : 1].body;
     for (size_t p = first; p < first + (left < CROSS_CHUNK ? left : CROSS_CHUNK); p++) {
+        ct_placed_cluster *ca = &a->placed[a->placed_as[exact->cluster_pairs[p].a] - 1],
+                          *cb = &b->placed[b->placed_as[exact->cluster_pairs[p].b] - 1];
+        if (!exact->is_spread) {
+            take_floats(exact, a, ca);
+            take_floats(exact, b, cb);
+            if (exact->has_failed) return;
+        }
         if (exact->is_self)
             ct_exact_cross_own(exact, &exact->cluster_pairs[p], lists);
         else
-            exact->device->kernels->exact->cross(&a->placed[a->placed_as[exact->cluster_pairs[p].a] - 1],
-                                                 &b->placed[b->placed_as[exact->cluster_pairs[p].b] - 1],
-                                                 ct_exact_moved_in(exact->pass), &exact->device->budget, lists);
+            exact->device->kernels->exact->cross(ca, cb, ct_exact_moved_in(exact->pass), &exact->device->budget, lists);
+        if (!exact->is_spread && exact->pass == 0) {
+            release_floats(exact, ca, lists->has_ties);
+            release_floats(exact, cb, lists->has_ties);
+        }
     }
     if (lists->is_full) exact->has_failed = true;
 }

@@ -67,7 +67,8 @@ typedef struct ct_exact_pair {
     int pass, n_passes; /* perturbations: one, or both where there are ties */
     int exponent;       /* a step of the gradient's fixed point is 2^exponent units^2 */
     ct_exact_totals totals;
-    ct_left_out left_out[2];        /* by perturbation */
+    ct_left_out left_out[2]; /* by perturbation */
+    struct ct_free_floats *free_floats;
     struct ct_near_search *near;    /* exact_near.c */
     struct ct_piece_search *pieces; /* exact_pieces.c */
     ct_unit_summary unit_summary;   /* exact_pieces.c: what its search asked for last */
