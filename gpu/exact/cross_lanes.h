@@ -3,7 +3,7 @@
 #ifndef CT_EXACT_CROSS_LANES_H
 #define CT_EXACT_CROSS_LANES_H
 
-#include "gpu/exact/exact_lanes.h"
+#include "gpu/exact/share_lanes.h"
 
 /* ---- crossing ---- */
 
@@ -118,11 +118,6 @@ static inline void load_pairs(const struct pair_queue *queue, uint32_t at, int f
                              load_point(p[s][3][k]), &pairs[s].corner[k]);
 }
 
-/* Signed values of four pairs at a time, with their errors. */
-struct values4 {
-    ct_v4d value[3], error[3];
-};
-
 /* As ct_find_sides, without integers; returns the lanes in which it needs them. */
 static inline uint32_t find_sides4(const struct vector4 p[3], const struct vector4 *q, const struct normal4 *n,
                                    struct values4 *sides) {
@@ -194,33 +189,6 @@ static inline ct_v4l find_piercing(const struct values4 sides[2], const struct v
     return pierce;
 }
 
-/* As ct_find_crossing_ends, of one lane, whose edges `piercing` are the bits of find_piercing: of these there are two,
- * so that the loop has no branch to guess. */
-static inline int find_lane_ends(const struct values4 sides[2], const struct values4 e[3], int lane, uint32_t piercing,
-                                 ct_crossing_ends *ends) {
-    int found = 0;
-    for (; piercing; piercing &= piercing - 1) {
-        const int bit = __builtin_ctz(piercing), own = bit >= 3, i = own ? bit - 3 : bit, i1 = i == 2 ? 0 : i + 1;
-        const double side[2] = {sides[own].value[i][lane], sides[own].value[i1][lane]};
-        const double side_error[2] = {sides[own].error[i][lane], sides[own].error[i1][lane]};
-        double value[3], error[3];
-        for (int j = 0; j < 3; j++) {
-            const struct values4 *of = &e[own ? j : i];
-            value[j] = of->value[own ? i : j][lane];
-            error[j] = of->error[own ? i : j][lane];
-        }
-        const int goes_in = side[0] > 0, which = goes_in ^ own;
-        if (found >> which & 1) return CT_TRIANGLES_INCONSISTENT;
-        found |= 1 << which;
-        ct_find_end_between(side, side_error, i, own, value, error, &ends->end[which], &ends->along[which]);
-        ends->triangle[which] = own;
-        ends->edge[which] = i;
-        ends->jump[which] = goes_in ? 1 : -1;
-    }
-    if (found == 1 || found == 2) return CT_TRIANGLES_INCONSISTENT;
-    return found ? CT_TRIANGLES_CROSS : CT_TRIANGLES_APART;
-}
-
 static inline ct_v4d size1_of(const struct normal4 *n) {
     return absolute(n->n.of[0]) + absolute(n->n.of[1]) + absolute(n->n.of[2]);
 }
@@ -270,6 +238,32 @@ static void take_lane(const struct values4 *from, int lane, double value[3], dou
     }
 }
 
+/* Of a lane with edges that pierce: a bit each. sides, orientations: the lane's first; most, size: of the triangle that
+ * comes first, and of the other one. */
+static void cross_lane(const struct pair_queue *queue, uint32_t ta, uint32_t tb, int first, const double *sides,
+                       const double *orientations, uint32_t piercing, v2d most, v2d size) {
+    ct_crossing_lists *lists = queue->lists;
+    struct piercing_edges edges;
+    if (!find_piercing_edges(sides, piercing, &edges)) {
+        lists->n_inconsistent++;
+        return;
+    }
+    ct_crossing *to[2];
+    for (int b = 0; b < 2; b++)
+        if (!(to[b] = ct_append_crossing(lists, queue->budget, b))) return;
+    const uint32_t number[2] = {queue->a->cluster * CT_CLUSTER_TRIANGLES + ta,
+                                queue->b->cluster * CT_CLUSTER_TRIANGLES + tb};
+    for (int b = 0; b < 2; b++) {
+        to[b]->triangle = number[b];
+        to[b]->other = number[1 - b];
+        to[b]->crosses = true;
+        memset(to[b]->turn, 0, sizeof to[b]->turn);
+        to[b]->passes = 3;
+    }
+    share_crossing2(sides, orientations, &edges, most, size,
+                    (ct_triangle_share *[2]){&to[first]->share, &to[1 - first]->share});
+}
+
 /* Pairs at .. at + n - 1, n at most 4. */
 static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
     struct triangles4 pairs[2];
@@ -311,11 +305,15 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
             cross_pair(queue, ta, tb, &m);
             continue;
         }
-        ct_crossing_ends ends;
+        if (piercing[lane]) {
+            cross_lane(queue, ta, tb, first[lane], (const double *)sides + lane, (const double *)e + lane,
+                       (uint32_t)piercing[lane], (v2d){most_of_lane[0], most_of_lane[1]},
+                       (v2d){size_of_lane[0], size_of_lane[1]});
+            continue;
+        }
         ct_triangle_share share[2];
         double left_out;
-        const int ends_found = find_lane_ends(sides, e, lane, (uint32_t)piercing[lane], &ends);
-        const int found = ct_share_crossing(ends_found, &ends, most_of_lane, size_of_lane, share, &left_out);
+        const int found = ct_share_crossing(CT_TRIANGLES_APART, NULL, most_of_lane, size_of_lane, share, &left_out);
         add_found(queue->a, ta, queue->b, tb, first[lane], found, share, 3, 3, queue->budget, queue->lists);
         add_left_out_area(queue, left_out);
     }

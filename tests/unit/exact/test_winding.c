@@ -173,6 +173,34 @@ static void total(struct one_body *one, ct_crossing *crossings, size_t n) {
     free(list);
 }
 
+static void load_triangle(const struct two_bodies *pair, int b, uint32_t triangle, const double *p[3]) {
+    const ct_exact_body *body = &pair->of[b].body;
+    const ct_placed_cluster *c = &body->placed[body->placed_as[triangle / CT_CLUSTER_TRIANGLES] - 1];
+    for (int k = 0; k < 3; k++) p[k] = c->points[c->corners[triangle % CT_CLUSTER_TRIANGLES][k]];
+}
+
+/* Each crossing's shares, which kernels compute several at a time, have the bits of ct_cross_pair. */
+static void check_shares(const struct two_bodies *pair, const ct_crossing_lists *lists, int moved) {
+    const ct_crossing *const found[2] = {lists->of_body[0].data, lists->of_body[1].data};
+    assert_int_equal(lists->n[0], lists->n[1]);
+    for (size_t i = 0; i < lists->n[0]; i++) {
+        const double *p[2][3];
+        ct_triangle_share share[2];
+        double left_out;
+        int has_ties = 0;
+        for (int b = 0; b < 2; b++) load_triangle(pair, b, found[b][i].triangle, p[b]);
+        const int how = ct_cross_pair((const double *const(*)[3])p, moved, share, &left_out, &has_ties);
+        assert_int_equal(how, found[0][i].crosses ? CT_TRIANGLES_CROSS : CT_TRIANGLES_NEAR);
+        for (int b = 0; b < 2; b++) {
+            const ct_triangle_share *s = &found[b][i].share;
+            assert_int_equal(found[b][i].other, found[1 - b][i].triangle);
+            assert_memory_equal(&s->integrals, &share[b].integrals, sizeof s->integrals);
+            assert_true(s->near_area == share[b].near_area && s->rounding == share[b].rounding);
+            assert_memory_equal(s->jump, share[b].jump, sizeof s->jump);
+        }
+    }
+}
+
 /* Crosses the clusters that the search finds; no other two cross. Returns the number of crossings. */
 static size_t cross(struct two_bodies *pair, int moved) {
     ct_budget budget = {.limit = 0};
@@ -194,6 +222,7 @@ static size_t cross(struct two_bodies *pair, int moved) {
                 pair->kernels->cross(place(pair, 0, a), place(pair, 1, b), moved, &budget, &others);
     assert_true(!lists.is_full && lists.n_inconsistent == 0 && others.n_inconsistent == 0);
     for (size_t i = 0; i < others.n[0]; i++) assert_false(((const ct_crossing *)others.of_body[0].data)[i].crosses);
+    check_shares(pair, &lists, moved);
     for (int b = 0; b < 2; b++) {
         total(&pair->of[b], lists.of_body[b].data, lists.n[b]);
         ct_buffer_free(&lists.of_body[b], &budget);
