@@ -1,5 +1,6 @@
 /* crossed.c - lists crossings, and goes from a cluster's crossings to the integrals of its crossed triangles and to the
  * winding numbers of its vertices relative to each other. */
+#include <stddef.h>
 #include <string.h>
 
 #include "gpu/exact/exact_cpu.h"
@@ -30,32 +31,49 @@ static void sort_long_list(ct_crossing **list, size_t n) {
         }
 }
 
-enum { SHORT_LIST = 256 };
+/* Up to so many crossings a list is sorted by keys of 64 bits. */
+enum { SHORT_LIST = 255 };
 
-/* To their triangles' places, of which there are 128. Within one, where few are, by insertion. */
-static void sort_short_list(uint32_t first_triangle, ct_crossing **list, size_t n) {
-    ct_crossing *of_triangle[SHORT_LIST];
-    uint32_t end[CT_CLUSTER_TRIANGLES] = {0}, sum = 0;
+/* Rises with the triangle, then with the other one, then with the place in the list, which are its lowest eight bits.
+ */
+static inline uint64_t pack_key(const ct_crossing *c, uint32_t first_triangle, size_t at) {
+    return (uint64_t)(c->triangle - first_triangle) << 40 | (uint64_t)c->other << 8 | at;
+}
+
+/* By counting triangles, of which there are 128. Within one, where few are, by insertion. */
+static void sort_keys(const uint64_t *keys, size_t n, uint64_t *sorted) {
+    uint8_t end[CT_CLUSTER_TRIANGLES] = {0}, sum = 0;
     uint64_t has_some[CT_CLUSTER_TRIANGLES / 64] = {0};
     for (size_t i = 0; i < n; i++) {
-        const uint32_t t = list[i]->triangle - first_triangle;
+        const uint32_t t = (uint32_t)(keys[i] >> 40);
         end[t]++;
         has_some[t / 64] |= 1ull << t % 64;
     }
     for (uint32_t w = 0; w < CT_CLUSTER_TRIANGLES / 64; w++)
         for (uint64_t left = has_some[w]; left; left &= left - 1) {
-            const uint32_t t = 64 * w + (uint32_t)__builtin_ctzll(left), count = end[t];
+            const uint32_t t = 64 * w + (uint32_t)__builtin_ctzll(left);
+            const uint8_t count = end[t];
             end[t] = sum;
-            sum += count;
+            sum = (uint8_t)(sum + count);
         }
-    for (size_t i = 0; i < n; i++) of_triangle[end[list[i]->triangle - first_triangle]++] = list[i];
-    for (size_t i = 0; i < n; i++) {
-        ct_crossing *moved = of_triangle[i];
-        const uint64_t key = key_of(moved);
+    for (size_t i = 0; i < n; i++) sorted[end[keys[i] >> 40]++] = keys[i];
+    for (size_t i = 1; i < n; i++) {
+        const uint64_t moved = sorted[i];
         size_t at = i;
-        for (; at > 0 && key_of(list[at - 1]) > key; at--) list[at] = list[at - 1];
-        list[at] = moved;
+        for (; at > 0 && sorted[at - 1] > moved; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = moved;
     }
+}
+
+static void sort_short_list(uint32_t first_triangle, ct_crossing **list, size_t n) {
+    uint64_t keys[SHORT_LIST], sorted[SHORT_LIST];
+    ct_crossing *unsorted[SHORT_LIST];
+    for (size_t i = 0; i < n; i++) {
+        unsorted[i] = list[i];
+        keys[i] = pack_key(list[i], first_triangle, i);
+    }
+    sort_keys(keys, n, sorted);
+    for (size_t i = 0; i < n; i++) list[i] = unsorted[sorted[i] & 255];
 }
 
 /* By triangle, then by the other one. */
@@ -66,20 +84,49 @@ static void sort_crossings(uint32_t cluster, ct_crossing **list, size_t n) {
         sort_long_list(list, n);
 }
 
-static void add_crossing(ct_crossed_triangle *sum, const ct_crossing *crossing) {
+/* As doubles side by side: integrals, near_area and rounding of a share and of a sum. */
+enum { SHARE_DOUBLES = CT_INTEGRALS + 2 };
+_Static_assert(offsetof(ct_triangle_share, rounding) == (SHARE_DOUBLES - 1) * sizeof(double), "doubles come first");
+_Static_assert(offsetof(ct_crossed_triangle, rounding) == (SHARE_DOUBLES - 1) * sizeof(double), "doubles come first");
+
+typedef int64_t double_bits __attribute__((vector_size(16)));
+typedef double doubles2 __attribute__((vector_size(16)));
+
+/* Adds to a sum, or begins one. Which of these is hard to guess, so no branch depends on it. */
+static void add_crossing(ct_crossed_triangle *sum, const ct_crossing *crossing, bool begins) {
     const ct_triangle_share *share = &crossing->share;
-    for (int i = 0; i < CT_INTEGRALS; i++) sum->integrals.of[i] += share->integrals.of[i];
-    sum->near_area += share->near_area;
-    sum->rounding += share->rounding;
-    for (int k = 0; k < 3; k++) sum->jump[k] += share->jump[k];
-    for (int k = 0; k < 3; k++) sum->turn[k] += crossing->turn[k];
+    const double_bits kept = {begins ? 0 : -1, begins ? 0 : -1};
+    double *to = sum->integrals.of;
+    const double *from = share->integrals.of;
+    for (int i = 0; i < SHARE_DOUBLES; i += 2) {
+        doubles2 a, b;
+        memcpy(&a, to + i, sizeof a);
+        memcpy(&b, from + i, sizeof b);
+        a = (doubles2)((double_bits)a & kept) + b;
+        memcpy(to + i, &a, sizeof a);
+    }
+    for (int k = 0; k < 3; k++) sum->jump[k] = (sum->jump[k] & (int32_t)kept[0]) + share->jump[k];
+    for (int k = 0; k < 3; k++) sum->turn[k] = (sum->turn[k] & (int32_t)kept[0]) + crossing->turn[k];
 }
 
-/* w at corner `to` of a crossed triangle less w at corner `from`. */
-static int32_t jump_along(const ct_crossed_cluster *crossed, uint32_t triangle, uint32_t from, uint32_t to) {
-    if (from == to) return 0;
-    const int32_t *jump = crossed->triangles[crossed->number[triangle] - 1].jump;
-    return to == (from + 1) % 3 ? jump[from] : -jump[to];
+/* Along a step of a walk: from one corner to another of a triangle that is not crossed, or of a crossed one. */
+enum { STEPS = 16 }; /* 4 from + to, as in ct_walk_step */
+
+/* w at the end of each step less w at its start, for the triangles of crossed->number: first those that are not
+ * crossed. */
+static void list_jumps(const ct_crossed_cluster *crossed, int32_t (*jumps)[STEPS]) {
+    memset(jumps[0], 0, sizeof jumps[0]);
+    for (uint32_t i = 0; i < crossed->n; i++) {
+        const int32_t *jump = crossed->triangles[i].jump;
+        int32_t *of = jumps[i + 1];
+        of[0] = of[5] = of[10] = 0;
+        of[1] = jump[0]; /* from corner 0 to 1 */
+        of[6] = jump[1];
+        of[8] = jump[2];
+        of[4] = -jump[0];
+        of[9] = -jump[1];
+        of[2] = -jump[2];
+    }
 }
 
 static void walk(const ct_topology *topology, uint32_t cluster, ct_crossed_cluster *crossed) {
@@ -88,11 +135,12 @@ static void walk(const ct_topology *topology, uint32_t cluster, ct_crossed_clust
     const uint16_t(*const corners)[3] = topology->corners + (size_t)cluster * CT_CLUSTER_TRIANGLES;
     const ct_walk_step *const walk = topology->walk;
     int32_t *const winding = crossed->winding;
+    int32_t jumps[CT_CLUSTER_TRIANGLES + 1][STEPS];
+    list_jumps(crossed, jumps);
     for (uint32_t i = first; i < end; i++) {
         const uint32_t t = ct_walk_triangle(walk[i]), from = ct_walk_from(walk[i]), to = ct_walk_to(walk[i]);
         const int32_t start = from == to ? 0 : winding[corners[t][from]];
-        const int32_t jump = crossed->number[t] ? jump_along(crossed, t, from, to) : 0;
-        winding[corners[t][to]] = start + jump;
+        winding[corners[t][to]] = start + jumps[crossed->number[t]][walk[i] % STEPS];
     }
 }
 
@@ -110,17 +158,20 @@ static bool is_consistent(const ct_topology *topology, uint32_t cluster, const c
 }
 
 void ct_sum_crossings(uint32_t cluster, ct_crossing **crossings, size_t n, ct_crossed_cluster *crossed) {
+    const uint32_t first_triangle = cluster * CT_CLUSTER_TRIANGLES;
+    uint32_t n_crossed = 0;
     sort_crossings(cluster, crossings, n);
     memset(crossed->number, 0, sizeof crossed->number);
-    crossed->n = 0;
+    uint32_t before = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
-        const uint32_t triangle = crossings[i]->triangle - cluster * CT_CLUSTER_TRIANGLES;
-        if (!crossed->number[triangle]) {
-            crossed->triangles[crossed->n++] = (ct_crossed_triangle){.triangle = triangle};
-            crossed->number[triangle] = (uint8_t)crossed->n;
-        }
-        add_crossing(&crossed->triangles[crossed->number[triangle] - 1], crossings[i]);
+        const uint32_t triangle = crossings[i]->triangle - first_triangle;
+        const bool begins = triangle != before;
+        n_crossed += begins;
+        add_crossing(&crossed->triangles[n_crossed - 1], crossings[i], begins);
+        crossed->triangles[n_crossed - 1].triangle = before = triangle;
+        crossed->number[triangle] = (uint8_t)n_crossed;
     }
+    crossed->n = n_crossed;
 }
 
 bool ct_total_crossings(const ct_topology *topology, uint32_t cluster, ct_crossing **crossings, size_t n,
