@@ -55,8 +55,9 @@ static inline uint32_t list_rows(const ct_triangle_floats *const floats[2], cons
         used[p->swaps] |= (uint32_t)(others != 0) << p->one;
         used[1 - p->swaps] |= (uint32_t)(others != 0) << p->eight;
         ones &= ones - 1;
-        at += ones == 0;
-        ones = ones ? ones : pairs->list[at].ones;
+        const uint32_t is_last = ones == 0;
+        at += is_last;
+        ones |= pairs->list[at].ones & (0 - is_last); /* not a choice, which would become a branch */
     }
     return n;
 }
@@ -86,8 +87,9 @@ static inline void queue_rows(struct pair_queue *queue, const struct row *rows, 
         queue->triangle[1 - swaps][n] = order[1 - swaps][u];
         if (!queue->lists->is_self || are_strangers(queue, queue->triangle[0][n], queue->triangle[1][n])) n++;
         others &= others - 1;
-        at += others == 0;
-        others = others ? others : rows[at].others;
+        const uint32_t is_last = others == 0;
+        at += is_last;
+        others |= rows[at].others & (0 - is_last);
     }
     queue->n = n;
 }
@@ -213,15 +215,24 @@ static inline void add_moments(struct surface_sums *sums, ct_v4d point, ct_v4d g
     sums->moment[2] += __builtin_shufflevector(point, point, 2, 2, 2, 2) * gradient;
 }
 
+/* Fetches what add_alone or add_beside_others adds the triangle's first corner to. Nearly every vertex is the first
+ * corner of a triangle, and fetches that lie apart do not wait for each other. */
+static inline void prefetch_gradient(const ct_placed_cluster *c, const uint16_t *corner,
+                                     const ct_exact_gradient *gradient) {
+    __builtin_prefetch(gradient->of[c->vertices[corner[0]]], 1);
+}
+
 /* Triangles first .. end - 1, which are not crossed and have one winding number: corners get equal parts. */
 static inline void add_whole_run(const ct_placed_cluster *c, uint32_t first, uint32_t end, int32_t winding,
-                                 double scale, struct local_sums *local, struct surface_sums *to) {
+                                 double scale, const ct_exact_gradient *gradient, struct local_sums *local,
+                                 struct surface_sums *to) {
     const ct_v4d times = (ct_v4d){0, 0, 0, 0} + (double)winding;
     struct surface_sums sums = *to; /* in registers */
     for (uint32_t t = first; t < end; t++) {
         const uint16_t *corner = c->corners[t];
         const ct_v4d p = load_point(c->points[corner[0]]), q = load_point(c->points[corner[1]]),
                      r = load_point(c->points[corner[2]]);
+        prefetch_gradient(c, corner, gradient);
         const ct_v4d n = cross_product(q - p, r - p) * times, third = n * (1.0 / 6), sum = p + q + r;
         const ct_v4d steps = round_to_integer(third * scale);
         for (int k = 0; k < 3; k++) add_to_vertex(local, corner[k], steps);
@@ -292,17 +303,16 @@ static inline uint32_t find_end_of_run(const ct_placed_cluster *c, const ct_wind
 static void add_triangles(const ct_placed_cluster *c, const ct_winding_numbers *w, double scale,
                           const ct_exact_gradient *gradient, struct local_sums *local, struct surface_sums *surface,
                           ct_cluster_sums *sums) {
-    for (uint32_t v = 0; v < c->n_vertices; v++)
-        __builtin_prefetch(gradient->of[c->vertices[v]], 1); /* add_alone's, or add_beside_others' */
     for (uint32_t t = 0; t < c->n_triangles;) {
         if (w->crossed && w->crossed->number[t]) {
+            prefetch_gradient(c, c->corners[t], gradient);
             add_crossed_triangle(c, w, t++, scale, local, surface, sums);
             continue;
         }
         const int32_t winding = winding_at(c, w, t, 1);
         const uint32_t end = find_end_of_run(c, w, t + 1, winding);
         if (winding) {
-            add_whole_run(c, t, end, winding, scale, local, surface);
+            add_whole_run(c, t, end, winding, scale, gradient, local, surface);
             if (size_of(winding) > sums->max_winding) sums->max_winding = size_of(winding);
             sums->inverted += winding < 0 ? end - t : 0;
         }
@@ -320,14 +330,25 @@ static inline bool is_zero(ct_v4l g) {
     return ct_v4l_to_bits(g == 0) == 15;
 }
 
+/* Lists the vertices that have steps. Which do is hard to guess where a cluster is crossed, so that no branch depends
+ * on it. Returns their number. */
+static uint32_t list_stepped(const ct_placed_cluster *c, const struct local_sums *local, uint16_t *to) {
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < c->n_vertices; v++) {
+        to[n] = (uint16_t)v;
+        n += !is_zero(take_steps(local, v));
+    }
+    return n;
+}
+
 static void add_alone(const ct_placed_cluster *c, const struct local_sums *local, const ct_exact_gradient *gradient) {
     int64_t(*const of)[3] = gradient->of;
     uint64_t *const touched = gradient->touched, *const groups = gradient->groups;
-    const uint32_t *const vertices = c->vertices, n = c->n_vertices;
-    for (uint32_t v = 0; v < n; v++) {
-        const ct_v4l g = take_steps(local, v);
-        if (is_zero(g)) continue;
-        const uint32_t vertex = vertices[v];
+    uint16_t list[3 * CT_CLUSTER_TRIANGLES];
+    const uint32_t n = list_stepped(c, local, list);
+    for (uint32_t i = 0; i < n; i++) {
+        const ct_v4l g = take_steps(local, list[i]);
+        const uint32_t vertex = c->vertices[list[i]];
         unaligned_v2l *to = (unaligned_v2l *)of[vertex];
         *to += __builtin_shufflevector(g, g, 0, 1);
         of[vertex][2] += g[2];

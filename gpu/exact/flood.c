@@ -101,9 +101,9 @@ static void spread(ct_flood *flood, uint32_t seed, int32_t number) {
 }
 
 static bool is_outside(const ct_node_box *box, const double *p) {
-    for (int k = 0; k < 3; k++)
-        if (p[k] < box->lo[k] || p[k] > box->hi[k]) return true;
-    return false;
+    int is_out = 0; /* all are compared: which is out is hard to guess for a branch */
+    for (int k = 0; k < 3; k++) is_out |= (p[k] < box->lo[k]) | (p[k] > box->hi[k]);
+    return is_out;
 }
 
 /* Any vertex of a unit, and one outside a box if there is one: then true. */

@@ -117,13 +117,26 @@ static void count_chunk(void *argument, uint32_t i, uint32_t worker) {
     exact->chunks[i] = chunk;
 }
 
+/* Vertices that list_touched writes at a time, whether there are as many or not: how many a word has is hard to guess
+ * for a branch. */
+enum { LISTED_AT_ONCE = 8 };
+
+/* Lists a word's bits, of which there are some. Returns the end of the list; writes up to LISTED_AT_ONCE - 1 behind it.
+ */
+static uint32_t *list_bits(uint64_t left, uint32_t first, uint32_t *to) {
+    uint32_t *const end = to + __builtin_popcountll(left);
+    for (; to < end; to += LISTED_AT_ONCE)
+        for (int i = 0; i < LISTED_AT_ONCE; i++, left &= left - 1)
+            to[i] = first + (uint32_t)__builtin_ctzll(left | 1ull << 63);
+    return end;
+}
+
 static void list_touched(const ct_exact_gradient *gradient, struct ct_entry_chunk *chunk) {
     uint32_t *to = chunk->touched;
     for (uint32_t group = chunk->first_group; group < chunk->end_group; group++)
         for (uint64_t words = gradient->groups[group]; words; words &= words - 1) {
             const uint32_t word = group * 64 + (uint32_t)__builtin_ctzll(words);
-            for (uint64_t left = gradient->touched[word]; left; left &= left - 1)
-                *to++ = word * 64 + (uint32_t)__builtin_ctzll(left);
+            to = list_bits(gradient->touched[word], word * 64, to);
         }
 }
 
@@ -195,11 +208,11 @@ static void measure_gradient(ct_exact_pair *exact) {
     const uint32_t n_chunks = count_all_chunks(exact);
     uint32_t n = 0;
     ct_exact_for_each(exact, n_chunks, count_chunk);
-    for (uint32_t i = 0; i < n_chunks; i++) n += exact->chunks[i].n_touched;
+    for (uint32_t i = 0; i < n_chunks; i++) n += exact->chunks[i].n_touched + LISTED_AT_ONCE;
     uint32_t *list = ct_exact_allocate(exact, n * sizeof *list);
-    for (uint32_t i = 0; i < n_chunks && list; i++) {
+    for (uint32_t i = 0; i < n_chunks && list; i++) { /* chunks are listed at the same time: each has room behind it */
         exact->chunks[i].touched = list;
-        list += exact->chunks[i].n_touched;
+        list += exact->chunks[i].n_touched + LISTED_AT_ONCE;
     }
     ct_exact_for_each(exact, n_chunks, measure_chunk);
 }
