@@ -10,6 +10,8 @@ enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21 }; /* bytes: a cache line, what most 
 
 void *ct_scratch_new(size_t bytes) {
     void *data;
+    if (bytes >= HUGE_PAGE && bytes % HUGE_PAGE >= HUGE_PAGE / 2) /* the last huge page is worth having whole */
+        bytes += HUGE_PAGE - bytes % HUGE_PAGE;
     if (posix_memalign(&data, bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT, bytes ? bytes : 1)) return NULL;
 #ifdef MADV_HUGEPAGE
     if (bytes >= HUGE_PAGE) madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* only a wish */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/base/scratch.h"
 #include "gpu/exact/topology.h"
 #include "gpu/mesh/mesh.h"
 
@@ -72,7 +73,7 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     struct owned_clusters *owned = calloc(1, sizeof *owned);
     if (owned) {
         owned->blocks = malloc(clusters->n * sizeof *owned->blocks);
-        if (copies_positions) owned->positions = malloc(n_vertices * sizeof *owned->positions);
+        if (copies_positions) owned->positions = ct_scratch_new(n_vertices * sizeof *owned->positions);
     }
     if (!owned || !owned->blocks || (copies_positions && !owned->positions)) {
         if (owned) destroy(owned);

@@ -5,26 +5,25 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/base/scratch.h"
 #include "gpu/exact/block_order.h"
 #include "gpu/mesh/mesh.h"
 
 struct owned_topology {
     ct_topology topology;
+    void *per_triangle; /* what steps read: of one piece, so that large meshes have it in huge pages */
     uint16_t (*corners)[3];
     ct_walk_step *walk;
-    uint64_t *in_several_runs;
     uint8_t *unit_in_cluster, *block_order;
+    uint64_t *in_several_runs;
     uint32_t *first_unit, *cluster_of_unit, *first_neighbour, *component_of_unit, *first_of_component;
     ct_unit_neighbour *neighbours;
 };
 
 static void destroy(void *content) {
     struct owned_topology *owned = content;
-    free(owned->corners);
-    free(owned->walk);
+    free(owned->per_triangle);
     free(owned->in_several_runs);
-    free(owned->unit_in_cluster);
-    free(owned->block_order);
     free(owned->first_unit);
     free(owned->cluster_of_unit);
     free(owned->first_neighbour);
@@ -276,16 +275,25 @@ static bool connect_units(const ct_mesh *mesh, struct owned_topology *owned) {
 
 /* ---- the slot ---- */
 
+/* False: out of memory. */
+static bool allocate_per_triangle(const ct_mesh *mesh, struct owned_topology *owned) {
+    const ct_clusters *clusters = owned->topology.clusters;
+    const size_t n = mesh->n_triangles, n_steps = clusters->first_vertex[clusters->n];
+    char *memory = ct_scratch_new(n * (sizeof *owned->corners + 2) + n_steps * sizeof *owned->walk);
+    if (!memory) return false;
+    owned->per_triangle = memory;
+    owned->corners = (uint16_t(*)[3])memory;
+    owned->walk = (ct_walk_step *)(owned->corners + n);
+    owned->unit_in_cluster = (uint8_t *)(owned->walk + n_steps);
+    owned->block_order = owned->unit_in_cluster + n;
+    return true;
+}
+
 static bool make_arrays(const ct_mesh *mesh, struct owned_topology *owned) {
     const ct_clusters *clusters = owned->topology.clusters;
-    owned->corners = malloc((size_t)mesh->n_triangles * sizeof *owned->corners);
-    owned->walk = malloc((size_t)clusters->first_vertex[clusters->n] * sizeof *owned->walk);
-    owned->unit_in_cluster = malloc(mesh->n_triangles);
-    owned->block_order = malloc(mesh->n_triangles);
     owned->first_unit = malloc(((size_t)clusters->n + 1) * sizeof *owned->first_unit);
     uint16_t *local = malloc((size_t)mesh->n_vertices * sizeof *local);
-    bool ok =
-        owned->corners && owned->walk && owned->unit_in_cluster && owned->block_order && owned->first_unit && local;
+    bool ok = allocate_per_triangle(mesh, owned) && owned->first_unit && local;
     if (ok) find_units(mesh, owned, local);
     for (uint32_t c = 0; ok && c < clusters->n; c++) {
         const uint32_t first = c * CT_CLUSTER_TRIANGLES, left = mesh->n_triangles - first;
