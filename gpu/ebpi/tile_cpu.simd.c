@@ -13,10 +13,10 @@ static const int64_t SPAN_ROUNDING = ((int64_t)1 << CT_EBPI_DEPTH_BITS) + 64;
 
 static bool reserve(struct tile_faces *t, ct_ebpi_scratch *scratch, ct_budget *budget, size_t n) {
     t->slot_mask = 7;
-    while (t->slot_mask < 2 * n) t->slot_mask = 2 * t->slot_mask + 1;
+    while (t->slot_mask < 4 * n) t->slot_mask = 2 * t->slot_mask + 1;
     if (!ct_buffer_reserve(&scratch->faces, budget, lay_out(t, NULL, n), 0, false) ||
         !ct_buffer_reserve(&scratch->intervals, budget, joint_size(n), 0, false) ||
-        !ct_buffer_reserve(&scratch->slots, budget, ((size_t)t->slot_mask + 1) * sizeof(uint32_t), 0, false))
+        !ct_buffer_reserve(&scratch->slots, budget, ((size_t)t->slot_mask + 1) * sizeof *t->slots, 0, false))
         return false;
     lay_out(t, scratch->faces.data, n);
     t->slots = scratch->slots.data;

@@ -37,7 +37,8 @@ struct tile_faces {
     int32_t winding[2]; /* of each body, where the ray begins */
     ct_layers layers[2];
     ct_intervals joint; /* J */
-    uint32_t *slots, slot_mask;
+    uint64_t *slots;    /* a hash table of faces: tag << 32 | 1 + its number; most slots are empty */
+    uint32_t slot_mask;
     int64_t kinks;                        /* their sum so far, see CT_EBPI_DEPTH_BITS */
     int64_t butterfly;                    /* lattice units: half its height (section 5) */
     ct_ebpi_polynomial *polynomial;       /* NULL: not wanted */

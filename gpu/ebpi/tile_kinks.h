@@ -166,15 +166,16 @@ static void fill_slots(struct tile_faces *t) {
         if (!t->inside[i]) continue;
         uint32_t at = hash_of(t->tag[i]) & t->slot_mask;
         while (t->slots[at]) at = (at + 1) & t->slot_mask;
-        t->slots[at] = i + 1;
+        t->slots[at] = (uint64_t)t->tag[i] << 32 | (i + 1);
     }
 }
 
 /* 1 + the face of that tag; 0: it is not over the tile, or has no depths in J. */
 static uint32_t find_face(const struct tile_faces *t, uint32_t tag) {
-    for (uint32_t at = hash_of(tag) & t->slot_mask; t->slots[at]; at = (at + 1) & t->slot_mask)
-        if (t->tag[t->slots[at] - 1] == tag) return t->slots[at];
-    return 0;
+    uint32_t at = hash_of(tag) & t->slot_mask;
+    uint64_t slot = t->slots[at];
+    while (slot && slot >> 32 != tag) slot = t->slots[at = (at + 1) & t->slot_mask];
+    return (uint32_t)slot;
 }
 
 /* An edge of face i, which is that of face j, too. */
@@ -195,23 +196,28 @@ static inline __attribute__((always_inline)) struct corners4 load_corners(const 
     return (struct corners4){u, v, (u >= t->rect.u0) & (u <= t->rect.u1) & (v >= t->rect.v0) & (v <= t->rect.v1)};
 }
 
-/* The lanes whose edge from a to b may have points in the tile. */
-static inline __attribute__((always_inline)) unsigned find_edges(const struct tile_faces *t, const struct corners4 *a,
-                                                                 const struct corners4 *b) {
+/* The lanes whose edge has an end in the tile, and those whose edge's extent meets it. */
+struct edge_lanes {
+    unsigned certain, in_box;
+};
+
+static inline __attribute__((always_inline)) struct edge_lanes
+find_edges(const struct tile_faces *t, const struct corners4 *a, const struct corners4 *b) {
+    const ct_v4i meets = (max_v4i(a->u, b->u) >= t->rect.u0) & (min_v4i(a->u, b->u) <= t->rect.u1) &
+                         (max_v4i(a->v, b->v) >= t->rect.v0) & (min_v4i(a->v, b->v) <= t->rect.v1);
+    return (struct edge_lanes){sign_bits_v4i(a->is_in | b->is_in), sign_bits_v4i(meets)};
+}
+
+/* ct_ebpi_is_beside_line: all corners of the rectangle are to the right of the line from a to b, or to the left. */
+static inline __attribute__((always_inline)) unsigned find_beside(const struct tile_faces *t, const struct corners4 *a,
+                                                                  const struct corners4 *b) {
     const ct_v4i u0 = v4i(t->rect.u0), u1 = v4i(t->rect.u1), v0 = v4i(t->rect.v0), v1 = v4i(t->rect.v1);
-    const unsigned certain = sign_bits_v4i(a->is_in | b->is_in);
-    if (certain == 15) return certain;
-    const ct_v4i meets = (max_v4i(a->u, b->u) >= u0) & (min_v4i(a->u, b->u) <= u1) & (max_v4i(a->v, b->v) >= v0) &
-                         (min_v4i(a->v, b->v) <= v1);
-    const unsigned in_box = sign_bits_v4i(meets);
-    if (in_box == certain) return certain;
-    /* ct_ebpi_is_beside_line: all corners of the rectangle are to the right of the line, or to the left. */
     const ct_v4l du = wide(b->u - a->u), dv = wide(b->v - a->v);
     const ct_v4l high0 = product(du, wide(v0 - a->v)), high1 = product(du, wide(v1 - a->v));
     const ct_v4l wide0 = product(dv, wide(u0 - a->u)), wide1 = product(dv, wide(u1 - a->u));
     const unsigned is_right = sign_bits((high0 - wide0) & (high0 - wide1) & (high1 - wide0) & (high1 - wide1));
     const unsigned is_left = sign_bits((wide0 - high0) & (wide1 - high0) & (wide0 - high1) & (wide1 - high1));
-    return in_box & (certain | ~(is_left | is_right));
+    return is_left | is_right;
 }
 
 /* Appends the edges of faces i to i + 3, each on the side of the face with the lower number, that the tile may hold
@@ -220,29 +226,35 @@ static inline __attribute__((always_inline)) uint32_t append_edges(const struct 
                                                                    struct edge *to) {
     const unsigned faces =
         sign_bits_v4i(load_v4i(t->inside + i) > 0) & (t->all - i >= 4 ? 15u : (1u << (t->all - i)) - 1);
+    unsigned found[3], open[3];
     uint32_t end[3], n = 0;
     uint64_t edge[12 + 4]; /* of each k: tag of the other face << 32 | face */
     if (!faces) return 0;
     const struct corners4 corner[3] = {load_corners(t, i, 0), load_corners(t, i, 1), load_corners(t, i, 2)};
     const ct_v4i tag = load_v4i((const int32_t *)t->tag + i);
+    for (int k = 0; k < 3; k++) {
+        const struct edge_lanes lanes = find_edges(t, &corner[k], &corner[(k + 1) % 3]);
+        /* Both faces are of the same body: their tags have the same sign. */
+        const unsigned lower = faces & sign_bits_v4i(load_v4i(t->opposite[k] + i) >= tag);
+        found[k] = lower & lanes.certain;
+        open[k] = lower & lanes.in_box & ~lanes.certain;
+    }
+    if (open[0] | open[1] | open[2])
+        for (int k = 0; k < 3; k++) found[k] |= open[k] & ~find_beside(t, &corner[k], &corner[(k + 1) % 3]);
     const ct_v4u face = (ct_v4u)wide((int32_t)i + (ct_v4i){0, 1, 2, 3});
     for (uint32_t k = 0; k < 3; k++) {
-        const ct_v4i other = load_v4i(t->opposite[k] + i); /* of the same body: tags have the same sign */
-        const unsigned lower = faces & sign_bits_v4i(other >= tag);
-        const unsigned found = lower ? lower & find_edges(t, &corner[k], &corner[(k + 1) % 3]) : 0;
-        compress_store(edge + n, (ct_v4u)wide(other) << 32 | face, found);
-        n += count_lanes(found);
+        compress_store(edge + n, (ct_v4u)wide(load_v4i(t->opposite[k] + i)) << 32 | face, found[k]);
+        n += count_lanes(found[k]);
         end[k] = n;
     }
-    const size_t begin[3] = {0, 2 * t->stride, 4 * t->stride}; /* of corners k */
+    const size_t begin[4] = {0, 2 * t->stride, 4 * t->stride, 0}; /* of corners k; behind the last one the first */
     uint32_t n_found = 0;
-    for (uint32_t k = 0, e = 0; k < 3; k++)
-        for (; e < end[k]; e++) {
-            const uint32_t found = find_face(t, (uint32_t)(edge[e] >> 32));
-            const uint32_t i_found = (uint32_t)edge[e];
-            to[n_found] = (struct edge){i_found, found - 1, begin[k] + i_found, begin[(k + 1) % 3] + i_found};
-            n_found += found > 0;
-        }
+    for (uint32_t e = 0; e < n; e++) { /* one loop, as processors cannot foresee how many edges each k has */
+        const uint32_t found_at = find_face(t, (uint32_t)(edge[e] >> 32)), of = (uint32_t)edge[e];
+        const uint32_t k = (e >= end[0]) + (e >= end[1]);
+        to[n_found] = (struct edge){of, found_at - 1, begin[k] + of, begin[k + 1] + of};
+        n_found += found_at > 0;
+    }
     return n_found;
 }
 
