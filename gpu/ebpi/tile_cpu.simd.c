@@ -101,6 +101,13 @@ static __attribute__((noinline)) void share_edge_on(const struct parts *parts, c
     }
 }
 
+/* The numbers of the lanes in a lane set, in rising order; what follows them is undefined. */
+static inline ct_v4i in_order(unsigned lanes) {
+    static const int32_t numbers[16][4] = {{0}, {0},    {1},    {0, 1},    {2},    {0, 2},    {1, 2},    {0, 1, 2},
+                                           {3}, {0, 3}, {1, 3}, {0, 1, 3}, {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
+    return load_v4i(numbers[lanes]);
+}
+
 /* The parts that faces i to i + 3 are over: of those that their extents meet, the ones where the furthest corner
  * inwards of each of a face's edges is inside, as ct_ebpi_face_meets has it for a face that is not seen edge-on. */
 static inline __attribute__((always_inline)) void share_four(struct parts *parts, const struct face_part *faces,
@@ -158,9 +165,10 @@ static inline __attribute__((always_inline)) void share_four(struct parts *parts
             share_edge_on(parts, face[l], l, met);
         }
     }
-    for (int k = 0; k < parts->columns * parts->rows; k++)
-        for (unsigned left = met[k]; left; left &= left - 1)
-            parts->face[k][parts->n[k]++] = i + (uint32_t)__builtin_ctz(left);
+    for (int k = 0; k < parts->columns * parts->rows; k++) {
+        store_v4i((int32_t *)parts->face[k] + parts->n[k], (int32_t)i + in_order(met[k]));
+        parts->n[k] += count_lanes(met[k]);
+    }
 }
 
 static bool share(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *tiles, int cut_u, int cut_v,
@@ -168,12 +176,13 @@ static bool share(const ct_ebpi_view *view, ct_ebpi_bound bound, ct_ebpi_tile *t
     const uint32_t n_faces = tiles->n_faces;
     const int n = 1 << (cut_u + cut_v);
     struct parts parts = {view, tiles, rect_of(&tiles[0]), 1 << cut_u, 1 << cut_v, {NULL}, {0}};
+    const size_t stride = (size_t)n_faces + 4; /* lists are written four at a time */
     struct face_part part;
     size_t all = 0;
     if (!copy_faces(view, tiles, scratch, budget, &part) ||
-        !ct_buffer_reserve(&scratch->parts, budget, ((size_t)n * n_faces + 1) * sizeof(uint32_t), 0, false))
+        !ct_buffer_reserve(&scratch->parts, budget, (size_t)n * stride * sizeof(uint32_t), 0, false))
         return false;
-    for (int k = 0; k < n; k++) parts.face[k] = (uint32_t *)scratch->parts.data + (size_t)k * n_faces;
+    for (int k = 0; k < n; k++) parts.face[k] = (uint32_t *)scratch->parts.data + (size_t)k * stride;
     for (uint32_t i = 0; i < n_faces; i += 4) share_four(&parts, &part, i, n_faces);
     for (int k = 0; k < n; k++) all += parts.n[k];
     uint32_t *list = ct_arena_alloc(arena, budget, (all + 1) * sizeof *list);
