@@ -8,6 +8,8 @@
 #include <stdint.h>
 #ifdef __AVX2__
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 #define CT_JOIN_(a, b)   a##_##b
@@ -128,7 +130,7 @@ static inline ct_v4i ct_v4i_clamp(ct_v4i x, ct_v4i lo, ct_v4i hi) {
 
 /* A bit for each lane below 0. */
 static inline uint32_t ct_v4i_signs(ct_v4i x) {
-#ifdef __AVX2__
+#ifdef __SSE2__
     return (uint32_t)_mm_movemask_ps((__m128)x);
 #else
     return (uint32_t)((x[0] < 0) | (x[1] < 0) << 1 | (x[2] < 0) << 2 | (x[3] < 0) << 3);

@@ -176,24 +176,30 @@ typedef struct ct_ray_tile {
  * Other methods choose points as solvers that reduce contact manifolds do, for max_points > 0. The depth at a point is
  * the length of the line along the contact's normal through both bodies there, of its longest stretch inside both; the
  * position is the middle of that stretch. Candidates are, seen along the normal, the corners of the intersection:
- * vertices of one body in the other, and where edges of one pierce the other. Of them
- *   1. the deepest (of equally deep ones the farthest from the contact's centre),
+ * vertices of one body in the other, and where edges of one pierce the other. Where a corner at the intersection's edge
+ * is on a side that leans against the normal, its depth is that beyond the slope: of a line nearer to the centre by a
+ * quarter of the contact's depth, but at most by a 32nd of the contact's width, if it is longer by half. Of the
+ * candidates
+ *   1. the deepest (of those within a thousandth of its depth the farthest from the contact's centre),
  *   2. the one farthest from it, its distance times its depth,
  *   3. and then, again and again, the one that adds most to the area of the chosen ones' convex hull, times its depth
- * are points, until there are max_points, or none adds more than a fiftieth of the whole. Left out is what does not
- * rise above a paraboloid from a chosen point down to the intersection's outline, by a quarter of the depth: so a ball
- * has one point, a cylinder on its side two, and a box on its face four. Points come from the surfaces themselves, in
- * double precision: LDI's have no error of sampling but that of the normal.
+ * are points, until there are max_points, or none adds more than a fiftieth of the whole; of candidates whose distances
+ * or areas, times their depths, are within a hundredth of the most, any. Left out is what does not rise above a
+ * paraboloid from a chosen point down to the intersection's outline, by a quarter of the depth: so a ball has one
+ * point, a cylinder on its side two, and a box on its face four. Points come from the surfaces themselves, in double
+ * precision: LDI's have no error of sampling but that of the normal. They are the same for any number of threads and on
+ * every backend.
  *
  * Shares of the contact's area (weight) are as equal as they can be where their barycentre is that of the two surfaces,
  * the mean of side_center; where the points do not surround it, as near to it as shares >= 0 come.
  *
- * The time that points take is bounded by the triangles of both bodies over the contact. Where triangles lie over one
- * another in numbers, as those of a crumpled body pressed flat do, or many long thin ones cross, so that their search
- * takes more than 4,096 comparisons of boxes for each of these triangles and 4 million, edges that pierce are those of
- * some triangles of body[0], evenly spread over the contact; where measuring the depths of all corners takes more than
- * as many, candidates are some of the corners, evenly spread. Their depths and positions are true as ever, but a deeper
- * or an outer corner may be passed over. Contacts of scanned bodies stay below the bound.
+ * The candidates are searched best first: the depths of few are measured, and the others' are bounded together. The
+ * time that points take is bounded by the triangles of both bodies over the contact. Where triangles lie over one
+ * another in numbers, as those of a crumpled body pressed flat do, so that a search takes more than 4,096 comparisons
+ * of boxes for each of these triangles and 4 million, edges that pierce are those of some parts of body[0], evenly
+ * spread over the contact; where the choice takes more than as many, candidates are some of the corners, evenly spread.
+ * Their depths and positions are true as ever, but a deeper or an outer corner may be passed over. Contacts of scanned
+ * bodies stay far below the bound.
  *
  * With a cell_size points are cells instead: those of most volume, in falling order, each with its centre, normal and
  * depth, and with a weight in proportion to its area. A contact without a normal has no points. */

@@ -12,9 +12,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/base/fail.h"
-#include "gpu/scene/columns.h"
+#include "gpu/scene/corner_search.h"
 
 /* Candidates as deep as the deepest but for this part of it are the deepest as well. */
 static const double SAME_DEPTH = 1e-3;
@@ -24,29 +25,22 @@ static const double ABOVE_DOME = 0.25;
 /* Of the outline's area, or of its extent: what a further point adds to be worth it. A ring of points around a disc
  * ends at 8. */
 static const double WORTH = 0.02;
-/* Seen along a normal that leans, flat sides of the contact make a slope around its outline, steeper than what bounds
- * it above and below. It is as wide as this part of the depth for sides that lean by 1 in 4; at most this part of the
- * window. */
-static const double SLOPE = 0.25, WINDOW_PART = 0x1p-5;
-
-struct candidate {
-    double at[2]; /* m: u, v */
-    double depth; /* m */
-    double w;     /* m: the middle of its span */
-};
+/* Of the window's extent: how far corners may be outside of the outline that is searched for. */
+static const double OUTLINE_ERROR = 0x1p-8;
+/* Of the largest depth: what it may be missed by, far above rounding, by which depths on a flat side differ. Of what a
+ * corner adds times its depth: the same. */
+static const double DEPTH_ERROR = 1e-4, CHOICE_ERROR = 0.01;
 
 struct chooser {
-    struct candidate *all; /* [n] sorted by place */
-    size_t n;
-    size_t *outline; /* [n_outline] of the candidates, counter-clockwise: the convex hull */
-    size_t n_outline;
-    size_t *hull; /* [n_hull] the same of those that are chosen */
+    ct_corner_search search;
+    double (*outline)[2]; /* [n_outline] m, counter-clockwise: the convex hull of the corners */
+    size_t n_outline, outline_capacity;
+    double (*hull)[2]; /* [n_hull] m: the same of those that are chosen */
     size_t n_hull;
-    size_t *chosen; /* [n_chosen] */
+    double (*members)[2]; /* [n_chosen] m: where the chosen are */
+    ct_corner *chosen;    /* [n_chosen] */
     size_t n_chosen;
 };
-
-/* ---- candidates ---- */
 
 /* Twice the area of a triangle, positive if it is counter-clockwise. */
 static double area_of(const double a[2], const double b[2], const double c[2]) {
@@ -57,98 +51,106 @@ static double distance(const double a[2], const double b[2]) {
     return sqrt((b[0] - a[0]) * (b[0] - a[0]) + (b[1] - a[1]) * (b[1] - a[1]));
 }
 
-/* The longest of the columns beside a corner, on all sides: the contact is on some of them. The directions are along no
- * edge that meshes are likely to have. False: out of memory. */
-static bool measure_around(ct_columns *columns, const double at[2], double step, struct candidate *out) {
-    static const double around[8][2] = {{0.934, 0.357},   {0.408, 0.913},   {-0.357, 0.934}, {-0.913, 0.408},
-                                        {-0.934, -0.357}, {-0.408, -0.913}, {0.357, -0.934}, {0.913, -0.408}};
-    const bool is_close = step <= columns->step; /* columns that are, all cross much the same triangles */
-    *out = (struct candidate){.at = {at[0], at[1]}};
-    if (is_close && !ct_columns_gather(columns, at, step)) return false;
-    for (int k = 0; k < 8; k++) {
-        const double place[2] = {at[0] + step * around[k][0], at[1] + step * around[k][1]};
-        ct_column_span span;
-        if (!is_close && !ct_columns_gather(columns, place, 0)) return false;
-        if (!ct_columns_cast(columns, place, &span)) return false;
-        if (!(span.hi - span.lo > out->depth)) continue;
-        out->depth = span.hi - span.lo;
-        out->w = 0.5 * (span.lo + span.hi);
-    }
-    return true;
+static double hull_area(const double (*hull)[2], size_t n) {
+    double area = 0;
+    for (size_t i = 1; i + 1 < n; i++) area += area_of(hull[0], hull[i], hull[i + 1]);
+    return area;
 }
 
-/* Just beside the corner; where that is on a slope, from beyond it. */
-static bool measure(ct_columns *columns, const double at[2], double slope, struct candidate *out) {
-    struct candidate beyond;
-    if (!measure_around(columns, at, columns->step, out) || !measure_around(columns, at, slope, &beyond)) return false;
-    if (beyond.depth > 1.5 * out->depth) *out = beyond;
-    return true;
+/* ---- the outline ---- */
+
+struct edge {
+    const double *from, *to;
+};
+
+/* How far a place is beyond an edge of the outline, times twice its length. */
+static double beyond_edge(const void *of, const double at[2]) {
+    const struct edge *edge = of;
+    return area_of(edge->to, edge->from, at);
 }
 
-static bool add_candidate(ct_columns *columns, size_t corner, double slope, struct chooser *chooser) {
-    struct candidate *candidate = &chooser->all[chooser->n];
-    if (!measure(columns, columns->corners[corner], slope, candidate)) return false;
-    chooser->n += candidate->depth > 0;
-    return true;
+static double to_left(const void *of, const double at[2]) {
+    (void)of;
+    return -at[0];
 }
 
-static int by_place(const void *a, const void *b) {
-    const struct candidate *p = a, *q = b;
-    for (int k = 0; k < 2; k++)
-        if (p->at[k] != q->at[k]) return p->at[k] < q->at[k] ? -1 : 1;
-    return 0;
+static double to_right(const void *of, const double at[2]) {
+    (void)of;
+    return at[0];
 }
 
-/* As many as the bound on visits allows, evenly spread along u. */
-static bool find_some_candidates(ct_columns *columns, double slope, struct chooser *chooser) {
-    const size_t n = columns->n_corners;
-    ct_columns_renew(columns);
-    for (size_t k = 0; k < ct_spread_end(n) && !ct_columns_are_spent(columns); k++) {
-        const size_t corner = ct_spread(k, n);
-        if (corner < n && !add_candidate(columns, corner, slope, chooser)) return false;
-    }
-    qsort(chooser->all, chooser->n, sizeof *chooser->all, by_place);
-    return true;
+static ct_corner_found add_to_outline(struct chooser *c, const double at[2]) {
+    void *outline =
+        ct_column_grow(c->outline, &c->outline_capacity, c->n_outline, sizeof *c->outline, _Alignof(double));
+    if (!outline) return CT_CORNER_NO_MEMORY;
+    c->outline = outline;
+    memcpy(c->outline[c->n_outline++], at, sizeof *c->outline);
+    return CT_CORNER_FOUND;
 }
 
-static bool find_candidates(ct_columns *columns, double depth, struct chooser *chooser) {
-    const double window = fmax(columns->hi[0] - columns->lo[0], columns->hi[1] - columns->lo[1]);
-    const double slope = fmax(columns->step, fmin(SLOPE * depth, WINDOW_PART * window));
-    for (size_t i = 0; i < columns->n_corners && !ct_columns_are_spent(columns); i++)
-        if (!add_candidate(columns, i, slope, chooser)) return false;
-    if (!ct_columns_are_spent(columns)) return true;
-    chooser->n = 0;
-    return find_some_candidates(columns, slope, chooser);
+/* Adds what is on the right of an edge, farther than the outline's error, and the edge's end. */
+static ct_corner_found add_side(struct chooser *c, const double from[2], const double to[2]) {
+    const struct edge edge = {from, to};
+    const double window =
+        fmax(c->search.columns->hi[0] - c->search.columns->lo[0], c->search.columns->hi[1] - c->search.columns->lo[1]);
+    const ct_corner_query query = {
+        .key = beyond_edge, .of = &edge, .beat = OUTLINE_ERROR * window * distance(from, to)};
+    ct_corner next;
+    ct_corner_found found = ct_corner_search_best(&c->search, &query, &next);
+    if (found == CT_CORNER_NONE) return add_to_outline(c, to);
+    if (found == CT_CORNER_FOUND) found = add_side(c, from, next.at);
+    if (found == CT_CORNER_FOUND) found = add_side(c, next.at, to);
+    return found;
 }
 
-/* Andrew's monotone chain, over candidates that are sorted by place. members: [n], rising; hull: room for n + 1. */
-static size_t find_hull(const struct candidate *all, const size_t *members, size_t n, size_t *hull) {
-    size_t kept = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        const size_t least = kept + (pass ? 0 : 1);
-        for (size_t i = 0; i < n; i++) {
-            const size_t k = members[pass ? n - 1 - i : i];
-            if (pass && i == 0) continue; /* the last of the lower half */
-            while (kept > least && area_of(all[hull[kept - 2]].at, all[hull[kept - 1]].at, all[k].at) <= 0) kept--;
-            hull[kept++] = k;
-        }
-    }
-    return kept > 1 ? kept - 1 : kept; /* the first is there twice */
+/* The hull, but for the error: from the leftmost corner to the rightmost, below, and back. */
+static ct_corner_found find_outline(struct chooser *c) {
+    const ct_corner_query left = {.key = to_left, .beat = -INFINITY}, right = {.key = to_right, .beat = -INFINITY};
+    ct_corner ends[2];
+    c->n_outline = 0;
+    ct_corner_found found = ct_corner_search_best(&c->search, &left, &ends[0]);
+    if (found == CT_CORNER_FOUND) found = ct_corner_search_best(&c->search, &right, &ends[1]);
+    if (found == CT_CORNER_FOUND && ends[0].at[0] == ends[1].at[0] && ends[0].at[1] == ends[1].at[1])
+        return add_to_outline(c, ends[0].at);
+    if (found == CT_CORNER_FOUND) found = add_side(c, ends[0].at, ends[1].at);
+    if (found == CT_CORNER_FOUND) found = add_side(c, ends[1].at, ends[0].at);
+    if (found != CT_CORNER_FOUND) return found;
+    /* The leftmost is last: it comes first. */
+    memmove(c->outline + 1, c->outline, (c->n_outline - 1) * sizeof *c->outline);
+    memcpy(c->outline[0], ends[0].at, sizeof *c->outline);
+    return found;
 }
 
 /* ---- choice ---- */
 
-static double hull_area(const struct candidate *all, const size_t *hull, size_t n) {
-    double area = 0;
-    for (size_t i = 1; i + 1 < n; i++) area += area_of(all[hull[0]].at, all[hull[i]].at, all[hull[i + 1]].at);
-    return area;
+static int by_place(const void *a, const void *b) {
+    const double *p = a, *q = b;
+    for (int k = 0; k < 2; k++)
+        if (p[k] != q[k]) return p[k] < q[k] ? -1 : 1;
+    return 0;
+}
+
+/* Andrew's monotone chain, over places that it sorts. hull: room for n + 1. */
+static size_t find_hull(double (*members)[2], size_t n, double (*hull)[2]) {
+    size_t kept = 0;
+    qsort(members, n, sizeof *members, by_place);
+    for (int pass = 0; pass < 2; pass++) {
+        const size_t least = kept + (pass ? 0 : 1);
+        for (size_t i = 0; i < n; i++) {
+            const double *at = members[pass ? n - 1 - i : i];
+            if (pass && i == 0) continue; /* the last of the lower half */
+            while (kept > least && area_of(hull[kept - 2], hull[kept - 1], at) <= 0) kept--;
+            memcpy(hull[kept++], at, sizeof *hull);
+        }
+    }
+    return kept > 1 ? kept - 1 : kept; /* the first is there twice */
 }
 
 /* How far the outline is from p in the direction of q, which is within it: in distances from p to q, at least 1. */
 static double reach_of(const struct chooser *c, const double p[2], const double q[2]) {
     double reach = INFINITY;
     for (size_t i = 0; i < c->n_outline; i++) {
-        const double *a = c->all[c->outline[i]].at, *b = c->all[c->outline[(i + 1) % c->n_outline]].at;
+        const double *a = c->outline[i], *b = c->outline[(i + 1) % c->n_outline];
         const double of_p = area_of(a, b, p), of_q = area_of(a, b, q); /* >= 0 inside */
         const double parallel = 1e-6 * distance(a, b) * distance(p, q);
         if (of_p - of_q > parallel) reach = fmin(reach, fmax(of_p, 0) / (of_p - of_q));
@@ -156,79 +158,83 @@ static double reach_of(const struct chooser *c, const double p[2], const double 
     return fmax(reach, 1);
 }
 
-/* Makes a candidate a point, and leaves out those below its dome. */
-static void take(struct chooser *c, size_t next) {
-    const struct candidate top = c->all[next];
-    c->chosen[c->n_chosen++] = next;
-    for (size_t i = 0; i < c->n; i++) {
-        struct candidate *candidate = &c->all[i];
-        bool is_chosen = false;
-        if (!(candidate->depth > 0)) continue; /* left out before */
-        for (size_t k = 0; k < c->n_chosen; k++) is_chosen = is_chosen || c->chosen[k] == i;
-        if (is_chosen) continue;
-        const double part = c->n_outline > 2 ? 1 / reach_of(c, top.at, candidate->at) : 1;
-        if (candidate->depth < top.depth * (1 - part * part + ABOVE_DOME)) candidate->depth = 0;
+/* Whether corners in the convex hull of these places, no deeper than this, are below the dome of a chosen one: that
+ * falls with the part of the way to the outline, which is largest at one of the places. */
+static bool are_below_domes(const void *of, double depth, const double (*places)[2], int n) {
+    const struct chooser *c = of;
+    for (size_t k = 0; k < c->n_chosen; k++) {
+        const ct_corner *top = &c->chosen[k];
+        double part = c->n_outline > 2 ? 0 : 1;
+        if (!(depth < top->depth * (1 + ABOVE_DOME))) continue;
+        for (int i = 0; i < n && part < 1; i++) part = fmax(part, 1 / reach_of(c, top->at, places[i]));
+        if (depth < top->depth * (1 - part * part + ABOVE_DOME)) return true;
     }
+    return false;
 }
 
-static size_t find_deepest(const struct chooser *c) {
-    const double middle[2] = {0, 0};
-    double most = 0, farthest = -1;
-    size_t deepest = 0;
-    for (size_t i = 0; i < c->n; i++) most = fmax(most, c->all[i].depth);
-    for (size_t i = 0; i < c->n; i++) {
-        if (c->all[i].depth < most * (1 - SAME_DEPTH)) continue;
-        const double from = distance(c->all[i].at, middle);
-        if (from <= farthest) continue;
-        farthest = from;
-        deepest = i;
-    }
-    return deepest;
+static double same(const void *of, const double at[2]) {
+    (void)of;
+    (void)at;
+    return 1;
 }
 
-/* What the candidate would add to the area of the chosen ones' hull, twice; or to the distance between two. */
-static double gain_of(const struct chooser *c, const double at[2]) {
-    if (c->n_chosen == 1) return distance(c->all[c->chosen[0]].at, at);
-    if (c->n_hull == 2) return fabs(area_of(c->all[c->hull[0]].at, c->all[c->hull[1]].at, at));
+static double from_center(const void *of, const double at[2]) {
+    const double center[2] = {0, 0};
+    (void)of;
+    return distance(at, center);
+}
+
+/* The deepest corner; of equally deep ones the farthest from the contact's centre. */
+static ct_corner_found find_deepest(ct_corner_search *search, ct_corner *deepest) {
+    const ct_corner_query depth = {.key = same, .per_depth = 1, .slack = DEPTH_ERROR};
+    const ct_corner_found found = ct_corner_search_best(search, &depth, deepest);
+    if (found != CT_CORNER_FOUND) return found;
+    const ct_corner_query far = {.key = from_center, .least_depth = deepest->depth * (1 - SAME_DEPTH), .beat = -1};
+    return ct_corner_search_best(search, &far, deepest);
+}
+
+/* What a corner would add to the area of the chosen ones' hull, twice; or to the distance between two. */
+static double gain_of(const void *of, const double at[2]) {
+    const struct chooser *c = of;
+    if (c->n_chosen == 1) return distance(c->chosen[0].at, at);
+    if (c->n_hull == 2) return fabs(area_of(c->hull[0], c->hull[1], at));
     double gain = 0;
     for (size_t i = 0; i < c->n_hull; i++) {
-        const double area = area_of(c->all[c->hull[i]].at, c->all[c->hull[(i + 1) % c->n_hull]].at, at);
+        const double area = area_of(c->hull[i], c->hull[(i + 1) % c->n_hull], at);
         if (area < 0) gain -= area;
     }
     return gain;
 }
 
-static int by_index(const void *a, const void *b) {
-    const size_t p = *(const size_t *)a, q = *(const size_t *)b;
-    return (p > q) - (p < q);
+/* The corner that adds most, times its depth, if it is worth it. */
+static ct_corner_found find_next(struct chooser *c, double most_deep, ct_corner *next) {
+    double extent = 0;
+    for (size_t i = 0; i < c->n_outline; i++) extent = fmax(extent, distance(c->outline[0], c->outline[i]));
+    for (size_t k = 0; k < c->n_chosen; k++) memcpy(c->members[k], c->chosen[k].at, sizeof *c->members);
+    c->n_hull = find_hull(c->members, c->n_chosen, c->hull);
+    const double whole = c->n_chosen == 1 ? extent : hull_area(c->outline, c->n_outline);
+    const ct_corner_query query = {.key = gain_of,
+                                   .leaves_out = are_below_domes,
+                                   .of = c,
+                                   .per_depth = 1 / most_deep,
+                                   .beat = WORTH * whole,
+                                   .slack = CHOICE_ERROR};
+    return ct_corner_search_best(&c->search, &query, next);
 }
 
-/* members: room for as many as are chosen. */
-static void choose(struct chooser *c, size_t most, size_t *members) {
-    double extent = 0;
-    for (size_t i = 0; i < c->n; i++) members[i] = i;
-    c->n_outline = find_hull(c->all, members, c->n, c->outline);
-    const double outline = hull_area(c->all, c->outline, c->n_outline);
-    for (size_t i = 0; i < c->n_outline; i++)
-        extent = fmax(extent, distance(c->all[c->outline[0]].at, c->all[c->outline[i]].at));
-    const size_t deepest = find_deepest(c);
-    const double most_deep = c->all[deepest].depth;
-    take(c, deepest);
-    while (c->n_chosen < most) {
-        double best = 0;
-        size_t next = c->n;
-        for (size_t k = 0; k < c->n_chosen; k++) members[k] = c->chosen[k];
-        qsort(members, c->n_chosen, sizeof *members, by_index);
-        c->n_hull = find_hull(c->all, members, c->n_chosen, c->hull);
-        for (size_t i = 0; i < c->n; i++) {
-            const double gain = c->all[i].depth > 0 ? gain_of(c, c->all[i].at) * (c->all[i].depth / most_deep) : 0;
-            if (gain <= best) continue;
-            best = gain;
-            next = i;
-        }
-        if (next == c->n || !(best > WORTH * (c->n_chosen == 1 ? extent : outline))) break;
-        take(c, next);
+static ct_corner_found choose(struct chooser *c, size_t most) {
+    ct_corner next;
+    c->n_chosen = 0;
+    ct_corner_found found = find_outline(c);
+    if (found == CT_CORNER_FOUND) found = find_deepest(&c->search, &next);
+    if (found != CT_CORNER_FOUND) return found;
+    const double most_deep = next.depth;
+    while (found == CT_CORNER_FOUND) {
+        c->chosen[c->n_chosen++] = next;
+        if (c->n_chosen == most) return found;
+        found = find_next(c, most_deep, &next);
     }
+    return found;
 }
 
 /* ---- areas ---- */
@@ -242,10 +248,10 @@ static void share_area(const struct chooser *c, const double center[2], double *
         double mean[2] = {0, 0}, xx = 0, xy = 0, yy = 0;
         for (size_t i = 0; i < n; i++)
             for (int k = 0; k < 2; k++)
-                if (counts[i]) mean[k] += c->all[c->chosen[i]].at[k] / (double)left;
+                if (counts[i]) mean[k] += c->chosen[i].at[k] / (double)left;
         for (size_t i = 0; i < n; i++) {
             if (!counts[i]) continue;
-            const double x = c->all[c->chosen[i]].at[0] - mean[0], y = c->all[c->chosen[i]].at[1] - mean[1];
+            const double x = c->chosen[i].at[0] - mean[0], y = c->chosen[i].at[1] - mean[1];
             xx += x * x;
             xy += x * y;
             yy += y * y;
@@ -268,7 +274,7 @@ static void share_area(const struct chooser *c, const double center[2], double *
         double least = 0;
         size_t worst = n;
         for (size_t i = 0; i < n; i++) {
-            const double *at = c->all[c->chosen[i]].at;
+            const double *at = c->chosen[i].at;
             weights[i] = counts[i] ? 1 / (double)left + slope[0] * (at[0] - mean[0]) + slope[1] * (at[1] - mean[1]) : 0;
             if (weights[i] >= least) continue;
             least = weights[i];
@@ -290,7 +296,7 @@ static void write_points(const struct chooser *c, const ct_columns *columns, con
                          (0.5 * (contact->side_center[0][i] + contact->side_center[1][i]) - contact->center[i]);
     share_area(c, center, weights);
     for (size_t p = 0; p < c->n_chosen; p++) {
-        const struct candidate *from = &c->all[c->chosen[p]];
+        const ct_corner *from = &c->chosen[p];
         ct_point *point = &points[p];
         for (int i = 0; i < 3; i++) {
             point->position[i] = columns->center[i] + columns->axis[0][i] * from->at[0] +
@@ -307,19 +313,21 @@ static void write_points(const struct chooser *c, const ct_columns *columns, con
 static size_t choose_points(struct ct_columns *columns, const ct_contact *contact, size_t most, ct_point *points,
                             bool *ok) {
     struct chooser c = {0};
-    const size_t n = columns->n_corners + 2;
-    c.all = malloc(n * sizeof *c.all);
-    size_t *memory = malloc(4 * n * sizeof *memory);
-    c.outline = memory;
-    *ok = c.all && memory && find_candidates(columns, contact->depth, &c);
-    if (*ok && c.n) {
-        c.hull = memory + n;
-        c.chosen = memory + 2 * n;
-        choose(&c, most, memory + 3 * n);
-        write_points(&c, columns, contact, points);
+    double(*places)[2] = malloc((2 * most + 1) * sizeof *places);
+    c.chosen = malloc(most * sizeof *c.chosen);
+    *ok = ct_corner_search_open(&c.search, columns, contact->depth) && places && c.chosen;
+    if (*ok) {
+        c.members = places;
+        c.hull = places + most;
+        ct_corner_found found = choose(&c, most);
+        if (found == CT_CORNER_SPENT && ct_corner_search_measure_some(&c.search)) found = choose(&c, most);
+        *ok = found == CT_CORNER_FOUND || found == CT_CORNER_NONE;
+        if (*ok && c.n_chosen > 0) write_points(&c, columns, contact, points);
     }
-    free(c.all);
-    free(memory);
+    ct_corner_search_close(&c.search);
+    free(c.outline);
+    free(c.chosen);
+    free(places);
     return c.n_chosen;
 }
 

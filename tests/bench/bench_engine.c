@@ -81,6 +81,7 @@ typedef struct bench {
     uint32_t want;
     double reach; /* m: how far the second body strays from its start */
     bool is_exact, patches;
+    uint32_t max_points;          /* of each contact; 0: none */
     uint32_t n_directions;        /* of each rigid body: products with the second derivative */
     double pixel_size, cell_size; /* m; 0: the resolution, no cells */
     double tolerance_rel;         /* > 0: the method ebpi, with this and the published bound */
@@ -128,6 +129,7 @@ static void set_up(stage *s, const bench *b, const runner *runner) {
         ct_scene_settings_init(&settings);
         settings.method = method_of(b);
         settings.patches = b->patches;
+        settings.max_points = b->max_points;
         if (settings.method == CT_METHOD_EBPI) settings.tolerance_rel = b->tolerance_rel;
         if (settings.method == CT_METHOD_EBPI) settings.ray_budget = CT_MAX_RAY_BUDGET;
         if (settings.method == CT_METHOD_LDI) memcpy(settings.resolution, b->resolution, sizeof settings.resolution);
@@ -384,6 +386,46 @@ static void exact_wishes(void) {
     }
 }
 
+/* As the method exact, with points of the contact: of bodies that are deep in each other, of such as have many long
+ * thin triangles, and of a ball on a floor. */
+static void points_scenes(void) {
+    double pose[12], identity[12];
+    shape_pose_identity(identity);
+    if (is_wanted("points_bunny_cube")) {
+        bench b = bunny_on("points_bunny_cube", cube_under_bunny());
+        b.max_points = 8;
+        compare(&b, 1);
+    }
+    if (is_wanted("points_armadillos")) {
+        bench b = {.name = "points_armadillos", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002};
+        b.is_exact = true;
+        b.max_points = 8;
+        b.bodies[0] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", identity);
+        b.bodies[1] =
+            make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
+        compare(&b, 2);
+    }
+    if (is_wanted("points_gears")) {
+        bench b = {.name = "points_gears", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002};
+        shape_pose_axis((double[]){0, 0.3, 1}, 0.02, (double[]){0.3, 0.05, 0.02}, pose);
+        b.is_exact = true;
+        b.max_points = 8;
+        b.bodies[0] = make_body("gear_51k.ply", shape_torus(0.6, 0.35, 1600, 16), "torus 51,200", identity);
+        b.bodies[1] = make_body("gear_51k.ply", shape_torus(0.6, 0.35, 1600, 16), "torus 51,200", pose);
+        compare(&b, 2);
+    }
+    if (is_wanted("points_ball")) {
+        bench b = {.name = "points_ball", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002};
+        shape_pose_identity(pose);
+        pose[11] = 0.97;
+        b.is_exact = true;
+        b.max_points = 8;
+        b.bodies[0] = make_body(NULL, shape_box(4, 4, 1), "box", identity);
+        b.bodies[1] = make_body(NULL, shape_icosphere(0.5, 5), "ball 20,480", pose);
+        compare(&b, 1);
+    }
+}
+
 /* Faure's octopus has 20,000 triangles, in contact with itself by rays at 256 x 256: here, two rings in one mesh. The
  * method exact finds it on the CPU alone. */
 static void self_contact(const char *name, bool is_exact) {
@@ -560,6 +602,7 @@ int main(int argc, char **argv) {
     cell_scenes();
     exact_scenes();
     exact_wishes();
+    points_scenes();
     self_contact("self_20k", false);
     self_contact("exact_self_20k", true);
     many_scenes("exact_batch_1024", true);

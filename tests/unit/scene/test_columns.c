@@ -1,5 +1,5 @@
 /* test_columns.c - the points of contacts of bodies pressed flat, whose triangles lie over one another: positions and
- * depths as all triangles give them, one by one, and no more comparisons than the bound; the tree that finds triangles.
+ * depths as all triangles give them, one by one, and no more comparisons than the bound; the tree that finds clusters.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,60 +14,51 @@ enum { COLUMN_TRIANGLES = 1 << 16 };
 
 /* ---- the tree ---- */
 
-static ct_column_triangle random_triangle(uint64_t *rng) {
-    ct_column_triangle t = {.is_listed = shape_random(rng) & 1};
+static ct_column_box random_box(uint64_t *rng) {
+    ct_column_box box;
     const double size = pow(10, shape_uniform(rng, -3, 0));
     for (int k = 0; k < 3; k++) {
-        const double middle = shape_uniform(rng, -1, 1);
-        for (int i = 0; i < 3; i++) t.p[i][k] = middle + size * shape_uniform(rng, -1, 1);
+        const double middle = shape_uniform(rng, -1, 1), half = size * shape_uniform(rng, 0, 1);
+        box.lo[k] = middle - half;
+        box.hi[k] = middle + half;
     }
-    return t;
+    return box;
 }
 
-static bool is_near(const ct_column_triangle *t, const ct_column_box *box) {
-    for (int k = 0; k < 3; k++) {
-        bool is_below = true, is_above = true;
-        for (int i = 0; i < 3; i++) {
-            is_below = is_below && t->p[i][k] < box->lo[k];
-            is_above = is_above && t->p[i][k] > box->hi[k];
-        }
-        if (is_below || is_above) return false;
-    }
-    return true;
+/* How far apart the boxes are, along the axis where that is most; below 0: they meet. */
+static double gap_of(const ct_column_box *a, const ct_column_box *b) {
+    double gap = -INFINITY;
+    for (int k = 0; k < 3; k++) gap = fmax(gap, fmax(a->lo[k] - b->hi[k], b->lo[k] - a->hi[k]));
+    return gap;
 }
 
-/* Finds what comparing all triangles finds; the same tree from the triangles in another order. */
+/* Finds what comparing all boxes finds, but for boxes that are apart by less than floats tell, in order. */
 static void test_tree(void **state) {
     (void)state;
     uint64_t rng = 11;
     for (size_t n = 0; n < 1000; n = 2 * n + 1) {
-        ct_column_tree tree[2] = {{0}, {0}};
-        for (int k = 0; k < 2; k++) {
-            tree[k].triangles = malloc((n + 1) * sizeof *tree[k].triangles);
-            tree[k].n_triangles = n;
-        }
-        for (size_t i = 0; i < n; i++) {
-            tree[0].triangles[i] = tree[1].triangles[n - 1 - i] = random_triangle(&rng);
-            if (i % 5 == 4) tree[0].triangles[i] = tree[1].triangles[n - 1 - i] = tree[0].triangles[i - 1];
-        }
-        for (int k = 0; k < 2; k++) assert_true(ct_column_tree_make(&tree[k]));
-        for (size_t i = 0; i < n; i++)
-            assert_memory_equal(tree[0].triangles[i].p, tree[1].triangles[i].p, sizeof tree[0].triangles[i].p);
+        ct_column_tree tree = {0};
+        ct_column_box *boxes = malloc((n + 1) * sizeof *boxes);
+        for (size_t i = 0; i < n; i++) boxes[i] = random_box(&rng);
+        assert_true(ct_column_tree_make(&tree, boxes, n));
         for (int round = 0; round < 20; round++) {
-            const ct_column_triangle asks = random_triangle(&rng);
-            ct_column_box box = ct_column_box_of(&asks);
+            ct_column_box box = random_box(&rng);
             if (round % 2) {
                 box.lo[2] = -INFINITY;
                 box.hi[2] = INFINITY;
             }
-            ct_column_search search = ct_column_tree_find(&tree[0], &box);
-            for (size_t i = 0; i < n; i++)
-                if (is_near(&tree[0].triangles[i], &box))
-                    assert_ptr_equal(ct_column_search_next(&search), &tree[0].triangles[i]);
-            assert_null(ct_column_search_next(&search));
+            ct_column_search search = ct_column_tree_find(&tree, &box);
+            size_t next = 0;
+            for (uint32_t found; ct_column_search_next(&search, &found); next = found + 1) {
+                assert_in_range(found, next, n - 1);
+                assert_true(gap_of(&boxes[found], &box) < 1e-6);
+                for (; next < found; next++) assert_true(gap_of(&boxes[next], &box) > 0);
+            }
+            for (; next < n; next++) assert_true(gap_of(&boxes[next], &box) > 0);
             assert_true(search.visits <= 2 * n + 4 * CT_COLUMN_LEVELS);
         }
-        for (int k = 0; k < 2; k++) ct_column_tree_free(&tree[k]);
+        ct_column_tree_free(&tree);
+        free(boxes);
     }
 }
 
@@ -141,7 +132,7 @@ static ct_column_span cast_through_all(const ct_columns *c, const struct shape b
     return best;
 }
 
-/* The point's middle and depth are those of one of the columns just beside it. */
+/* The point's middle and depth are those of one of the columns just beside it, or of that beyond a slope. */
 static void check_point(const ct_columns *c, const struct shape bodies[2], const ct_point *point, double slope) {
     static struct {
         double u, v;
@@ -151,10 +142,11 @@ static void check_point(const ct_columns *c, const struct shape bodies[2], const
     double at[3] = {0, 0, 0}, least_off = INFINITY;
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < 3; i++) at[k] += c->axis[k][i] * (point->position[i] - c->center[i]);
-    for (int i = 0; i < 16; i++) {
-        const double step = i < 8 ? c->step : slope;
-        const ct_column_span span =
-            cast_through_all(c, bodies, at[0] + step * around[i % 8].u, at[1] + step * around[i % 8].v, hits);
+    const double from = hypot(at[0], at[1]);
+    for (int i = 0; i < 9; i++) {
+        const double u = i < 8 ? at[0] + c->step * around[i].u : at[0] - slope * at[0] / from;
+        const double v = i < 8 ? at[1] + c->step * around[i].v : at[1] - slope * at[1] / from;
+        const ct_column_span span = cast_through_all(c, bodies, u, v, hits);
         const double off = fabs(span.hi - span.lo - point->depth) + fabs(0.5 * (span.lo + span.hi) - at[2]);
         least_off = fmin(least_off, off);
     }
