@@ -544,8 +544,8 @@ typedef struct contactd_contact {
 /* How far voxtree came with a pair of bodies. */
 typedef struct contactd_pair_progress {
     contactd_body bodies[2];
-    bool is_examined;   /* false: not at all, so whether they touch is not known */
-    bool is_refined;    /* the contact is that of "exact"; if there is none, they do not touch */
+    bool is_examined; /* false: not at all, so whether they touch is not known: no contact, and no separation either */
+    bool is_refined;  /* the contact is that of "exact"; if there is none, they do not touch */
     uint32_t levels[2]; /* of their trees that the answer is from */
     const char *ended;  /* as contactd_result.ended */
 } contactd_pair_progress;

@@ -100,7 +100,7 @@ class PairProgress(NamedTuple):
     """How far "voxtree" came with a pair of bodies."""
 
     bodies: tuple["Body", "Body"]
-    examined: bool  # False: not at all, so whether they touch is not known
+    examined: bool  # False: not at all, so whether they touch is not known: no contact, and no separation either
     levels: tuple[int, int]  # of their trees that the answer is from
     ended: str  # as StepResult.ended
     refined: bool  # the contact is that of "exact"; if there is none, they do not touch
@@ -543,7 +543,8 @@ class StepResult:
     @property
     def separations(self) -> list[Separation]:
         """In scenes with a `margin`: the pairs of bodies that have no contact and are closer than it, in rising order of
-        their bodies on the server, each with its distance and closest points."""
+        their bodies on the server, each with its distance and closest points. Pairs that "voxtree" did not examine
+        (`progress`) are not listed, as their bodies may overlap."""
         if self._answer.body["separations"] is None:
             return []
         return [Separation((self._body(int(row[0])), self._body(int(row[1]))), float(row[2]), row[3:6], row[6:].reshape(2, 3))

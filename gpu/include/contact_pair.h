@@ -224,8 +224,9 @@ typedef struct ct_point {
  * parallel, points are a corner and its foot, the smallest in x, then y, then z.
  *
  * Surfaces that touch, or that cross where the method found no volume, have distance 0. Where the method misses a body
- * that is wholly inside another (LDI, below its sampling), the distance is that of the surfaces. Filters, group and
- * mask hold as for contacts; self_contact does not. The search is no part of a step's time_budget, nor of its seconds.
+ * that is wholly inside another (LDI, below its sampling), the distance is that of the surfaces. A pair that VOXTREE
+ * did not examine (ct_pair_progress.is_examined) is no separation: its bodies may overlap. Filters, group and mask hold
+ * as for contacts; self_contact does not. The search is no part of a step's time_budget, nor of its seconds.
  */
 typedef struct ct_separation {
     uint32_t body[2];   /* handles; body[0] < body[1] */

@@ -46,7 +46,8 @@ const char *ct_ended_name(ct_ended ended); /* "ray_budget"; "unknown" for a numb
 /* How far a method that can be interrupted came with a pair of bodies. */
 typedef struct ct_pair_progress {
     uint32_t body[2];  /* handles; body[0] < body[1] */
-    bool is_examined;  /* false: no level was completed, so whether the bodies touch is not known. level is then 0 */
+    bool is_examined;  /* false: no level was completed, so whether the bodies touch is not known: the pair is neither a
+                          contact nor a separation. level is then 0 */
     bool is_refined;   /* the pair's contact is that of EXACT, with its error_bound, and with a sparse gradient if the
                           step wants one; if it has none, the bodies do not touch. Points are still the trees' */
     uint32_t level[2]; /* of the trees that the answer is from */

@@ -6,7 +6,9 @@
  *     ...    ...      ...    ...       pairs of clusters, whose triangles are compared one by one */
 #include "gpu/scene/separation.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "gpu/base/fail.h"
@@ -270,17 +272,33 @@ static ct_status find_separation(ct_surfaces *surfaces, const ct_pair *pair, str
     return CT_OK;
 }
 
-static bool has_contact(const ct_result *result, const ct_scene *scene, const ct_pair *pair) {
+/* The row of the pair in rows of `size` bytes that begin with both bodies' handles, in rising order. NULL: it has none.
+ * A pair with several rows gets one of them. */
+static const void *find_row(const void *rows, size_t n, size_t size, const ct_scene *scene, const ct_pair *pair) {
     const uint64_t key = ct_pair_key(scene->bodies[pair->a]->id, scene->bodies[pair->b]->id);
-    size_t lo = 0, hi = result->n_contacts;
+    size_t lo = 0, hi = n;
     while (lo < hi) {
         const size_t middle = lo + (hi - lo) / 2;
-        if (ct_pair_key(result->contacts[middle].body[0], result->contacts[middle].body[1]) < key)
+        const uint32_t *body = (const uint32_t *)((const char *)rows + middle * size);
+        const uint64_t found = ct_pair_key(body[0], body[1]);
+        if (found == key) return body;
+        if (found < key)
             lo = middle + 1;
         else
             hi = middle;
     }
-    return lo < result->n_contacts && ct_pair_key(result->contacts[lo].body[0], result->contacts[lo].body[1]) == key;
+    return NULL;
+}
+
+static_assert(offsetof(ct_contact, body) == 0 && offsetof(ct_pair_progress, body) == 0, "rows begin with their bodies");
+
+/* Whether the method found that the pair has no contact. Of a pair that it did not come to, nothing is known: its
+ * bodies may overlap. */
+static bool is_without_contact(const ct_result *result, const ct_scene *scene, const ct_pair *pair) {
+    if (find_row(result->contacts, result->n_contacts, sizeof *result->contacts, scene, pair)) return false;
+    const ct_pair_progress *progress =
+        find_row(result->progress, (size_t)result->n_progress, sizeof *result->progress, scene, pair);
+    return !progress || progress->is_examined;
 }
 
 static ct_status add_pairs(ct_scene *scene, const ct_broadphase *broad, struct pair_search *s, ct_result *result,
@@ -293,7 +311,7 @@ static ct_status add_pairs(ct_scene *scene, const ct_broadphase *broad, struct p
     for (size_t i = 0; i < broad->n_pairs && !status; i++) {
         ct_separation separation;
         bool is_near;
-        if (has_contact(result, scene, &broad->pairs[i])) continue;
+        if (!is_without_contact(result, scene, &broad->pairs[i])) continue;
         status = find_separation(&surfaces, &broad->pairs[i], s, &is_near, &separation, error);
         if (status || !is_near) continue;
         if (result->n_separations == capacity) {

@@ -96,6 +96,33 @@ static void test_margin(void **state) {
     shape_free(&box);
 }
 
+/* Two boxes inside another: a pair that VOXTREE did not come to is neither a contact nor a separation, as its bodies
+ * may overlap. The small ones are a separation: boxes that do not overlap need no examination. */
+static void test_not_examined(void **state) {
+    (void)state;
+    struct shape big = shape_box(2, 2, 2), small = shape_box(0.25, 0.25, 0.25);
+    double aside[12];
+    shape_pose_identity(aside);
+    aside[3] = 0.5;
+    const struct placed bodies[] = {
+        {&big, NULL, CT_BODY_RIGID, 0}, {&small, NULL, CT_BODY_RIGID, 0}, {&small, aside, CT_BODY_RIGID, 0}};
+    ct_scene_settings settings = {
+        .cookie = stage_exact().cookie, .method = CT_METHOD_VOXTREE, .voxel_level = 4, .margin = 2};
+    for (int is_limited = 0; is_limited < 2; is_limited++) {
+        settings.pair_budget = is_limited; /* the root of one pair */
+        ct_result *r = stage_once(engine, &settings, bodies, 3, CT_WANT_FRAME);
+        assert_int_equal(r->n_progress, 2);
+        assert_int_equal(r->progress[0].is_examined + r->progress[1].is_examined, 2 - is_limited);
+        assert_int_equal(r->n_contacts, 2 - is_limited);
+        assert_int_equal(r->n_separations, 1);
+        assert_int_equal(r->separations->body[0], r->progress[0].body[1]);
+        assert_int_equal(r->separations->body[1], r->progress[1].body[1]);
+        ct_result_free(&r);
+    }
+    shape_free(&big);
+    shape_free(&small);
+}
+
 static void test_half_spaces(void **state) {
     (void)state;
     struct shape ball = shape_icosphere(0.5, 4);
@@ -335,11 +362,9 @@ static int close_engine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_boxes),
-        cmocka_unit_test(test_margin),
-        cmocka_unit_test(test_half_spaces),
-        cmocka_unit_test(test_random_pairs),
-        cmocka_unit_test(test_filters_and_order),
+        cmocka_unit_test(test_boxes),        cmocka_unit_test(test_margin),
+        cmocka_unit_test(test_not_examined), cmocka_unit_test(test_half_spaces),
+        cmocka_unit_test(test_random_pairs), cmocka_unit_test(test_filters_and_order),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);

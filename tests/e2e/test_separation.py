@@ -47,6 +47,24 @@ def test_boxes(client, method):
     assert scene.step().separations == []
 
 
+def test_pairs_that_voxtree_did_not_examine_are_not_apart(client, server, tmp_path):
+    small = UNIT_BOX[0] * 0.2, UNIT_BOX[1]  # inside the unit box
+    scene = client.open_scene(method="voxtree", margin=2)
+    for mesh in (UNIT_BOX, small):
+        scene.add_body(client.register_mesh(*mesh), pose=np.eye(4))
+    late = scene.step(time_budget=1e-6)
+    assert not late.progress[0].examined and late.contacts == [] and late.separations == []
+    whole = scene.step()
+    assert whole.progress[0].examined and len(whole.contacts) == 1 and whole.separations == []
+    paths = [tmp_path / name for name in ("big.off", "small.off")]
+    for path, mesh in zip(paths, (UNIT_BOX, small)):
+        path.write_bytes(off(*(part.tolist() for part in mesh)))
+    done = subprocess.run([*CONTACTCTL, "contact", *map(str, paths), "--method", "voxtree", "--budget-us", "1",
+                           "--margin", "2"], env=os.environ | {"CONTACTD_SERVER": server.stream}, capture_output=True,
+                          text=True, timeout=60 * SLOW)
+    assert done.returncode == 0 and "not examined" in done.stdout and "apart" not in done.stdout, done
+
+
 def test_half_space_and_deformable(client):
     vertices, triangles = icosphere(0.5, 3)
     scene = client.open_scene(margin=0.1)
