@@ -517,7 +517,7 @@ bool request_step(const char *bytes, size_t size, step_request *out, problem *p)
     json_t *root = json_in_parse(bytes, size, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_want(&fields, &out->want) &&
               json_take_integer(&fields, "deadline_us", 0, UINT32_MAX, &deadline, &has) &&
-              json_take_integer(&fields, "time_budget_us", 0, UINT32_MAX, &budget, &has) &&
+              json_take_integer(&fields, "time_budget_us", 1, UINT32_MAX, &budget, &has) &&
               json_take_number(&fields, "tolerance", 0, DBL_MAX, &out->tolerance, &has) && take_updates(&fields, out) &&
               take_directions(&fields, out) && take_velocities(&fields, out) &&
               json_take_number(&fields, "viscosity", 0, 1e100, &out->viscosity, &has);

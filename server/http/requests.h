@@ -49,7 +49,7 @@ typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "i
                                  "directions": [{"body", "index", "values", "twist"}]} */
     uint32_t want;
     uint64_t deadline_us;  /* 0: none */
-    double time_budget_us; /* 0: none */
+    double time_budget_us; /* 0: none was given */
     double tolerance;      /* m^3; 0: none */
     ct_update *updates;    /* their arrays are owned */
     size_t n_updates;

@@ -186,6 +186,7 @@ static void refuses_by_name(void **state) {
         {STEP, "{\"want\":[\"frame\",\"al\\u006c\"]}", CONTACTD_INVALID_ARGUMENT, "want[1]"},
         {STEP, "{\"deadline_us\":-1}", CONTACTD_OUT_OF_RANGE, "deadline_us"},
         {STEP, "{\"time_budget_us\":-1}", CONTACTD_OUT_OF_RANGE, "time_budget_us"},
+        {STEP, "{\"time_budget_us\":0}", CONTACTD_OUT_OF_RANGE, "time_budget_us"},
         {STEP, "{\"time_budget_us\":0.5}", CONTACTD_INVALID_ARGUMENT, "time_budget_us"},
         {STEP, "{\"tolerance\":-1e-9}", CONTACTD_OUT_OF_RANGE, "tolerance"},
         {STEP, "{\"tolerance\":\"small\"}", CONTACTD_INVALID_ARGUMENT, "tolerance"},
