@@ -166,9 +166,15 @@ static ct_status check_voxtree(const ct_scene_settings *s, ct_error *error) {
 
 static ct_status prepare_voxels(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error) {
     ct_error why = {0};
-    if (ct_voxel_tree_for(mesh, use->settings, &why))
-        return use->settings->refine ? prepare_for_exact(use, mesh, error) : CT_OK;
-    return ct_fail(error, why.status, why.field, "%s", why.message);
+    const uint32_t level = ct_voxel_level_for(mesh, use->settings);
+    if (!ct_voxel_tree_hold(mesh, level, &why)) return ct_fail(error, why.status, why.field, "%s", why.message);
+    const ct_status status = use->settings->refine ? prepare_for_exact(use, mesh, error) : CT_OK;
+    if (status) ct_voxel_tree_drop(mesh, level);
+    return status;
+}
+
+static void unprepare_voxels(const ct_scene_settings *settings, ct_mesh *mesh) {
+    ct_voxel_tree_drop(mesh, ct_voxel_level_for(mesh, settings));
 }
 
 /* ---- the table ---- */
@@ -207,6 +213,7 @@ static const ct_method_row rows[] = {
      .is_rigid_only = true,
      .gives_no_gradient = true,
      .prepare_mesh = prepare_voxels,
+     .unprepare_mesh = unprepare_voxels,
      .cpu = ct_cpu_run_voxtree,
      .cuda = ON_CUDA(ct_gpu_run_voxtree)},
 };
@@ -325,6 +332,11 @@ ct_status ct_method_prepare_mesh(const ct_mesh_use *use, ct_mesh *mesh, ct_error
     const ct_method_row *row = ct_method_row_of(use->settings->method, error);
     if (!row) return CT_UNSUPPORTED;
     return row->prepare_mesh ? row->prepare_mesh(use, mesh, error) : CT_OK;
+}
+
+void ct_method_unprepare_mesh(const ct_scene_settings *running, ct_mesh *mesh) {
+    const ct_method_row *row = ct_method_row_of(running->method, NULL);
+    if (row && row->unprepare_mesh) row->unprepare_mesh(running, mesh);
 }
 
 ct_status ct_method_check_kind(const ct_scene_settings *running, ct_body_kind kind, ct_error *error) {

@@ -33,11 +33,13 @@ typedef struct ct_method_row {
     bool takes_half_spaces;                       /* false: scenes with half-spaces are refused */
     const char *self_on[2];                       /* the backends that find contacts of a body with itself, or NULL */
     bool is_rigid_only;                           /* deformable bodies are refused */
-    bool gives_no_gradient;                       /* of vertices: a step with velocities is refused */
-    bool gives_second; /* INERTIA and products with the second derivative; false: such steps are refused */
-    /* Makes what the method derives from a mesh, the mesh's slots, so that no step has to wait for it. OUT_OF_MEMORY.
-     * NULL: nothing. */
+    bool gives_no_gradient; /* of vertices: a step with velocities is refused, and one that wants forces */
+    bool gives_second;      /* INERTIA and products with the second derivative; false: such steps are refused */
+    /* Makes what the method derives from a mesh, the mesh's slots, so that no step has to wait for it, and holds those
+     * that only live as long as they are held. OUT_OF_MEMORY, LIMIT_EXCEEDED. NULL: nothing. */
     ct_status (*prepare_mesh)(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error);
+    /* Drops what it held. NULL: nothing. */
+    void (*unprepare_mesh)(const ct_scene_settings *settings, ct_mesh *mesh);
     ct_method_run *cpu, *cuda; /* NULL: the backend does not have the method */
 } ct_method_row;
 
@@ -68,8 +70,11 @@ ct_method_run *ct_engine_run_of(const ct_engine *engine, const ct_method_row *ro
 ct_status ct_method_check_engine(const ct_engine *engine, const ct_method_row *row, ct_error *error);
 
 /* Makes what the method that these settings run derives from a mesh: when a body joins a scene, and when the scene's
- * settings change. OUT_OF_MEMORY. */
+ * settings change. OUT_OF_MEMORY, LIMIT_EXCEEDED. */
 ct_status ct_method_prepare_mesh(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error);
+
+/* Drops it: once for each time that it was made with these settings. */
+void ct_method_unprepare_mesh(const ct_scene_settings *running, ct_mesh *mesh);
 
 /* UNSUPPORTED: what these settings run finds no contacts of a body with itself on the engine's backend. */
 ct_status ct_method_check_self(const ct_engine *engine, const ct_scene_settings *running, ct_error *error);

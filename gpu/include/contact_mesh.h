@@ -144,7 +144,8 @@ typedef struct ct_mesh_info {
     uint64_t triangles;        /* with those that close an open surface */
     uint64_t closing_vertices; /* the last of `vertices`: of walls and cap of an open surface (ct_mesh_options) */
     uint64_t bytes;      /* host memory that the mesh holds now. Grows when a method derives something from the mesh,
-                            which it does when a body joins a scene with that method */
+                            which it does when a body joins a scene with that method; shrinks when no body needs a
+                            voxel tree any more */
     uint32_t components; /* connected components; triangles that share a vertex are connected */
     double volume;       /* m^3, of the rest positions; > 0 */
     double area;         /* m^2 */
@@ -153,6 +154,20 @@ typedef struct ct_mesh_info {
 } ct_mesh_info;
 
 void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info);
+
+/* Bounds the memory of what methods derive from a mesh and what may be much larger than the mesh: voxel trees. */
+typedef struct ct_mesh_room {
+    /* Called before `bytes` are allocated. false with *error (LIMIT_EXCEEDED): they are not, and the call that needs
+     * them fails with this error. On any thread; for one mesh by one at a time. It may not call functions that add
+     * bodies with this mesh, or configure their scenes. */
+    bool (*ask)(void *context, const ct_mesh *mesh, uint64_t bytes, ct_error *error);
+    /* What was granted was made, and counts as ct_mesh_info.bytes from now on, or could not be made. */
+    void (*settle)(void *context, const ct_mesh *mesh);
+    void *context;
+} ct_mesh_room;
+/* Before a body uses the mesh. Without it, or with a NULL ask, nothing is refused. */
+void ct_mesh_set_room(ct_mesh *mesh, const ct_mesh_room *room);
+
 const float *ct_mesh_positions(const ct_mesh *mesh); /* [vertices][3], rest positions, owned by the mesh */
 /* [triangles][3], owned by the mesh. Not in the order given, and corners may be rotated; orientation is kept. */
 const uint32_t *ct_mesh_triangles(const ct_mesh *mesh);

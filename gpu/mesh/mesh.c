@@ -16,7 +16,9 @@
 
 struct ct_mesh_slot {
     const ct_mesh_slot_kind *kind;
-    void *content;
+    _Atomic(void *) content; /* NULL: not made, or freed again */
+    uint64_t bytes;
+    uint32_t holders; /* guarded by the mesh's `holding` */
     ct_mesh_slot *next;
 };
 
@@ -138,6 +140,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&mesh->making, &recursive);
     pthread_mutexattr_destroy(&recursive);
+    pthread_mutex_init(&mesh->holding, NULL);
     memset(soup, 0, sizeof *soup);
     if (mesh->n_triangles >= CT_CLUSTERED_TRIANGLES && !ct_mesh_clusters(mesh, error)) {
         ct_mesh_release(&mesh);
@@ -227,47 +230,101 @@ ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_ve
 
 /* ---- slots ---- */
 
-static const void *find_slot(ct_mesh *mesh, const ct_mesh_slot_kind *kind) {
-    const ct_mesh_slot *slot = atomic_load_explicit(&mesh->slots, memory_order_acquire);
+static ct_mesh_slot *find_slot(ct_mesh *mesh, const ct_mesh_slot_kind *kind) {
+    ct_mesh_slot *slot = atomic_load_explicit(&mesh->slots, memory_order_acquire);
     while (slot && slot->kind != kind) slot = slot->next;
-    return slot ? slot->content : NULL;
+    return slot;
 }
 
-/* With the lock held. */
-static const void *make_slot(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
-    ct_mesh_slot *slot = malloc(sizeof *slot);
-    uint64_t bytes = 0;
+static const void *find_content(ct_mesh *mesh, const ct_mesh_slot_kind *kind) {
+    ct_mesh_slot *slot = find_slot(mesh, kind);
+    return slot ? atomic_load_explicit(&slot->content, memory_order_acquire) : NULL;
+}
+
+/* With `making` held. */
+static void publish(ct_mesh *mesh, ct_mesh_slot *slot, void *content, uint64_t bytes) {
+    slot->bytes = bytes;
+    atomic_fetch_add_explicit(&mesh->slot_bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&slot->content, content, memory_order_release);
+}
+
+static void add_slot(ct_mesh *mesh, ct_mesh_slot *slot) {
+    /* Read after `make`, which may have added slots of its own. */
+    slot->next = atomic_load_explicit(&mesh->slots, memory_order_relaxed);
+    atomic_fetch_add_explicit(&mesh->slot_bytes, sizeof *slot, memory_order_relaxed);
+    atomic_store_explicit(&mesh->slots, slot, memory_order_release);
+}
+
+/* With `making` held. A slot whose content was freed is used again. */
+static const void *make_content(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
+    ct_mesh_slot *slot = find_slot(mesh, kind);
+    const bool is_new = !slot;
+    if (is_new) slot = calloc(1, sizeof *slot);
     if (!slot) {
         ct_fail(error, CT_OUT_OF_MEMORY, "mesh", "no memory for the mesh's %s", kind->name);
         return NULL;
     }
-    *slot = (ct_mesh_slot){.kind = kind, .content = kind->make(mesh, &bytes, error)};
-    if (!slot->content) {
-        free(slot);
-        return NULL;
-    }
-    /* Read after `make`, which may have added slots of its own. */
-    slot->next = atomic_load_explicit(&mesh->slots, memory_order_relaxed);
-    atomic_fetch_add_explicit(&mesh->slot_bytes, bytes + sizeof *slot, memory_order_relaxed);
-    atomic_store_explicit(&mesh->slots, slot, memory_order_release);
-    return slot->content;
+    if (is_new) slot->kind = kind; /* others may be reading one that is there */
+    uint64_t bytes = 0;
+    void *content = kind->make(mesh, &bytes, error);
+    if (content) publish(mesh, slot, content, bytes);
+    if (content && is_new) add_slot(mesh, slot);
+    if (!content && is_new) free(slot);
+    if (mesh->has_asked) mesh->room.settle(mesh->room.context, mesh);
+    mesh->has_asked = false;
+    return content;
 }
 
 const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
-    const void *content = find_slot(mesh, kind);
+    const void *content = find_content(mesh, kind);
     if (content) return content;
     pthread_mutex_lock(&mesh->making);
-    content = find_slot(mesh, kind); /* another thread may have made it meanwhile */
-    if (!content) content = make_slot(mesh, kind, error);
+    content = find_content(mesh, kind); /* another thread may have made it meanwhile */
+    if (!content) content = make_content(mesh, kind, error);
     pthread_mutex_unlock(&mesh->making);
     return content;
+}
+
+const void *ct_mesh_slot_hold(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
+    while (ct_mesh_slot_get(mesh, kind, error)) {
+        ct_mesh_slot *slot = find_slot(mesh, kind);
+        pthread_mutex_lock(&mesh->holding);
+        const void *content = atomic_load_explicit(&slot->content, memory_order_acquire);
+        if (content) slot->holders++;
+        pthread_mutex_unlock(&mesh->holding);
+        if (content) return content; /* else another thread dropped it in between */
+    }
+    return NULL;
+}
+
+void ct_mesh_slot_drop(ct_mesh *mesh, const ct_mesh_slot_kind *kind) {
+    ct_mesh_slot *slot = find_slot(mesh, kind);
+    void *content = NULL;
+    pthread_mutex_lock(&mesh->holding);
+    if (--slot->holders == 0) {
+        content = atomic_exchange_explicit(&slot->content, NULL, memory_order_acq_rel);
+        atomic_fetch_sub_explicit(&mesh->slot_bytes, slot->bytes, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&mesh->holding);
+    if (content) kind->destroy(content);
+}
+
+void ct_mesh_set_room(ct_mesh *mesh, const ct_mesh_room *room) {
+    mesh->room = *room;
+}
+
+bool ct_mesh_ask_room(ct_mesh *mesh, uint64_t bytes, ct_error *error) {
+    if (!mesh->room.ask) return true;
+    mesh->has_asked = mesh->room.ask(mesh->room.context, mesh, bytes, error);
+    return mesh->has_asked;
 }
 
 static void free_slots(ct_mesh *mesh) {
     ct_mesh_slot *slot = atomic_load_explicit(&mesh->slots, memory_order_relaxed);
     while (slot) {
         ct_mesh_slot *next = slot->next;
-        slot->kind->destroy(slot->content);
+        void *content = atomic_load_explicit(&slot->content, memory_order_relaxed);
+        if (content) slot->kind->destroy(content);
         free(slot);
         slot = next;
     }
@@ -286,6 +343,7 @@ void ct_mesh_release(ct_mesh **mesh) {
     if (!released || atomic_fetch_sub_explicit(&released->references, 1, memory_order_acq_rel) != 1) return;
     free_slots(released);
     pthread_mutex_destroy(&released->making);
+    pthread_mutex_destroy(&released->holding);
     free(released->positions);
     free(released->triangles);
     free(released->rim);

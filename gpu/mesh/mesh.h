@@ -8,11 +8,13 @@
 #include "gpu/include/contact.h"
 
 /* Something that a method derives from a mesh and keeps with it: edge adjacency, a tree. Each kind is one static
- * struct, whose address is the slot's key. */
+ * struct, whose address is the slot's key. What all users of a mesh are likely to need lives as long as the mesh
+ * (ct_mesh_slot_get); what is large and depends on a scene's settings is held by the bodies that need it. */
 typedef struct ct_mesh_slot_kind {
     const char *name; /* "edge adjacency" */
     /* Makes the content and sets *bytes to the host memory that it holds. NULL with *error: OUT_OF_MEMORY, naming what
-     * the memory was for. May ask for other slots of the same mesh. Called by one thread at a time for each mesh. */
+     * the memory was for; LIMIT_EXCEEDED: ct_mesh_ask_room. May ask for other slots of the same mesh. Called by one
+     * thread at a time for each mesh. */
     void *(*make)(ct_mesh *mesh, uint64_t *bytes, ct_error *error);
     void (*destroy)(void *content);
 } ct_mesh_slot_kind;
@@ -33,9 +35,13 @@ struct ct_mesh {
     double volume, area, lo[3], hi[3];
     uint8_t hash[16]; /* of counts, positions and triangles as given, before ordering and rotation */
 
-    _Atomic(ct_mesh_slot *) slots;   /* linked list; slots are only ever added at its head, and freed with the mesh */
+    _Atomic(ct_mesh_slot *) slots;   /* linked list; slots are only ever added at its head, and freed with the mesh.
+                                        Their content may be freed before */
     atomic_uint_fast64_t slot_bytes; /* host memory that the slots hold */
     pthread_mutex_t making;          /* held while a slot is made; recursive, because one kind may need another */
+    pthread_mutex_t holding;         /* guards the slots' holders, and content that goes; held for moments only */
+    ct_mesh_room room;
+    bool has_asked; /* guarded by `making`: room was asked for, and is not settled yet */
 };
 
 /* The vertices that callers know: positions, velocities and directions of a body have those alone. */
@@ -49,10 +55,18 @@ static inline uint32_t ct_mesh_moves_with(const ct_mesh *mesh, uint32_t vertex) 
     return vertex < given ? vertex : mesh->rim[vertex - given];
 }
 
-/* Returns the mesh's content of this kind, which lives as long as the mesh. The first caller makes it while other
- * callers wait; later it is found without a lock. NULL with *error: it could not be made; the next call tries again. On
- * any thread. */
+/* Returns the mesh's content of this kind, which lives as long as the mesh, or as long as somebody holds it. The first
+ * caller makes it while other callers wait; later it is found without a lock. NULL with *error: it could not be made;
+ * the next call tries again. On any thread. */
 const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error);
+
+/* As ct_mesh_slot_get, and keeps the content until ct_mesh_slot_drop. The last that drops it frees it. */
+const void *ct_mesh_slot_hold(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error);
+void ct_mesh_slot_drop(ct_mesh *mesh, const ct_mesh_slot_kind *kind);
+
+/* For a kind's `make`, before it allocates what it returns, at most once: false with *error where whoever bounds the
+ * memory of meshes (ct_mesh_set_room) refuses so many bytes. */
+bool ct_mesh_ask_room(ct_mesh *mesh, uint64_t bytes, ct_error *error);
 
 /* The default options with these limits; NULL: the default ones. */
 ct_mesh_options ct_mesh_options_of(const ct_mesh_limits *limits);

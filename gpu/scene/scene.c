@@ -90,6 +90,7 @@ static void free_body(ct_scene *scene, ct_body *body) {
     ct_engine_device *device = &scene->engine->devices[scene->device];
     scene->engine->backend->body_destroy(device->device, body);
     atomic_fetch_sub(&device->triangles, body->mesh->n_triangles);
+    ct_method_unprepare_mesh(&scene->settings, body->mesh);
     ct_mesh_release(&body->mesh);
     free(body);
 }
@@ -127,10 +128,14 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
     if (scene->n_self) status = ct_method_check_self(scene->engine, &running, error);
     if (!status && scene->n_half_spaces)
         status = ct_method_check_half_spaces(ct_method_row_of(running.method, NULL), "method", error);
-    for (uint32_t i = 0; i < scene->n_bodies && !status; i++)
-        if (!(status = ct_method_check_kind(&running, scene->bodies[i]->kind, error)))
-            status = prepare_mesh(scene, &running, scene->bodies[i]->mesh, scene->bodies[i]->kind,
-                                  scene->bodies[i]->self_contact, error);
+    uint32_t n_prepared = 0;
+    for (; n_prepared < scene->n_bodies && !status; n_prepared += !status) {
+        const ct_body *body = scene->bodies[n_prepared];
+        if (!(status = ct_method_check_kind(&running, body->kind, error)))
+            status = prepare_mesh(scene, &running, body->mesh, body->kind, body->self_contact, error);
+    }
+    const ct_scene_settings *unused = status ? &running : &scene->settings; /* the new ones, or those until now */
+    for (uint32_t i = 0; i < n_prepared; i++) ct_method_unprepare_mesh(unused, scene->bodies[i]->mesh);
     if (status) return status;
     scene->asked = asked;
     scene->settings = running;
@@ -277,6 +282,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     ct_engine_device *device = &scene->engine->devices[scene->device];
     status = scene->engine->backend->body_create(device->device, body, error);
     if (status) {
+        ct_method_unprepare_mesh(&scene->settings, mesh);
         ct_mesh_release(&body->mesh);
         free(body);
         return status;
@@ -356,10 +362,12 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     next.is_volume_old = false;
     status = scene->engine->backend->body_create(device->device, &next, error);
     if (status) {
+        ct_method_unprepare_mesh(&scene->settings, mesh);
         ct_mesh_release(&next.mesh);
         return status;
     }
     scene->engine->backend->body_destroy(device->device, body);
+    ct_method_unprepare_mesh(&scene->settings, body->mesh);
     atomic_fetch_sub(&device->triangles, body->mesh->n_triangles);
     atomic_fetch_add(&device->triangles, mesh->n_triangles);
     ct_mesh_release(&body->mesh);

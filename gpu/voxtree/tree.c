@@ -47,6 +47,20 @@ static void mark(ct_voxel_level *level, uint32_t x, uint32_t y, uint32_t z, bool
     brick->full |= (uint64_t)is_full << bit;
 }
 
+static size_t index_size(const ct_voxel_level *level, uint64_t n_nodes) {
+    const size_t side = level->n + 2 * CT_VOXEL_BORDER;
+    return level->n > CT_MAX_VOXEL_INDEX || n_nodes + CT_VOXEL_PLAIN > UINT16_MAX ? 0 : side * side * side;
+}
+
+/* Of a level whose nodes are marked. */
+static uint64_t bytes_of_level(const ct_voxel_level *level) {
+    const size_t n = (size_t)level->n_bricks * level->n_bricks * level->n_bricks;
+    uint64_t n_nodes = 0;
+    for (size_t i = 0; i < n; i++) n_nodes += (uint64_t)__builtin_popcountll(level->bricks[i].boundary);
+    return n * sizeof *level->bricks + (CT_VOXEL_PLAIN + n_nodes) * sizeof *level->nodes +
+           index_size(level, n_nodes) * sizeof *level->index;
+}
+
 /* Numbers the boundary nodes that are marked, and makes room for them. */
 static bool number_nodes(struct builder *b, ct_voxel_level *level) {
     const size_t n = (size_t)level->n_bricks * level->n_bricks * level->n_bricks;
@@ -63,7 +77,6 @@ static bool number_nodes(struct builder *b, ct_voxel_level *level) {
     free(b->finer_sizes);
     b->finer_sizes = b->sizes;
     b->sizes = calloc(level->n_nodes + 1, sizeof *b->sizes);
-    b->tree->bytes += n * sizeof *level->bricks + (CT_VOXEL_PLAIN + (uint64_t)level->n_nodes) * sizeof *level->nodes;
     return level->nodes && b->sizes;
 }
 
@@ -117,22 +130,20 @@ static void fill_finest_node(struct builder *b, ct_voxel_level *level, const ct_
     b->sizes[node - level->nodes] = (double)cube->size / one;
 }
 
-static ct_status build_finest(struct builder *b, const ct_mesh *mesh) {
-    ct_voxel_tree *tree = b->tree;
+static void mark_finest(ct_voxel_tree *tree, ct_cut *cut) {
     ct_voxel_level *level = &tree->level[tree->finest];
-    if (!begin_level(level, tree->finest, tree->side)) return CT_OUT_OF_MEMORY;
-    ct_cut cut;
-    ct_status status = ct_cut_mesh(mesh, tree->origin, level->size, level->n, MAX_FINEST_NODES, &cut);
-    for (uint32_t y = 0; y < level->n && !status; y++)
-        for (uint32_t x = 0; x < level->n; x++) fill_column(tree, level, &cut, x, y);
-    if (!status && !number_nodes(b, level)) status = CT_OUT_OF_MEMORY;
-    for (uint32_t y = 0; y < level->n && !status; y++)
+    for (uint32_t y = 0; y < level->n; y++)
+        for (uint32_t x = 0; x < level->n; x++) fill_column(tree, level, cut, x, y);
+}
+
+static bool build_finest(struct builder *b, const ct_cut *cut) {
+    ct_voxel_level *level = &b->tree->level[b->tree->finest];
+    if (!number_nodes(b, level)) return false;
+    for (uint32_t y = 0; y < level->n; y++)
         for (uint32_t x = 0; x < level->n; x++)
-            for (uint32_t i = cut.columns[(size_t)y * cut.n + x]; i; i = cut.cubes[i - 1].next)
-                fill_finest_node(b, level, &cut.cubes[i - 1], x, y);
-    ct_cut_free(&cut);
-    if (!status && !ct_voxel_grow_groups(tree, b->sizes)) status = CT_OUT_OF_MEMORY;
-    return status;
+            for (uint32_t i = cut->columns[(size_t)y * cut->n + x]; i; i = cut->cubes[i - 1].next)
+                fill_finest_node(b, level, &cut->cubes[i - 1], x, y);
+    return true;
 }
 
 /* ---- coarser levels ---- */
@@ -176,8 +187,6 @@ static void fill_parent(const struct builder *b, ct_voxel_level *level, const ct
 static bool build_coarser(struct builder *b, uint32_t l) {
     ct_voxel_level *level = &b->tree->level[l];
     const ct_voxel_level *finer = level + 1;
-    if (!begin_level(level, l, b->tree->side)) return false;
-    mark_parents(level, finer);
     if (!number_nodes(b, level)) return false;
     for (uint32_t z = 0; z < level->n; z++)
         for (uint32_t y = 0; y < level->n; y++)
@@ -202,12 +211,11 @@ static void find_most_area(ct_voxel_level *level) {
 }
 
 /* False: out of memory. */
-static bool build_index(ct_voxel_tree *tree, ct_voxel_level *level) {
-    const size_t side = level->n + 2 * CT_VOXEL_BORDER, n = side * side * side;
-    if (level->n > CT_MAX_VOXEL_INDEX || level->n_nodes + CT_VOXEL_PLAIN > UINT16_MAX) return true;
+static bool build_index(ct_voxel_level *level) {
+    const size_t side = level->n + 2 * CT_VOXEL_BORDER, n = index_size(level, level->n_nodes);
+    if (!n) return true;
     level->index = calloc(n, sizeof *level->index);
     if (!level->index) return false;
-    tree->bytes += n * sizeof *level->index;
     for (uint32_t z = 0; z < level->n; z++)
         for (uint32_t y = 0; y < level->n; y++)
             for (uint32_t x = 0; x < level->n; x++) {
@@ -233,23 +241,52 @@ static void destroy(void *content) {
     free(tree);
 }
 
-static ct_status build(ct_voxel_tree *tree, const ct_mesh *mesh) {
+/* Asks for all that the tree will take, beside its hull's few corners. */
+static ct_status ask_room(ct_voxel_tree *tree, ct_mesh *mesh, ct_error *error) {
+    tree->bytes = sizeof *tree;
+    for (uint32_t l = 0; l <= tree->finest; l++) tree->bytes += bytes_of_level(&tree->level[l]);
+    if (tree->bytes > CT_MAX_VOXEL_BYTES) return CT_LIMIT_EXCEEDED;
+    ct_error why = {0};
+    if (ct_mesh_ask_room(mesh, tree->bytes, &why)) return CT_OK;
+    return ct_fail(error, why.status, why.field,
+                   "no room for the mesh's voxel tree of level %u, of "
+                   "which a voxel_level lower by one needs about a fourth: %s",
+                   tree->finest, why.message);
+}
+
+/* Marks the cubes of all levels, from which follows how many nodes there are. */
+static ct_status mark_levels(ct_voxel_tree *tree, const ct_mesh *mesh, ct_cut *cut) {
+    for (uint32_t l = 0; l <= tree->finest; l++)
+        if (!begin_level(&tree->level[l], l, tree->side)) return CT_OUT_OF_MEMORY;
+    const ct_voxel_level *finest = &tree->level[tree->finest];
+    const ct_status status = ct_cut_mesh(mesh, tree->origin, finest->size, finest->n, MAX_FINEST_NODES, cut);
+    if (status) return status;
+    mark_finest(tree, cut);
+    for (uint32_t l = tree->finest; l-- > 0;) mark_parents(&tree->level[l], &tree->level[l + 1]);
+    return CT_OK;
+}
+
+/* Sets *error where something else than the tree itself refuses it. */
+static ct_status build(ct_voxel_tree *tree, ct_mesh *mesh, ct_error *error) {
     struct builder b = {.tree = tree};
+    ct_cut cut = {0};
     for (int k = 0; k < 3; k++) {
         tree->origin[k] = mesh->lo[k];
         tree->side = fmax(tree->side, mesh->hi[k] - mesh->lo[k]);
     }
-    tree->bytes = sizeof *tree;
-    ct_status status = build_finest(&b, mesh);
+    ct_status status = mark_levels(tree, mesh, &cut);
+    if (!status) status = ask_room(tree, mesh, error);
+    if (!status && !build_finest(&b, &cut)) status = CT_OUT_OF_MEMORY;
+    ct_cut_free(&cut);
+    if (!status && !ct_voxel_grow_groups(tree, b.sizes)) status = CT_OUT_OF_MEMORY;
     for (uint32_t l = tree->finest; l-- > 0 && !status;)
         if (!build_coarser(&b, l)) status = CT_OUT_OF_MEMORY;
     for (uint32_t l = 0; l <= tree->finest && !status; l++) {
         find_most_area(&tree->level[l]);
-        if (!build_index(tree, &tree->level[l])) status = CT_OUT_OF_MEMORY;
+        if (!build_index(&tree->level[l])) status = CT_OUT_OF_MEMORY;
     }
     if (!status) ct_voxel_inherit_groups(tree);
     if (!status && !ct_voxel_find_hull(tree)) status = CT_OUT_OF_MEMORY;
-    if (!status && tree->bytes > CT_MAX_VOXEL_BYTES) status = CT_LIMIT_EXCEEDED;
     free(b.sizes);
     free(b.finer_sizes);
     return status;
@@ -258,13 +295,16 @@ static ct_status build(ct_voxel_tree *tree, const ct_mesh *mesh) {
 static void *make(ct_mesh *mesh, uint32_t finest, uint64_t *bytes, ct_error *error) {
     ct_voxel_tree *tree = calloc(1, sizeof *tree);
     if (tree) tree->finest = finest;
-    const ct_status status = tree ? build(tree, mesh) : CT_OUT_OF_MEMORY;
+    ct_error refused = {0};
+    const ct_status status = tree ? build(tree, mesh, &refused) : CT_OUT_OF_MEMORY;
     if (!status) {
         *bytes = tree->bytes;
         return tree;
     }
     destroy(tree);
-    if (status == CT_LIMIT_EXCEEDED)
+    if (refused.status)
+        ct_fail(error, refused.status, refused.field, "%s", refused.message);
+    else if (status == CT_LIMIT_EXCEEDED)
         ct_fail(error, status, "voxel_level",
                 "the mesh's voxel tree of level %u takes more than %llu bytes: use a voxel_level of %d to %u", finest,
                 (unsigned long long)CT_MAX_VOXEL_BYTES, CT_MIN_VOXEL_LEVEL,
@@ -299,8 +339,19 @@ const ct_voxel_tree *ct_voxel_tree_of(ct_mesh *mesh, uint32_t finest, ct_error *
     return ct_mesh_slot_get(mesh, &kinds[finest - CT_MIN_VOXEL_LEVEL], error);
 }
 
+bool ct_voxel_tree_hold(ct_mesh *mesh, uint32_t finest, ct_error *error) {
+    return ct_mesh_slot_hold(mesh, &kinds[finest - CT_MIN_VOXEL_LEVEL], error);
+}
+
+void ct_voxel_tree_drop(ct_mesh *mesh, uint32_t finest) {
+    ct_mesh_slot_drop(mesh, &kinds[finest - CT_MIN_VOXEL_LEVEL]);
+}
+
+uint32_t ct_voxel_level_for(const ct_mesh *mesh, const ct_scene_settings *settings) {
+    const uint32_t level = settings->voxel_level ? settings->voxel_level : ct_voxel_default_level(mesh);
+    return level < settings->level ? settings->level : level;
+}
+
 const ct_voxel_tree *ct_voxel_tree_for(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error) {
-    uint32_t level = settings->voxel_level ? settings->voxel_level : ct_voxel_default_level(mesh);
-    if (level < settings->level) level = settings->level;
-    return ct_voxel_tree_of(mesh, level, error);
+    return ct_voxel_tree_of(mesh, ct_voxel_level_for(mesh, settings), error);
 }

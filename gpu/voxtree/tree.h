@@ -48,11 +48,19 @@ typedef struct ct_voxel_tree {
 uint32_t ct_voxel_default_level(const ct_mesh *mesh);
 
 /* The mesh's tree down to a level, CT_MIN_VOXEL_LEVEL to CT_MAX_VOXEL_LEVEL; made at the first call. Lives as long as
- * the mesh. NULL with *error: LIMIT_EXCEEDED (CT_MAX_VOXEL_BYTES), OUT_OF_MEMORY. */
+ * the mesh, or as long as a body holds it. NULL with *error: LIMIT_EXCEEDED (CT_MAX_VOXEL_BYTES, or ct_mesh_room),
+ * OUT_OF_MEMORY. */
 const ct_voxel_tree *ct_voxel_tree_of(ct_mesh *mesh, uint32_t finest, ct_error *error);
 
-/* The tree that a scene with these settings uses: of its voxel_level, or else of the default level, but not above the
- * level that it is to be followed to. Fails as ct_voxel_tree_of does. */
+/* The finest level of the tree that a scene with these settings uses: its voxel_level, or else the default level, but
+ * not above the level that it is to be followed to. */
+uint32_t ct_voxel_level_for(const ct_mesh *mesh, const ct_scene_settings *settings);
+/* The tree of that level. Fails as ct_voxel_tree_of does. */
 const ct_voxel_tree *ct_voxel_tree_for(ct_mesh *mesh, const ct_scene_settings *settings, ct_error *error);
+
+/* The tree of a level for a body, which keeps it until it drops it: trees are large, and the last body that drops one
+ * frees it. False as ct_voxel_tree_of does. */
+bool ct_voxel_tree_hold(ct_mesh *mesh, uint32_t finest, ct_error *error);
+void ct_voxel_tree_drop(ct_mesh *mesh, uint32_t finest);
 
 #endif

@@ -24,6 +24,7 @@ struct mesh_entry { /* guarded by the registry's lock; stays in place while bodi
     uint32_t n_names;
     bool has_new_names; /* since the list was stored */
     bool is_evicted;    /* it is being taken out to make room */
+    uint64_t reserved;  /* bytes granted to what is being derived from it */
 };
 
 /* The principal for whose share the mesh counts. */
@@ -39,13 +40,13 @@ static void uncount(registry *registry, const mesh_entry *entry) {
     shares_give(&registry->mesh_bytes, payer_of(entry), entry->info.bytes);
 }
 
-/* Brings the entry's bytes, and the sum, up to date: a mesh grows when a method derives something from it. With the
- * lock held. */
+/* Brings the entry's bytes, and the sum, up to date: a mesh grows when a method derives something from it, and shrinks
+ * when no body needs it any more. With the lock held. */
 static void refresh_bytes(registry *registry, mesh_entry *entry) {
     ct_mesh_info now;
     ct_mesh_get_info(entry->mesh, &now);
     uncount(registry, entry);
-    entry->info.bytes = now.bytes;
+    entry->info.bytes = now.bytes + entry->reserved;
     count(registry, entry);
 }
 
@@ -108,8 +109,8 @@ static mesh_entry *least_recently_used(const registry *registry, const identity 
     return oldest;
 }
 
-static bool fail_room(const registry *registry, uint64_t need, const identity *who, const char *object,
-                      server_error *error) {
+static bool fail_room(const registry *registry, const char *what, uint64_t need, const identity *who,
+                      const char *object, server_error *error) {
     const shares *shares = &registry->mesh_bytes;
     uint64_t in_use = 0;
     uint32_t at = 0;
@@ -119,16 +120,16 @@ static bool fail_room(const registry *registry, uint64_t need, const identity *w
     bool is_full = need > shares->limit || in_use > shares->limit - need;
     if (is_full || !identity_has_others(who)) {
         server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "mesh-memory",
-                    "the mesh needs %" PRIu64 " bytes; meshes with bodies hold %" PRIu64 " of the %" PRIu64
+                    "%s needs %" PRIu64 " bytes; meshes with bodies hold %" PRIu64 " of the %" PRIu64
                     " that --mesh-memory allows: close scenes, or start the server with more",
-                    need, in_use, shares->limit);
+                    what, need, in_use, shares->limit);
     } else {
         server_fail(error, CONTACTD_LIMIT_EXCEEDED, object, "mesh-memory",
-                    "the mesh needs %" PRIu64 " bytes; meshes of %s hold %" PRIu64
+                    "%s needs %" PRIu64 " bytes; meshes of %s hold %" PRIu64
                     ", and its share of --mesh-memory is %" PRIu64 " bytes and up to %" PRIu64
                     " while others leave them: remove meshes, close scenes, or give it more "
                     "weight in --principals",
-                    need, who->name, shares_used(shares, who->principal), shares_kept(shares, who),
+                    what, need, who->name, shares_used(shares, who->principal), shares_kept(shares, who),
                     shares_most(shares, who));
     }
     if (error && need <= shares_most(shares, who)) error->retry_after_ms = RETRY_AFTER_MS;
@@ -150,8 +151,8 @@ static void end_eviction(registry *registry, bool evict) {
 
 /* Makes room for `need` bytes of the principal; *evicted lists the entries that the caller frees. Fails without
  * evicting anything where that would not do. */
-static bool make_room(registry *registry, uint64_t need, const identity *who, slots *evicted, const char *object,
-                      server_error *error) {
+static bool make_room(registry *registry, const char *what, uint64_t need, const identity *who, slots *evicted,
+                      const char *object, server_error *error) {
     shares *shares = &registry->mesh_bytes;
     registry_refresh_mesh_bytes(registry);
     bool good = true;
@@ -160,7 +161,7 @@ static bool make_room(registry *registry, uint64_t need, const identity *who, sl
         if (!entry) {
             good = false;
         } else if (!slots_add(evicted, entry)) {
-            good = server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory to make room for the mesh");
+            good = server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory to make room for %s", what);
         } else {
             entry->is_evicted = true;
             uncount(registry, entry);
@@ -170,8 +171,71 @@ static bool make_room(registry *registry, uint64_t need, const identity *who, sl
     if (good) return true;
     slots_free(evicted);
     *evicted = (slots){0};
-    return fail_room(registry, need, who, object, error);
+    return fail_room(registry, what, need, who, object, error);
 }
+
+static void free_evicted(registry *registry, slots *evicted) {
+    uint32_t at = 0;
+    for (mesh_entry *gone; (gone = slots_next(evicted, &at));) free_resident(registry, gone);
+    slots_free(evicted);
+}
+
+/* ---- what methods derive from a mesh: see ct_mesh_room ---- */
+
+/* NULL: the mesh is not resident any more. */
+static mesh_entry *entry_of_mesh(const registry *registry, const ct_mesh *mesh) {
+    uint32_t at = 0;
+    for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
+        if (entry->mesh == mesh) return entry;
+    }
+    return NULL;
+}
+
+static identity identity_of_payer(const registry *registry, const mesh_entry *entry) {
+    identity who = shares_identity(&registry->mesh_bytes, payer_of(entry));
+    if (entry->n_names) snprintf(who.name, sizeof who.name, "%s", entry->names[0]);
+    return who;
+}
+
+/* It counts for whoever pays for the mesh, whoever's body needs it. */
+static bool ask_room(void *context, const ct_mesh *mesh, uint64_t bytes, ct_error *error) {
+    registry *registry = context;
+    server_error why = {0};
+    slots evicted = {0};
+    bool good = true;
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = entry_of_mesh(registry, mesh);
+    if (entry) {
+        char object[96];
+        const identity who = identity_of_payer(registry, entry);
+        mesh_object(entry, object);
+        entry->bodies++; /* it does not make room for itself */
+        good = make_room(registry, "it", bytes, &who, &evicted, object, &why);
+        entry->bodies--;
+        if (good) entry->reserved += bytes;
+        refresh_bytes(registry, entry);
+    }
+    pthread_mutex_unlock(&registry->lock);
+    free_evicted(registry, &evicted);
+    if (good) return true;
+    error->status = why.code == CONTACTD_OUT_OF_MEMORY ? CT_OUT_OF_MEMORY : CT_LIMIT_EXCEEDED;
+    snprintf(error->field, sizeof error->field, "%s", why.field);
+    snprintf(error->message, sizeof error->message, "%.*s", (int)sizeof error->message - 1, why.message);
+    return false;
+}
+
+static void settle_room(void *context, const ct_mesh *mesh) {
+    registry *registry = context;
+    pthread_mutex_lock(&registry->lock);
+    mesh_entry *entry = entry_of_mesh(registry, mesh);
+    if (entry) {
+        entry->reserved = 0;
+        refresh_bytes(registry, entry);
+    }
+    pthread_mutex_unlock(&registry->lock);
+}
+
+/* ---- making meshes resident ---- */
 
 /* As errors call a mesh that has no number yet. */
 static void name_object(char *object, size_t size, const char *name) {
@@ -236,6 +300,7 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, const id
     }
     ct_mesh_get_info(mesh, &fresh->info);
     fresh->mesh = mesh;
+    ct_mesh_set_room(mesh, &(ct_mesh_room){ask_room, settle_room, registry});
     registry_copy_name(fresh->name, name);
 
     slots evicted = {0};
@@ -247,7 +312,7 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, const id
     } else if (entry) {
         existed = true;
     } else {
-        good = make_room(registry, fresh->info.bytes, who, &evicted, object, error);
+        good = make_room(registry, "the mesh", fresh->info.bytes, who, &evicted, object, error);
         if (good && !(fresh->handle = slots_add(&registry->meshes, fresh))) {
             good = server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no room in the table of meshes");
         }
@@ -273,9 +338,7 @@ static bool insert(registry *registry, ct_mesh *mesh, const char *name, const id
 
     if (fresh) ct_mesh_release(&fresh->mesh);
     free(fresh);
-    uint32_t at = 0;
-    for (mesh_entry *gone; (gone = slots_next(&evicted, &at));) free_resident(registry, gone);
-    slots_free(&evicted);
+    free_evicted(registry, &evicted);
     return good;
 }
 

@@ -156,6 +156,49 @@ def test_refusals(boxes, client):
                 scene.configure(**{field: value})
             assert caught.value.field == field
     with pytest.raises(errors.InvalidArgumentError):
+def mesh_bytes(client):
+    return client.status()["mesh_bytes"]
+
+
+def test_trees_are_within_the_mesh_memory_and_go_with_their_bodies(make_server):
+    """Trees are asked for before they are made, and freed when no body needs them any more."""
+    server = make_server("--mesh-memory", "32M")
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
+        meshes = [client.register_mesh(UNIT_BOX[0] * [1, 1, 1 + i / 100], UNIT_BOX[1]) for i in range(4)]
+        alone = mesh_bytes(client)
+        scene = client.open_scene(method="voxtree", voxel_level=8)
+        first = scene.add_body(meshes[0], pose=np.eye(4))
+        with_one = mesh_bytes(client)
+        assert alone + (8 << 20) < with_one < 32 << 20
+        with pytest.raises(errors.LimitExceededError, match=r"voxel tree of level 8.*needs \d+ bytes.* of the 33554432") as caught:
+            scene.add_body(meshes[1], pose=np.eye(4))
+        assert caught.value.field == "mesh-memory"
+        assert mesh_bytes(client) < with_one + 1000 and len(scene.bodies) == 1
+        client.register_mesh(*icosphere(0.5, 2)).remove()  # a refusal leaves room for others
+        # Another scene shares the tree, and a refused configuration keeps what there was.
+        other = client.open_scene(method="voxtree", voxel_level=8)
+        other.add_body(meshes[0], pose=moved(0.5))
+        small = client.open_scene(method="voxtree", voxel_level=4)
+        bodies = [small.add_body(mesh, pose=moved(0.1 * i)) for i, mesh in enumerate(meshes)]
+        before = small.step().contacts[0].volume
+        with_small = mesh_bytes(client)
+        with pytest.raises(errors.LimitExceededError):
+            small.configure(voxel_level=8)
+        assert mesh_bytes(client) == with_small and small.step().contacts[0].volume == before
+        scene.remove_body(first)
+        assert mesh_bytes(client) == with_small and other.step().contacts == []
+        other.configure(method="exact")
+        without = mesh_bytes(client)
+        assert without < with_small - (8 << 20)
+        small.replace_mesh(bodies[0], meshes[1])
+        small.close()
+        assert mesh_bytes(client) < without
+        # Now there is room for another one, and a closed connection gives it back.
+        scene.add_body(meshes[1], pose=np.eye(4))
+        scene.close()
+        assert mesh_bytes(client) < alone + (1 << 20)
+
+
         scene.configure(center_normals=2)
     with pytest.raises(errors.UnsupportedError, match="no deformable bodies"):
         scene.add_body(mesh)

@@ -54,11 +54,11 @@ struct ct_resident {
     ct_cluster_box *boxes;       /* [clusters->n_nodes]: deformable, world; NULL for a rigid body: the rest boxes */
     bool is_stale;               /* boxes are those of older positions */
     /* While a step's updates are applied: */
-    ct_box next_box;                      /* box of the checked positions that are not applied yet */
-    size_t updates_left;                  /* updates of this body still to be applied */
-    bool has_moved;                       /* rigid: an applied update changed its pose, and its box is not found yet */
-    const struct ct_voxel_tree *box_tree; /* the body's box is ct_voxel_posed_box's of this tree; NULL: that of its
-                                             vertices */
+    ct_box next_box;     /* box of the checked positions that are not applied yet */
+    size_t updates_left; /* updates of this body still to be applied */
+    bool has_moved;      /* rigid: an applied update changed its pose, and its box is not found yet */
+    uint32_t box_level;  /* the body's box is ct_voxel_posed_box's of the mesh's tree of this finest
+                            level; 0: that of its vertices */
 };
 
 /* The method `exact`: one thread's scratch. */

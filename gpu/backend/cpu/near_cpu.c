@@ -91,15 +91,15 @@ struct posed_boxes {
     bool of_voxels;
 };
 
-/* The tree whose box the body has in this step; NULL: it has that of its vertices. Scenes with boxes of trees have made
- * those of all their bodies. */
-static const ct_voxel_tree *box_tree_of(const struct posed_boxes *boxes, const ct_body *body) {
-    if (!boxes->of_voxels || body->kind != CT_BODY_RIGID || body->is_half_space) return NULL;
-    return ct_voxel_tree_for(body->mesh, &boxes->scene->settings, NULL);
+/* The finest level of the tree whose box the body has in this step; 0: it has that of its vertices. Scenes with boxes
+ * of trees have made those of all their bodies. */
+static uint32_t box_level_of(const struct posed_boxes *boxes, const ct_body *body) {
+    if (!boxes->of_voxels || body->kind != CT_BODY_RIGID || body->is_half_space) return 0;
+    return ct_voxel_level_for(body->mesh, &boxes->scene->settings);
 }
 
 static bool is_box_due(const struct posed_boxes *boxes, const ct_body *body) {
-    return body->resident->has_moved || body->resident->box_tree != box_tree_of(boxes, body);
+    return body->resident->has_moved || body->resident->box_level != box_level_of(boxes, body);
 }
 
 static void find_box(void *argument, uint32_t i, uint32_t worker) {
@@ -109,9 +109,9 @@ static void find_box(void *argument, uint32_t i, uint32_t worker) {
     if (!is_box_due(boxes, body)) return;
     ct_resident *resident = body->resident;
     resident->has_moved = false;
-    resident->box_tree = box_tree_of(boxes, body);
-    if (resident->box_tree)
-        ct_voxel_posed_box(resident->box_tree, body->pose, &body->box);
+    resident->box_level = box_level_of(boxes, body);
+    if (resident->box_level)
+        ct_voxel_posed_box(ct_voxel_tree_of(body->mesh, resident->box_level, NULL), body->pose, &body->box);
     else
         find_posed_box(boxes->device, body, &body->box);
 }

@@ -73,9 +73,10 @@ struct ct_resident {
     ct_gpu_body *body; /* on the device; a deformable body's positions and clusters' boxes follow it */
     uint64_t bytes;
     uint32_t n_vertices, n_triangles;
-    uint64_t n_box_chunks;                /* see ct_gpu_box_update */
-    bool has_topology;                    /* body->topology is set, and body->own_surface if it meets itself */
-    const struct ct_voxel_tree *box_tree; /* the box on the host is that of this tree at the pose; NULL: it is not */
+    uint64_t n_box_chunks; /* see ct_gpu_box_update */
+    bool has_topology;     /* body->topology is set, and body->own_surface if it meets itself */
+    uint32_t
+        box_level;  /* the box on the host is that of the mesh's tree of this finest level at the pose; 0: it is not */
     bool is_behind; /* the pose and the box on the device are older: the method `voxtree` moved the body */
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */

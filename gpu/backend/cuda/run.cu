@@ -528,7 +528,7 @@ static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
     const double *volumes = (const double *)(boxes + b->n_box_updates);
     for (uint32_t i = 0; i < b->n_box_updates; i++) {
         moved[i]->box = boxes[i];
-        moved[i]->resident->box_tree = NULL;
+        moved[i]->resident->box_level = 0;
         moved[i]->resident->is_behind = false;
         if (ct_body_volume_is_due(moved[i], moved[i]->resident->n_triangles) || workspace->is_exact)
             ct_body_set_volume(moved[i], volumes[i]);

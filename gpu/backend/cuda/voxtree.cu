@@ -118,7 +118,7 @@ static void move_on_host(ct_step *step) {
     scene->table->may_be_behind = true;
     for (size_t i = 0; i < step->n_updates; i++) {
         ct_body *body = ct_scene_find(scene, step->updates[i].body, NULL);
-        if (memcmp(body->pose, step->updates[i].pose, sizeof body->pose) != 0) body->resident->box_tree = NULL;
+        if (memcmp(body->pose, step->updates[i].pose, sizeof body->pose) != 0) body->resident->box_level = 0;
         memcpy(body->pose, step->updates[i].pose, sizeof body->pose);
     }
     for (uint32_t b = 0; b < scene->n_bodies; b++) {
@@ -126,9 +126,9 @@ static void move_on_host(ct_step *step) {
         if (body->is_half_space) continue;
         const ct_voxel_tree *tree = ct_voxel_tree_for(body->mesh, &scene->settings, &step->error);
         if (!tree) return;
-        if (body->resident->box_tree == tree) continue;
+        if (body->resident->box_level == tree->finest) continue;
         ct_voxel_posed_box(tree, body->pose, &body->box);
-        body->resident->box_tree = tree;
+        body->resident->box_level = tree->finest;
         body->resident->is_behind = true;
     }
 }

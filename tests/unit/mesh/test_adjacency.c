@@ -213,6 +213,32 @@ static void test_nested_and_failing(void **state) {
     shape_free(&shape);
 }
 
+/* The last that drops content frees it, and its memory counts no more; it can be made again. */
+static void test_holders(void **state) {
+    (void)state;
+    struct shape shape = shape_cube(1, 2);
+    ct_mesh *mesh = shape_to_mesh(&shape, NULL);
+    atomic_store(&made, 0), atomic_store(&destroyed, 0), atomic_store(&fails, 1);
+    assert_null(ct_mesh_slot_hold(mesh, &inner, NULL));
+    atomic_store(&fails, 0);
+    const uint64_t before = bytes_of(mesh);
+    for (int round = 1; round <= 2; round++) {
+        const void *content = ct_mesh_slot_hold(mesh, &inner, NULL);
+        assert_ptr_equal(ct_mesh_slot_hold(mesh, &inner, NULL), content);
+        assert_true(bytes_of(mesh) >= before + 1000);
+        ct_mesh_slot_drop(mesh, &inner);
+        assert_ptr_equal(ct_mesh_slot_get(mesh, &inner, NULL), content);
+        assert_int_equal(atomic_load(&made), round);
+        ct_mesh_slot_drop(mesh, &inner);
+        assert_int_equal(atomic_load(&destroyed), round);
+        assert_in_range(bytes_of(mesh), before, before + 100);
+    }
+    assert_non_null(ct_mesh_slot_hold(mesh, &inner, NULL));
+    ct_mesh_release(&mesh); /* frees what is held, too */
+    assert_int_equal(atomic_load(&destroyed), 3);
+    shape_free(&shape);
+}
+
 enum { THREADS = 8, ROUNDS = 40 };
 static pthread_barrier_t barrier;
 
@@ -288,9 +314,13 @@ int main(void) {
     /* For test_no_memory: malloc gives large blocks back to the system, and has no arenas reserved to fall back to. */
     mallopt(M_MMAP_THRESHOLD, 1 << 16);
     mallopt(M_ARENA_MAX, 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tetrahedron),        cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_touching_pieces),    cmocka_unit_test(test_extremes),
-                                       cmocka_unit_test(test_nested_and_failing), cmocka_unit_test(test_threads),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tetrahedron),
+                                       cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_touching_pieces),
+                                       cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_nested_and_failing),
+                                       cmocka_unit_test(test_holders),
+                                       cmocka_unit_test(test_threads),
                                        cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests_name("adjacency", tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "gpu/mesh/adjacency.h"
+#include "gpu/voxtree/tree.h"
 #include "server/clock.h"
 #include "server/registry/internal.h"
 #include "tests/scenes/shapes.h"
@@ -284,6 +285,60 @@ static void test_derived_memory(void **state) {
     registry_free(&registry);
 }
 
+/* A voxel tree is asked for before it is made, for whoever pays for its mesh: it is refused with the need and the
+ * limit, makes unused meshes go but its own, and goes with the last that holds it. */
+static void test_voxel_trees(void **state) {
+    (void)state;
+    enum { LEVEL = 5 };
+    const identity one = {.principal = 1, .name = "one", .others_weight = 1};
+    registry *registry = make(1 << 24);
+    server_error error = {0};
+    ct_error why = {0};
+    mesh_record a, b;
+    ct_mesh *mesh, *other;
+    registry_totals totals;
+    assert_true(put(registry, 1, "a", &a, &error));
+    const uint64_t small = a.info.bytes;
+    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, &mesh, &error));
+    assert_true(ct_voxel_tree_hold(mesh, LEVEL, &why));
+    const ct_voxel_tree *made = ct_voxel_tree_of(mesh, LEVEL, NULL);
+    registry_get_totals(registry, &totals);
+    const uint64_t with_tree = totals.mesh_bytes, of_tree = with_tree - small;
+    assert_true(of_tree >= made->bytes && of_tree < made->bytes + 100);
+    assert_true(ct_voxel_tree_hold(mesh, LEVEL, &why));
+    ct_voxel_tree_drop(mesh, LEVEL);
+    assert_ptr_equal(ct_voxel_tree_of(mesh, LEVEL, NULL), made);
+    ct_voxel_tree_drop(mesh, LEVEL);
+    registry_get_totals(registry, &totals);
+    assert_in_range(totals.mesh_bytes, small, small + 100); /* of the tree, its place in the mesh's list stays */
+    ct_mesh_release(&mesh);
+    registry_free(&registry);
+
+    registry = make(with_tree + of_tree / 2);
+    assert_true(put_as(registry, &one, 1, "a", &a, &error));
+    assert_true(put_as(registry, &one, 2, "b", &b, &error));
+    mesh_entry *uses[2] = {mesh_use(registry, a.handle, &mesh, &error), mesh_use(registry, b.handle, &other, &error)};
+    assert_true(ct_voxel_tree_hold(mesh, LEVEL, &why));
+    assert_in_range(shares_used(&registry->mesh_bytes, 1), with_tree + small, with_tree + small + 100);
+    assert_false(ct_voxel_tree_hold(other, LEVEL, &why));
+    assert_int_equal(why.status, CT_LIMIT_EXCEEDED);
+    assert_string_equal(why.field, "mesh-memory");
+    assert_non_null(strstr(why.message, "voxel tree of level 5"));
+    assert_non_null(strstr(why.message, " bytes"));
+    assert_in_range(shares_used(&registry->mesh_bytes, 1), with_tree + small, with_tree + small + 200);
+    mesh_unuse(registry, uses[0]);
+    /* The mesh that has a tree goes; the one that asks stays, though no body uses it yet. */
+    ct_voxel_tree_drop(mesh, LEVEL);
+    mesh_unuse(registry, uses[1]);
+    why = (ct_error){0};
+    ct_mesh_retain(other);
+    assert_true(ct_voxel_tree_hold(other, LEVEL, &why));
+    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, &error));
+    ct_voxel_tree_drop(other, LEVEL);
+    ct_mesh_release(&other);
+    registry_free(&registry);
+}
+
 static void test_names(void **state) {
     (void)state;
     char name[REGISTRY_NAME];
@@ -433,6 +488,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_memory_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_shares_of_meshes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_derived_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_voxel_trees, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silent_sessions_are_taken_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_sessions_make_room, setup, teardown),
