@@ -317,6 +317,8 @@ contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wir
 contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body);
 uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body); /* 0: none */
 /* What is absent is 0. */
+/* Whether the method gives the contact no gradient of vertices: voxtree, where it did not refine the pair. */
+bool ctc_lacks_gradient(const contactd_contact *contact);
 void ctc_voxels_of(const wire_settings *from, contactd_voxels *to);
 contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
                               wire_settings *to);

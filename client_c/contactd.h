@@ -665,16 +665,19 @@ typedef struct contactd_body_vectors {
 
 /* out += K d for n_vectors vectors d at once, over all contacts of the result: the sum of contactd_stiffness_product.
  * Bodies are in rising order; one that is left out does not move. Needs GRADIENT. INVALID_ARGUMENT (no gradient, the
- * bodies' order), WRONG_LENGTH: a contact has a vertex that `vertices` does not. A call that fails has added nothing,
- * and contactd_last_error tells the rest. */
+ * bodies' order), UNSUPPORTED: a contact of voxtree that was not refined, which has no gradient of vertices;
+ * WRONG_LENGTH: a contact has a vertex that `vertices` does not. A call that fails has added nothing, and
+ * contactd_last_error tells the rest. */
 contactd_code contactd_stiffness_products(contactd_client *client, const contactd_result *result, double stiffness,
                                           const contactd_body_vectors *bodies, size_t n_bodies, size_t n_vectors);
 
 /* out += -k g (g . in) with g = dV/dx of the contact: the stiffness product of implicit integration, never assembled.
  * in[i] and out[i] are dense [vertices][3] of bodies[i]; either may be NULL: that body's part is left out. For a
- * contact of a body with itself one of the two is enough, and stands for both. Needs GRADIENT. */
-void contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
-                                double *const out[2]);
+ * contact of a body with itself one of the two is enough, and stands for both. Needs GRADIENT. UNSUPPORTED, with
+ * nothing added: a contact of voxtree that was not refined, which has no gradient of vertices. INVALID_ARGUMENT: NULL
+ */
+contactd_code contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
+                                         double *const out[2]);
 
 /* out += H d for direction `direction` of the step: dense, as above. With it the exact derivative of the penalty force
  * along d is -k (V H d + g (g . d)), whose second term is the product above. Does nothing if the result has no such

@@ -26,6 +26,13 @@ static contactd_code check(contactd_client *client, const contactd_result *r, co
             return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "result", "bodies",
                             "body %u comes after body %u: bodies are listed once, in rising order", bodies[b].body,
                             bodies[b - 1].body);
+    const bool is_of_trees = r->method && strcmp(r->method, "voxtree") == 0;
+    for (uint32_t i = 0; i < r->n_contacts && is_of_trees; i++)
+        if (ctc_lacks_gradient(&r->contacts[i]))
+            return ctc_fail(client, CONTACTD_UNSUPPORTED, "result", "method",
+                            "method \"voxtree\" gave the contact of bodies %u and %u no gradient of vertices, of which "
+                            "the product is made: set refine, or choose method \"exact\"",
+                            r->contacts[i].bodies[0], r->contacts[i].bodies[1]);
     for (uint32_t i = 0; i < r->n_contacts; i++)
         for (int part = 0; part < 2; part++) {
             const contactd_sparse *s = &r->contacts[i].sparse[part];

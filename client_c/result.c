@@ -188,9 +188,14 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     return true;
 }
 
-void contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
-                                double *const out[2]) {
-    if (!contact || !in || !out) return;
+bool ctc_lacks_gradient(const contactd_contact *contact) {
+    return !isnan(contact->volume_lower) && contact->sparse[0].n + contact->sparse[1].n == 0;
+}
+
+contactd_code contactd_stiffness_product(const contactd_contact *contact, double stiffness, const double *const in[2],
+                                         double *const out[2]) {
+    if (!contact || !in || !out) return CONTACTD_INVALID_ARGUMENT;
+    if (ctc_lacks_gradient(contact)) return CONTACTD_UNSUPPORTED;
     const bool is_self = contact->bodies[0] == contact->bodies[1];
     double product = 0;
     for (int b = 0; b < 2; b++) {
@@ -208,6 +213,7 @@ void contactd_stiffness_product(const contactd_contact *contact, double stiffnes
             for (int c = 0; c < 3; c++)
                 to[3 * (uint64_t)s->vertices[i] + c] -= stiffness * product * s->gradient[3 * i + c];
     }
+    return CONTACTD_OK;
 }
 
 double contactd_target_volume(const contactd_contact *contact, double depth) {

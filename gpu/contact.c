@@ -299,9 +299,10 @@ void ct_result_free(ct_result **handle) {
     *handle = NULL;
 }
 
-void ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness, const double *const in[2],
-                                  double *const out[2]) {
+ct_status ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness,
+                                       const double *const in[2], double *const out[2]) {
     const ct_contact *c = &result->contacts[contact];
+    if (!ct_contact_has_gradient(result, contact)) return CT_UNSUPPORTED;
     double along = 0; /* g . d */
     for (int b = 0; b < 2; b++)
         for (uint64_t i = c->first[b]; i < c->first[b] + c->count[b]; i++)
@@ -311,6 +312,7 @@ void ct_contact_stiffness_product(const ct_result *result, size_t contact, doubl
         for (uint64_t i = c->first[b]; i < c->first[b] + c->count[b]; i++)
             for (int k = 0; k < 3; k++)
                 out[b][3 * (size_t)result->vertices[i] + k] -= stiffness * along * result->gradient[3 * i + k];
+    return CT_OK;
 }
 
 double ct_contact_target_volume(const ct_contact *contact, double depth) {

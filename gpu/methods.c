@@ -464,6 +464,13 @@ ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct
             "method \"%s\" gives no gradient of vertices to weigh velocities with: leave them out, or choose "
             "method \"exact\"",
             row->name);
+    const bool names_forces = step->want & CT_WANT_FORCES && (step->want & CT_WANT_ALL) != CT_WANT_ALL;
+    if (names_forces && row->gives_no_gradient && !step->scene->settings.refine)
+        return ct_fail(
+            error, CT_INVALID_ARGUMENT, "want",
+            "method \"%s\" gives no forces on vertices: leave them out of want, set refine, or choose method "
+            "\"exact\"",
+            row->name);
     if (step->want & CT_WANT_SPANS && !row->gives_spans)
         return ct_fail(error, CT_INVALID_ARGUMENT, "want",
                        "method \"%s\" gives no spans: leave them out of want, or choose method \"ldi\"", row->name);

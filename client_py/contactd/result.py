@@ -83,7 +83,8 @@ class Points(NamedTuple):
     weight: NDArray[np.float64]  # (n,), sum to 1
     group: NDArray[np.uint32]  # (n, 2) "voxtree": parts of both surfaces that met, or 65535, the body's inside; else the
     # contact's index, and the index of the cell that the point is, or 65535
-    area: NDArray[np.float64]  # (n,) m^2, the point's share of the contact's area: weight times that
+    area: NDArray[np.float64]  # (n,) m^2, the point's share of the contact's area: weight times that. NaN by "voxtree", whose
+    # weights are shares of the volume's gradient, which points to all sides, not of the area
 
 
 class Separation(NamedTuple):
@@ -172,7 +173,8 @@ class Contact:
         first, n = self._get("first_point"), self._get("n_points")
         rows = self._result._array("points", 0, 8)[first:first + n]
         groups = self._result._array("point_groups", 0, 2)[first:first + n]
-        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups, rows[:, 7] * self._get("area"))
+        area = self._get("area") if self.interval is None else np.nan
+        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups, rows[:, 7] * area)
 
     @property
     def error_bound(self) -> float | None:
@@ -342,11 +344,15 @@ class Contact:
     def friction_weights(self, body: "Body") -> NDArray[np.float64]:
         """(k,) m^2: normal . dV/dx of the vertices of `vertices(body)`. Weights times vertex velocities, added up over both
         bodies and divided by `area`, are the velocity of the second body relative to the first."""
-        return self._entries(body, "weights", 4)
+        weights = self._entries(body, "weights", 4)
+        self._check_gradient("friction weights")
+        return weights
 
     def forces(self, body: "Body") -> NDArray[np.float64]:
         """(k, 3) N: penalty forces -stiffness V dV/dx on the vertices of `vertices(body)`."""
-        return self._entries(body, "forces", 8, 3)
+        forces = self._entries(body, "forces", 8, 3)
+        self._check_gradient("forces")
+        return forces
 
     @property
     def spans(self) -> NDArray[np.float32]:
@@ -372,6 +378,7 @@ class Contact:
         bodies = dict.fromkeys(self.bodies)  # one, for a contact of a body with itself
         vectors, many = _vectors(displacements, bodies)
         parts = [self.gradient(b) for b in bodies]
+        self._check_gradient("stiffness product")
         along = np.zeros(many or 1)
         for body, (at, g) in zip(bodies, parts):
             if body in vectors:
@@ -410,6 +417,13 @@ class Contact:
         self._check_direction(direction)
         rows = self._result._array("generalized_products", 0).reshape(-1, self._result.directions, 2, 6)
         return sum(rows[self._number, direction, "ab".index(side)] for side in self._sides(body))
+
+    def _check_gradient(self, what: str) -> None:
+        """UNSUPPORTED: the method gives the contact no gradient of vertices, of which this is made."""
+        if self.interval is None or self._get("count_a") + self._get("count_b"):
+            return
+        raise error_for(ErrorCode.UNSUPPORTED, f'method "voxtree" gave the contact no gradient of vertices, and so no {what}: '
+                        'set refine, or choose method "exact"', field="method")
 
     def _check_direction(self, direction: int) -> None:
         n = self._result.directions
@@ -599,6 +613,8 @@ class StepResult:
         k = self.scene.stiffness if stiffness is None else stiffness
         first, entries, rows, begins, of_entry = self._entry_layout()
         gradient = self._array("gradient", 2, 3)[entries]
+        for contact in self.contacts:
+            contact._check_gradient("stiffness product")
         vectors, many = _vectors(displacements, first)
         moved = np.zeros((many or 1, sum(body.vertices for body in first), 3))
         for body, values in vectors.items():

@@ -29,6 +29,12 @@ static ct_status check(const ct_result *r, const ct_body_vectors *bodies, size_t
                            "body %u comes after body %u: bodies are listed once, in rising order", bodies[b].body,
                            bodies[b - 1].body);
     for (size_t i = 0; i < r->n_contacts; i++)
+        if (!ct_contact_has_gradient(r, i))
+            return ct_fail(error, CT_UNSUPPORTED, "method",
+                           "method \"%s\" gave the contact of bodies %u and %u no gradient of vertices, of which the "
+                           "product is made: set refine, or choose method \"exact\"",
+                           ct_method_name(r->method), r->contacts[i].body[0], r->contacts[i].body[1]);
+    for (size_t i = 0; i < r->n_contacts; i++)
         for (int part = 0; part < 2; part++) {
             const ct_contact *c = &r->contacts[i];
             const ct_body_vectors *body = find_body(bodies, n_bodies, c->body[part]);
@@ -69,6 +75,11 @@ static void add_products(const ct_result *r, const ct_contact *c, const ct_body_
                 for (int k = 0; k < 3; k++) out[k] -= factor[v] * g[k];
         }
     }
+}
+
+bool ct_contact_has_gradient(const ct_result *result, size_t contact) {
+    const ct_contact *c = &result->contacts[contact];
+    return result->gradient && (result->method != CT_METHOD_VOXTREE || c->count[0] + c->count[1] > 0);
 }
 
 ct_status ct_result_stiffness_products(const ct_result *r, double stiffness, const ct_body_vectors *bodies,

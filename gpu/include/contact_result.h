@@ -160,12 +160,16 @@ void ct_result_free(ct_result **result); /* nulls; NULL is allowed */
 
 /* ---- products and frames ---- */
 
+/* Whether the contact has a gradient of vertices: the step wanted it, and the method gives one. VOXTREE gives one of
+ * pairs that it refined alone. */
+bool ct_contact_has_gradient(const ct_result *result, size_t contact);
+
 /* out -= k g (g . in) with g = dV/dx: the stiffness product K d of implicit integration (Faure 2008 equation 2),
  * without assembling K. in[i] and out[i] are dense [vertices of body[i]][3]; out is added to, so contacts accumulate.
- * Needs GRADIENT. For a contact of a body with itself pass that body's arrays twice: in[0] == in[1], out[0] == out[1].
- */
-void ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness, const double *const in[2],
-                                  double *const out[2]);
+ * UNSUPPORTED, with nothing added: the contact has no gradient of vertices (above). For a contact of a body with itself
+ * pass that body's arrays twice: in[0] == in[1], out[0] == out[1]. */
+ct_status ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness,
+                                       const double *const in[2], double *const out[2]);
 
 /* One body's part of vectors with three components for each vertex of each body. */
 typedef struct ct_body_vectors {
@@ -177,8 +181,9 @@ typedef struct ct_body_vectors {
 
 /* out += K d for n_vectors vectors d at once, over all contacts of a result: the sum of ct_contact_stiffness_product.
  * Bodies are in rising order of handle; one that is left out does not move. Each product has the same bits whatever
- * other vectors come with it. Needs GRADIENT. INVALID_ARGUMENT: no gradient, or the bodies' order; WRONG_LENGTH: a
- * contact has a vertex that `vertices` does not. A call that fails has added nothing. */
+ * other vectors come with it. INVALID_ARGUMENT: the step did not want GRADIENT, or the bodies' order; UNSUPPORTED: a
+ * contact has no gradient of vertices; WRONG_LENGTH: a contact has a vertex that `vertices` does not. A call that fails
+ * has added nothing. */
 ct_status ct_result_stiffness_products(const ct_result *result, double stiffness, const ct_body_vectors *bodies,
                                        size_t n_bodies, size_t n_vectors, ct_error *error);
 

@@ -35,7 +35,10 @@ typedef struct ct_update {
 
 /* ---- what a step may give ---- */
 
-/* Optional parts of a result. Each contact's bodies, volumes and error are always computed. */
+/* Optional parts of a result. Each contact's bodies, volumes and error are always computed. VOXTREE has no gradient of
+ * vertices but that of refined pairs, so that GRADIENT and FRICTION have no entries of the others; a step that wants
+ * FORCES by name in a scene without `refine` fails with INVALID_ARGUMENT. ALL is whatever of the four the method gives.
+ */
 enum {
     CT_WANT_FRAME = 1u << 0,    /* area, depth, normal, tangents, centre, generalised gradients */
     CT_WANT_GRADIENT = 1u << 1, /* sparse dV/dx */

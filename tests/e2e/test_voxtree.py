@@ -66,6 +66,29 @@ def test_interval_points_and_progress(boxes):
     inside = (points.position > [-0.3, -0.1, 0.1]) & (points.position < [0.6, 0.6, 0.6])
     assert inside.all()
     assert len(contact.gradient(a)[0]) == 0
+    assert np.isnan(points.area).all() and len(points.area) == len(points.weight)
+
+
+def test_what_is_made_of_gradients_of_vertices_is_refused(boxes):
+    scene, a, b = boxes(method="voxtree", voxel_level=5)
+    for want in ("forces", ("gradient", "forces"), ("frame", "friction", "forces")):
+        with pytest.raises(errors.InvalidArgumentError, match="no forces on vertices: leave them out of want") as caught:
+            scene.step(want=want)
+        assert caught.value.field == "want"
+    d = {a: np.ones((a.vertices, 3))}
+    # All four are whatever of them the method gives.
+    for result in (scene.step(want=("frame", "gradient")), scene.step(want=("frame", "gradient", "friction", "forces"))):
+        for of in (result, result.contacts[0]):
+            with pytest.raises(errors.UnsupportedError, match="no gradient of vertices"):
+                of.stiffness_product(d)
+    for of in (result.contacts[0].forces, result.contacts[0].friction_weights):
+        with pytest.raises(errors.UnsupportedError, match="no gradient of vertices"):
+            of(a)
+    scene.configure(refine=True)
+    result = scene.step(want=("gradient", "forces"))
+    assert len(result.contacts[0].forces(a)) > 0 and np.abs(result.stiffness_product(d, 1.0)[a]).max() > 0
+    late = scene.step(want=("gradient", "forces"), time_budget=1e-6)
+    assert late.contacts == [] and late.stiffness_product(d) == {}
 
 
 def test_budgets(boxes):
@@ -133,29 +156,6 @@ def test_a_restarted_server_keeps_them(make_server):
         assert scene.voxels["level"] == 3
 
 
-def test_refusals(boxes, client):
-    mesh = client.register_mesh(*icosphere(1.0, 2))
-    scene, _, _ = boxes(method="voxtree")
-    for settings, kind, field, words in [
-            ({"voxel_level": 9}, errors.OutOfRangeError, "voxel_level", "expected 3 to 8"),
-            ({"voxel_level": 4, "level": 5}, errors.OutOfRangeError, "level", "expected 1 to 4"),
-            ({"max_points": 5000}, errors.OutOfRangeError, "max_points", "expected 1 to 4096"),
-            ({"method": "voxtree", "resolution": 8}, errors.InvalidArgumentError, "resolution", "takes no resolution"),
-            ({"method": "exact", "level": 3}, errors.InvalidArgumentError, "level", 'choose method "voxtree"')]:
-        with pytest.raises(kind, match=words) as caught:
-            scene.configure(**settings)
-        assert caught.value.field == field
-    for value in (-1, 1.5, 2**40):
-        with pytest.raises(errors.ContactdError) as caught:
-            scene.configure(level=value)
-        assert caught.value.field == "level"
-    for field, words in [("voxel_level", "expected 3 to 8, or 0 for one"), ("level", "expected 1 to voxel_level"),
-                         ("max_points", "expected 1 to 4096, or 0"), ("pair_budget", f"expected 0 to {2**63 - 1}")]:
-        for value in (-1, 2**63):  # not even the wire takes these
-            with pytest.raises(errors.OutOfRangeError, match=f"{words}.*, got {value}") as caught:
-                scene.configure(**{field: value})
-            assert caught.value.field == field
-    with pytest.raises(errors.InvalidArgumentError):
 def mesh_bytes(client):
     return client.status()["mesh_bytes"]
 
@@ -199,6 +199,29 @@ def test_trees_are_within_the_mesh_memory_and_go_with_their_bodies(make_server):
         assert mesh_bytes(client) < alone + (1 << 20)
 
 
+def test_refusals(boxes, client):
+    mesh = client.register_mesh(*icosphere(1.0, 2))
+    scene, _, _ = boxes(method="voxtree")
+    for settings, kind, field, words in [
+            ({"voxel_level": 9}, errors.OutOfRangeError, "voxel_level", "expected 3 to 8"),
+            ({"voxel_level": 4, "level": 5}, errors.OutOfRangeError, "level", "expected 1 to 4"),
+            ({"max_points": 5000}, errors.OutOfRangeError, "max_points", "expected 1 to 4096"),
+            ({"method": "voxtree", "resolution": 8}, errors.InvalidArgumentError, "resolution", "takes no resolution"),
+            ({"method": "exact", "level": 3}, errors.InvalidArgumentError, "level", 'choose method "voxtree"')]:
+        with pytest.raises(kind, match=words) as caught:
+            scene.configure(**settings)
+        assert caught.value.field == field
+    for value in (-1, 1.5, 2**40):
+        with pytest.raises(errors.ContactdError) as caught:
+            scene.configure(level=value)
+        assert caught.value.field == "level"
+    for field, words in [("voxel_level", "expected 3 to 8, or 0 for one"), ("level", "expected 1 to voxel_level"),
+                         ("max_points", "expected 1 to 4096, or 0"), ("pair_budget", f"expected 0 to {2**63 - 1}")]:
+        for value in (-1, 2**63):  # not even the wire takes these
+            with pytest.raises(errors.OutOfRangeError, match=f"{words}.*, got {value}") as caught:
+                scene.configure(**{field: value})
+            assert caught.value.field == field
+    with pytest.raises(errors.InvalidArgumentError):
         scene.configure(center_normals=2)
     with pytest.raises(errors.UnsupportedError, match="no deformable bodies"):
         scene.add_body(mesh)
@@ -231,6 +254,10 @@ def test_http(server):
     assert (answer["ended"], answer["progress"][0]["ended"], answer["progress"][0]["examined"]) == ("level", "level", True)
     late = api("POST", f"/v1/scenes/{scene['id']}/step", {"time_budget_us": 1}).json
     assert late["ended"] == "time" and late["contacts"] == [] and not late["progress"][0]["examined"]
+    refused = api("POST", f"/v1/scenes/{scene['id']}/step", {"time_budget_us": 0})
+    assert refused.status == 422 and refused.json["field"] == "time_budget_us", refused.json
+    refused = api("POST", f"/v1/scenes/{scene['id']}/step", {"want": ["forces"]})
+    assert refused.status == 400 and refused.json["field"] == "want" and "no forces" in refused.json["detail"]
     refused = api("PATCH", f"/v1/scenes/{scene['id']}", {"level": 9})
     assert refused.status == 422 and refused.json["field"] == "level"
     refused = api("PATCH", f"/v1/scenes/{scene['id']}", {"level": 6})

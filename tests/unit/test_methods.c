@@ -504,6 +504,46 @@ static void test_extents_of_exact(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* What is made of gradients of vertices, which VOXTREE has of refined pairs alone. */
+static void test_voxtree_without_gradient(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, NULL);
+    struct shape box = shape_box(1, 1, 1);
+    double pose[12], d[24], out[24] = {0};
+    shape_pose_identity(pose);
+    for (int k = 0; k < 3; k++) pose[4 * k + 3] = 0.5;
+    for (int i = 0; i < 24; i++) d[i] = i;
+    for (int refine = 0; refine < 2; refine++) {
+        const ct_scene_settings settings = {
+            .cookie = stage_exact().cookie, .method = CT_METHOD_VOXTREE, .voxel_level = 4, .refine = refine};
+        struct stage stage = stage_open(
+            engine, &settings, (struct placed[]){{&box, NULL, CT_BODY_RIGID, 0}, {&box, pose, CT_BODY_RIGID, 0}}, 2);
+        ct_step step = {.scene = stage.scene, .want = CT_WANT_GRADIENT | CT_WANT_FORCES};
+        assert_int_equal(ct_engine_run(engine, &step, 1), refine ? CT_OK : CT_INVALID_ARGUMENT);
+        if (!refine) expect(&step.error, CT_INVALID_ARGUMENT, "want", "gives no forces on vertices");
+        ct_result_free(&step.result);
+        step.want = CT_WANT_ALL;
+        assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+        const ct_result *r = step.result;
+        assert_int_equal(r->n_contacts, 1);
+        assert_int_equal(ct_contact_has_gradient(r, 0), refine);
+        const ct_body_vectors bodies[] = {{r->contacts[0].body[0], 8, d, out}};
+        ct_error error = {0};
+        assert_int_equal(
+            ct_contact_stiffness_product(r, 0, 1, (const double *const[2]){d, d}, (double *const[2]){out, out}),
+            refine ? CT_OK : CT_UNSUPPORTED);
+        assert_int_equal(ct_result_stiffness_products(r, 1, bodies, 1, 1, &error), refine ? CT_OK : CT_UNSUPPORTED);
+        if (!refine) expect(&error, CT_UNSUPPORTED, "method", "no gradient of vertices");
+        bool is_changed = false;
+        for (int i = 0; i < 24; i++) is_changed |= out[i] != 0;
+        assert_int_equal(is_changed, refine);
+        ct_result_free(&step.result);
+        stage_close(&stage);
+    }
+    shape_free(&box);
+    ct_engine_destroy(&engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_extents_of_exact),
                                        cmocka_unit_test(test_names),
@@ -513,6 +553,7 @@ int main(void) {
                                        cmocka_unit_test(test_ebpi),
                                        cmocka_unit_test(test_ebpi_refuses),
                                        cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_voxtree_without_gradient),
                                        cmocka_unit_test(test_parts),
                                        cmocka_unit_test(test_stiffness_of_a_body_with_itself)};
     return cmocka_run_group_tests_name("methods", tests, NULL, NULL);

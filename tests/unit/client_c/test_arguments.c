@@ -419,10 +419,16 @@ static void test_names_and_products(void **state) {
     const contactd_contact contact = {.bodies = {1, 2}};
     const double *in[2] = {NULL, NULL};
     double *out[2] = {NULL, NULL};
-    contactd_stiffness_product(NULL, 1, in, out);
-    contactd_stiffness_product(&contact, 1, NULL, out);
-    contactd_stiffness_product(&contact, 1, in, NULL);
-    contactd_stiffness_product(&contact, 1, in, out);
+    assert_int_equal(contactd_stiffness_product(NULL, 1, in, out), CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(contactd_stiffness_product(&contact, 1, NULL, out), CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(contactd_stiffness_product(&contact, 1, in, NULL), CONTACTD_INVALID_ARGUMENT);
+    const contactd_contact exact = {.bodies = {1, 2}, .volume_lower = NAN, .volume_upper = NAN};
+    assert_int_equal(contactd_stiffness_product(&exact, 1, in, out), CONTACTD_OK);
+    /* voxtree: an interval, and no gradient of vertices */
+    assert_int_equal(contactd_stiffness_product(&contact, 1, in, out), CONTACTD_UNSUPPORTED);
+    contactd_contact of_trees[] = {contact};
+    const contactd_result estimated = {.n_contacts = 1, .contacts = of_trees, .method = "voxtree"};
+    assert_int_equal(contactd_stiffness_products(client, &estimated, 1, NULL, 0, 1), CONTACTD_UNSUPPORTED);
     const contactd_result empty = {0};
     NULL_IS_REFUSED(contactd_stiffness_products(client, NULL, 1, NULL, 0, 1), "result");
     NULL_IS_REFUSED(contactd_stiffness_products(client, &empty, 1, NULL, 1, 1), "bodies");
