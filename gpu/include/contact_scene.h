@@ -133,10 +133,18 @@ typedef enum ct_body_kind {
                                its 6-vector is complete. EXACT only. Two half-spaces have no contact */
 } ct_body_kind;
 
+/* A rigid body's pose may place its origin at most so many times the largest side of its mesh's bounding box from the
+ * world's origin, along each axis. There a double's last bit is 2^-16 of that side; further out it would be coarser
+ * than the body's shape, whose volume and contacts it would round away. Farther poses are OUT_OF_RANGE: the remedy is
+ * to move the scene's origin near the bodies. A half-space has no size; a step refuses a pair (OUT_OF_RANGE) if doubles
+ * do not tell how much of the other body is below the plane. */
+#define CT_POSE_REACH 0x1p36
+
 typedef struct ct_body_options {
     uint32_t cookie; /* set by ct_body_options_init */
     ct_body_kind kind;
-    double pose[12]; /* rigid, half-space: row-major 3x4 [R|t], p_world = R p + t; R must be a rotation (to 1e-3) */
+    double pose[12]; /* rigid, half-space: row-major 3x4 [R|t], p_world = R p + t; R must be a rotation (to 1e-3), and t
+                        lie within CT_POSE_REACH */
     uint32_t group, mask;   /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) are both non-zero */
     const uint32_t *ignore; /* [n_ignore] bodies of this scene that are never paired with this one */
     size_t n_ignore;
@@ -170,7 +178,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
  * its filters and self_contact. A rigid body keeps its pose, a deformable one starts at the new mesh's rest positions.
  * From now on updates and directions have the new mesh's vertices: those of the old size are WRONG_LENGTH. The scene
  * takes its own reference to the mesh and drops that to the old one. NOT_FOUND, INVALID_ARGUMENT (a half-space has no
- * mesh), OUT_OF_MEMORY, DEVICE_ERROR. */
+ * mesh), OUT_OF_RANGE (the pose is beyond CT_POSE_REACH for this mesh), OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t body, ct_mesh *mesh, ct_error *error);
 
 #define CT_ENDLESS 1e30 /* m, where a half-space has no end */

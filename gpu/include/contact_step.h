@@ -30,7 +30,7 @@ typedef struct ct_update {
     uint64_t count;      /* vertices */
     const void *indices; /* [n_indices] of uint32; need not be aligned */
     uint64_t n_indices;  /* numbers, not pairs */
-    double pose[12];     /* POSE: row-major 3x4 [R|t] */
+    double pose[12];     /* POSE: row-major 3x4 [R|t], as in ct_body_options */
 } ct_update;
 
 /* ---- what a step may give ---- */

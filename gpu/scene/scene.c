@@ -222,6 +222,7 @@ static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, cons
                             : "no mesh was given: only a half-space has none");
     if (o->kind != CT_BODY_DEFORMABLE) {
         ct_status status = ct_pose_check(o->pose, 0, error);
+        if (!status && o->kind == CT_BODY_RIGID) status = ct_pose_check_reach(o->pose, mesh, 0, error);
         if (status) return status;
     }
     if (o->self_contact && o->kind == CT_BODY_HALF_SPACE)
@@ -349,7 +350,8 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     if (body->is_half_space)
         return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no mesh to replace", id);
     if (!mesh) return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "body %u: no mesh was given", id);
-    ct_status status = prepare_mesh(scene, &scene->settings, mesh, body->kind, body->self_contact, error);
+    ct_status status = body->kind == CT_BODY_RIGID ? ct_pose_check_reach(body->pose, mesh, id, error) : CT_OK;
+    if (!status) status = prepare_mesh(scene, &scene->settings, mesh, body->kind, body->self_contact, error);
     if (status) return status;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     ct_body next = *body;

@@ -130,5 +130,7 @@ static inline void ct_direction_row(const ct_direction *d, uint64_t k, double ou
 /* Checks that a pose is finite and that its R is a rotation to 1e-3. id (0: the body has none yet) is for the message.
  */
 ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error);
+/* Checks that a rigid body with this mesh may have the pose: see CT_POSE_REACH. OUT_OF_RANGE. */
+ct_status ct_pose_check_reach(const double pose[12], const ct_mesh *mesh, uint32_t id, ct_error *error);
 
 #endif

@@ -37,6 +37,20 @@ ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
     return CT_OK;
 }
 
+ct_status ct_pose_check_reach(const double pose[12], const ct_mesh *mesh, uint32_t id, ct_error *error) {
+    char name[24];
+    double extent = 0, away = 0;
+    for (int k = 0; k < 3; k++) {
+        extent = fmax(extent, mesh->hi[k] - mesh->lo[k]);
+        away = fmax(away, fabs(pose[4 * k + 3]));
+    }
+    if (away <= CT_POSE_REACH * extent) return CT_OK;
+    return ct_fail(error, CT_OUT_OF_RANGE, "pose",
+                   "%s: the pose places it %g m from the origin, expected at most %g m for a body of %g m: further out "
+                   "doubles do not hold its shape. Move the scene's origin near the bodies",
+                   body_name(name, id), away, CT_POSE_REACH * extent, extent);
+}
+
 static ct_status check_ranges(const ct_update *u, uint32_t vertices, ct_error *error) {
     if (u->n_indices % 2)
         return ct_fail(error, CT_WRONG_LENGTH, "indices",
@@ -79,7 +93,9 @@ ct_status ct_update_check(const ct_scene *scene, const ct_update *u, ct_error *e
         if (body->kind != CT_BODY_RIGID)
             return ct_fail(error, CT_INVALID_ARGUMENT, "kind", "body %u is deformable: it takes positions, not a pose",
                            u->body);
-        return ct_pose_check(u->pose, u->body, error);
+        const ct_status status = ct_pose_check(u->pose, u->body, error);
+        if (status || body->is_half_space) return status;
+        return ct_pose_check_reach(u->pose, body->mesh, u->body, error);
     }
     if (u->kind != CT_UPDATE_POSITIONS && u->kind != CT_UPDATE_RANGES && u->kind != CT_UPDATE_INDEXED)
         return ct_fail(error, CT_INVALID_ARGUMENT, "kind", "body %u: update kind %d is unknown", u->body, (int)u->kind);

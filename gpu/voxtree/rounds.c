@@ -179,7 +179,7 @@ uint32_t ct_voxel_rounds_may_refine(ct_voxel_rounds *rounds, const ct_voxel_roun
         const ct_body *const *body = task->body;
         const uint32_t n_triangles[2] = {body[0]->mesh->n_triangles, body[1]->mesh->n_triangles};
         ct_error why = {0};
-        if (ct_check_extents(&body[0]->box, &body[1]->box, &why)) continue;
+        if (ct_check_placement(&(ct_pair_placement){.box = {body[0]->box, body[1]->box}}, &why)) continue;
         ct_voxel_round_exact *out = &rounds->exact[n_fit++];
         *out = (ct_voxel_round_exact){.number = task->number,
                                       .step = rounds->steps[task->step],

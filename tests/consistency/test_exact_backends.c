@@ -470,6 +470,24 @@ static void test_extents(void **state) {
     shape_free(&box);
 }
 
+/* A half-space whose pose is too far away for doubles: the same error where its plane may cut the body, and the same
+ * answer where the body is wholly inside. */
+static void test_far_half_spaces(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 3);
+    const ct_scene_settings settings = stage_exact();
+    double plane[2][12];
+    assert_int_equal(ct_plane_pose((const double[]){0, 0.6, 0.8}, 0.25, plane[0], NULL), CT_OK);
+    plane[0][3] = 1e15;
+    assert_int_equal(ct_plane_pose((const double[]){0, 0.6, 0.8}, 1e18, plane[1], NULL), CT_OK);
+    struct twin twins[2];
+    for (int i = 0; i < 2; i++)
+        twins[i] = twin_open(&settings, (struct placed[]){{&ball, NULL, 0}, {NULL, plane[i], 0}}, 2);
+    assert_int_equal(compare("far half-spaces", twins, NULL, NULL, 2, CT_WANT_ALL), 1);
+    for (int i = 0; i < 2; i++) twin_close(&twins[i]);
+    shape_free(&ball);
+}
+
 /* A scene that changes its method. */
 static void test_changed_method(void **state) {
     (void)state;
@@ -504,6 +522,7 @@ int main(void) {
         cmocka_unit_test(test_huge_triangles),
         cmocka_unit_test(test_grazing),
         cmocka_unit_test(test_half_spaces),
+        cmocka_unit_test(test_far_half_spaces),
         cmocka_unit_test(test_half_space_ties),
         cmocka_unit_test(test_half_spaces_and_bodies),
         cmocka_unit_test(test_half_space_in_a_picture),

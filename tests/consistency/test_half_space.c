@@ -292,6 +292,38 @@ static void test_far(void **state) {
     shape_free(&ball);
 }
 
+/* Planes so far away that doubles do not hold the body's size beside their place: a body wholly inside or outside has
+ * the right answer. One that the plane may cut is refused, by the name of its pose. */
+static void test_beyond_doubles(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 3);
+    const double whole = shape_volume(&ball), normals[3][3] = {{0, 0, 1}, {0, 0.6, 0.8}, {-1, 2, 3}};
+    double pose[12], plane[12];
+    shape_pose_identity(pose);
+    pose[3] = 3;
+    for (int e = 10; e <= 25; e++)
+        for (int n = 0; n < 3; n++) {
+            for (int inside = 0; inside < 2; inside++) {
+                assert_int_equal(ct_plane_pose(normals[n], (inside ? 1 : -1) * pow(10, e), plane, NULL), CT_OK);
+                ct_result *r = run_posed(&ball, pose, plane, n == 1);
+                assert_int_equal(r->n_contacts, inside);
+                if (inside) assert_true(fabs(r->contacts->volume - whole) <= r->contacts->error_bound);
+                if (inside) assert_true(r->contacts->error_bound < 1e-8);
+                ct_result_free(&r);
+            }
+            if (e < 13) continue;
+            assert_int_equal(ct_plane_pose(normals[n], 0.25, plane, NULL), CT_OK);
+            for (int k = 0; k < 3; k++) plane[4 * k + 3] += plane[4 * k] * pow(10, e);
+            struct pair pair = open_pair(&ball, pose, plane, false, false);
+            ct_step step = {.scene = pair.scene, .want = CT_WANT_ALL};
+            assert_int_equal(ct_engine_run(engine, &step, 1), CT_OUT_OF_RANGE);
+            assert_string_equal(step.error.field, "pose");
+            assert_non_null(strstr(step.error.message, "move the scene's origin"));
+            ct_scene_destroy(&pair.scene);
+        }
+    shape_free(&ball);
+}
+
 /* Patches of a half-space; and many bodies on one, beside another. */
 static void test_several(void **state) {
     (void)state;
@@ -395,7 +427,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tilted_planes), cmocka_unit_test(test_axis_planes), cmocka_unit_test(test_huge_box),
         cmocka_unit_test(test_differences),   cmocka_unit_test(test_far),         cmocka_unit_test(test_several),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_beyond_doubles),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -35,7 +35,7 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
     (void)device;
     ct_pair_placement placement;
     if (place_bodies(pair, &placement)) {
-        const ct_status status = ct_check_extents(&placement.box[0], &placement.box[1], error);
+        const ct_status status = ct_check_placement(&placement, error);
         if (status) return status;
     }
     pair->wants_patches = settings->patches;

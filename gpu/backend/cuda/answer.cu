@@ -18,7 +18,13 @@ static int compare_spans(const void *a, const void *b) {
 /* The host plans a pair again, for the error's message. */
 static bool is_refused_again(const ct_scene *scene, const ct_body *const bodies[2], ct_error *why) {
     ct_window window;
-    if (scene->settings.method == CT_METHOD_EXACT) return ct_check_extents(&bodies[0]->box, &bodies[1]->box, why);
+    if (scene->settings.method == CT_METHOD_EXACT) {
+        const double *const pose[2] = {bodies[0]->pose, bodies[1]->pose};
+        const ct_box *const box[2] = {&bodies[0]->box, &bodies[1]->box};
+        const int is_half_space[2] = {bodies[0]->is_half_space, bodies[1]->is_half_space};
+        ct_pair_placement placement;
+        return ct_place_pair(pose, box, is_half_space, &placement) && ct_check_placement(&placement, why);
+    }
     return ct_view_plan(&bodies[0]->box, &bodies[1]->box, &scene->settings, &window, why);
 }
 

@@ -268,6 +268,38 @@ static void test_refused_bodies(void **state) {
     ct_scene_destroy(&scene);
 }
 
+/* A pose so far away that doubles do not hold the body's shape is refused: when the body is added, moved, and given
+ * another mesh. */
+static void test_poses_out_of_reach(void **state) {
+    (void)state;
+    ct_scene *scene = new_scene();
+    uint32_t body = 0;
+    ct_error error = {0};
+    ct_body_options o;
+    ct_body_options_init(&o);
+    o.kind = CT_BODY_RIGID;
+    o.pose[7] = -1.001 * CT_POSE_REACH; /* the cube's side is 1 m */
+    assert_int_equal(ct_scene_add_body(scene, cube, &o, &body, &error), CT_OUT_OF_RANGE);
+    expect_error(&error, CT_OUT_OF_RANGE, "pose", "expected at most 6.87195e+10 m for a body of 1 m");
+    assert_non_null(strstr(error.message, "Move the scene's origin"));
+    o.pose[7] = -CT_POSE_REACH;
+    assert_int_equal(ct_scene_add_body(scene, cube, &o, &body, &error), CT_OK);
+    ct_update update = {.body = body, .kind = CT_UPDATE_POSE};
+    memcpy(update.pose, o.pose, sizeof update.pose);
+    update.pose[11] = 1e16;
+    ct_step step = {.scene = scene, .updates = &update, .n_updates = 1};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OUT_OF_RANGE);
+    expect_error(&step.error, CT_OUT_OF_RANGE, "pose", "1e+16 m from the origin");
+    struct shape half = shape_cube(0.5, 1);
+    ct_mesh *mesh = shape_to_mesh(&half, NULL);
+    memset(&error, 0, sizeof error);
+    assert_int_equal(ct_scene_replace_mesh(scene, body, mesh, &error), CT_OUT_OF_RANGE);
+    expect_error(&error, CT_OUT_OF_RANGE, "pose", "for a body of 0.5 m");
+    ct_mesh_release(&mesh);
+    shape_free(&half);
+    ct_scene_destroy(&scene);
+}
+
 static void test_ignore_lists(void **state) {
     (void)state;
     ct_scene *scene = new_scene();
@@ -525,6 +557,7 @@ int main(void) {
                                        cmocka_unit_test(test_generations),
                                        cmocka_unit_test(test_many_come_and_go),
                                        cmocka_unit_test(test_refused_bodies),
+                                       cmocka_unit_test(test_poses_out_of_reach),
                                        cmocka_unit_test(test_ignore_lists),
                                        cmocka_unit_test(test_groups),
                                        cmocka_unit_test(test_info_and_references),
