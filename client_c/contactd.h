@@ -4,7 +4,8 @@
  * what was expected, and whether a retry can help. A call that fails has changed nothing.
  *
  * Units are SI: positions in m, volumes in m^3, gradients dV/dx in m^2, forces in N. Poses are row-major 3x4 [R|t] with
- * p_world = R p + t. Meshes are closed surfaces, counter-clockwise seen from outside.
+ * p_world = R p + t, where each axis of t may be 2^36 times the body's extent at most (OUT_OF_RANGE beyond: move the
+ * scene's origin near the bodies). Meshes are closed surfaces, counter-clockwise seen from outside.
  *
  * Every call ends within the client's timeout. When the connection breaks or the server restarts, the client connects
  * again, registers the meshes it kept, reopens its scenes, restores the last state and repeats what was not answered:
@@ -491,9 +492,11 @@ typedef struct contactd_contact {
     const float *spans;       /* [n_spans][6]: lower xyz, upper xyz, m; or NULL */
     const uint8_t *span_axes; /* [n_spans]: 0 x, 1 y, 2 z */
     uint32_t index;           /* among the contacts of this pair, from 0 */
-    /* The largest |winding number| of one body at points of the other's surface that bound the volume. Above 1 a body
-     * overlaps itself there, and the volume counts that part as often. 0: the method does not count it (ldi). Of a
-     * body with itself: just outside its surface, 1 where it overlaps itself once. */
+    /* The largest |winding number| of one body at points of the other's surface. Above 1 that body overlaps itself
+     * there, and the volume counts the place as often. 1 does not exclude it: a body that overlaps itself where no
+     * surface of the other one passes, as where it lies wholly inside the other, is counted as often too. 0: the method
+     * does not count it (ldi, ebpi, voxtree). Of a body with itself: just outside its surface, 1 where it overlaps
+     * itself once. */
     uint32_t max_winding;
     /* m^5, if wanted, else 0: the integral over the intersection of |r|^2 - r r^T, r from center. Times a density it is
      * the inertia tensor about center. */

@@ -197,10 +197,12 @@ class Contact:
 
     @property
     def max_winding(self) -> int:
-        """The largest |winding number| of one body at points of the other's surface that bound the volume.
+        """The largest |winding number| of one body at points of the other's surface.
 
-        Above 1 a body overlaps itself there, and `volume` counts that part as often. 0: the method does not count it
-        ("ldi"). Of a body with itself: just outside its surface, 1 where it overlaps itself once.
+        Above 1 that body overlaps itself there, and `volume` counts the place as often. 1 does not exclude it: a body
+        that overlaps itself where no surface of the other one passes, as where it lies wholly inside the other, is
+        counted as often too. 0: the method does not count it ("ldi", "ebpi", "voxtree"). Of a body with itself: just
+        outside its surface, 1 where it overlaps itself once.
         """
         return self._get("max_winding")
 

@@ -67,10 +67,12 @@ typedef struct ct_contact {
      * of the bodies overlaps itself counts once. Other methods: NaN. */
     double volume_lower, volume_upper;
 
-    uint32_t max_winding; /* largest |winding number| of one body at the other's vertices inside it, at least 1. Above 1
-                             a body overlaps itself, and the volume there is counted as often. 0: not counted (LDI).
-                             Of a body with itself: the largest |winding number| just outside its surface, 1 where it
-                             overlaps itself once */
+    uint32_t max_winding; /* largest |winding number| of one body at points of the other's surface, at least 1. Above 1
+                             that body overlaps itself there, and the volume counts the place as often. 1 does not
+                             exclude it: a body that overlaps itself where no surface of the other one passes, as where
+                             it lies wholly inside the other, is counted as often too. 0: not counted (LDI, EBPI,
+                             VOXTREE). Of a body with itself: the largest |winding number| just outside its surface, 1
+                             where it overlaps itself once */
     uint32_t
         inverted_triangles; /* of both surfaces, those with a corner inside the other body where that is inside out:
                                its winding number is negative, and the volume there counts negatively. Of a body with
