@@ -200,7 +200,7 @@ CT_KERNEL finish_entries(const ct_answer_tables b) {
         ct_contact contact;
         fill_volumes(b, at.candidate, &contact);
         force_on_part_0(b, at.candidate, &units, force);
-        const int has_normal = ct_frame_normal(&contact, force);
+        const int has_normal = ct_frame_normal(&contact, force, 0);
         const double pressure = -at.step->stiffness * contact.volume;
         const uint64_t first = b.entry_offset[chunk], last = first + b.entry_count[chunk];
         ct_barycentre barycentre = {{0, 0, 0}, {0, 0, 0}, 0, 0};
@@ -262,7 +262,7 @@ CT_DEVICE void write_contact(const ct_answer_tables &b, uint64_t c) {
             const ct_moments moments = moments_of(&parts[k]);
             ct_moments_finish(&moments, window, &units, origin, contact->generalized_gradient[k]);
         }
-        const int has_normal = ct_frame_normal(contact, contact->generalized_gradient[0]);
+        const int has_normal = ct_frame_normal(contact, contact->generalized_gradient[0], 0);
         const ct_barycentre barycentres[2] = {barycentre_of(&parts[0]), barycentre_of(&parts[1])};
         ct_frame_finish(window, barycentres, has_normal, ct_barycentre_scale(window), contact);
     }

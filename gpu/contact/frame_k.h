@@ -235,13 +235,14 @@ CT_FN void ct_frame_tangents(const double n[3], double tangents[2][3]) {
     }
 }
 
-/* Normal and tangents, from the sum f of body 0's gradient. Returns 0 if f is zero: there is no normal, and all are
- * zero.
+/* Normal and tangents, from the sum f of body 0's gradient. rounding: m^2, how large the rounding of its terms can make
+ * f where it is zero; 0 for sums of integers, which have none. Returns 0 if f is no larger: there is no normal, and all
+ * are zero.
  */
-CT_FN int ct_frame_normal(ct_contact *contact, const double f[3]) {
+CT_FN int ct_frame_normal(ct_contact *contact, const double f[3], double rounding) {
     double size = sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]);
     for (int i = 0; i < 3; i++) contact->normal[i] = contact->tangents[0][i] = contact->tangents[1][i] = 0;
-    if (!(size > 0)) return 0;
+    if (!(size > rounding)) return 0;
     for (int i = 0; i < 3; i++) contact->normal[i] = -f[i] / size;
     ct_frame_tangents(contact->normal, contact->tangents);
     return 1;

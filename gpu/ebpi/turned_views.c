@@ -100,7 +100,7 @@ void ct_turn_back_contact(const ct_turned_views *views, ct_contact *contact, dou
         ct_turn_out_of_views(views, contact->side_center[b]);
     }
     ct_turn_out_of_views(views, contact->center);
-    ct_frame_normal(contact, contact->generalized_gradient[0]);
+    ct_frame_normal(contact, contact->generalized_gradient[0], 0);
     for (uint64_t e = 0; e < n && gradient; e++) ct_turn_out_of_views(views, gradient + 3 * e);
     for (uint64_t e = 0; e < n && forces; e++) ct_turn_out_of_views(views, forces + 3 * e);
     if (gradient) balance(gradient, n);

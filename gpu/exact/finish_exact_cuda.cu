@@ -298,7 +298,8 @@ CT_DEVICE void make_contact(const ct_exact_tables &b, uint64_t p, const ct_exact
         for (int i = 0; i < 3 && bodies[k]->rigid; i++) center[i] = bodies[k]->pose[4 * i + 3];
         ct_exact_force(totals, &plan->lattice, n_passes, plan->step, k, center, contact->generalized_gradient[k]);
     }
-    ct_frame_normal(contact, contact->generalized_gradient[0]);
+    ct_frame_normal(contact, contact->generalized_gradient[0],
+                    ct_exact_force_rounding(totals, &plan->lattice, n_passes));
     ct_exact_center(totals, &plan->lattice, n_passes, boxes, contact);
     ct_exact_side_centers(totals, &plan->lattice, n_passes, plan->step, contact);
 }

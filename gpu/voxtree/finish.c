@@ -54,7 +54,7 @@ bool ct_voxel_finish_contact(const ct_voxel_pair *pair, const double *const pose
     }
     find_forces(pair, poses, contact);
     const double *force = contact->generalized_gradient[0];
-    ct_frame_normal(contact, force);
+    ct_frame_normal(contact, force, 0);
     contact->area = sqrt(force[0] * force[0] + force[1] * force[1] + force[2] * force[2]);
     contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
     /* Where nothing is known of the volume but that it may exist, the middle of the root. */

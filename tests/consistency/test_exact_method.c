@@ -362,10 +362,65 @@ static void test_identical_bodies(void **state) {
             for (uint64_t e = 0; e < 3 * c->count[0]; e++)
                 assert_float_equal(result->gradient[3 * c->first[0] + e], result->gradient[3 * c->first[1] + e], 1e-11);
             for (int k = 0; k < 3; k++) assert_float_equal(c->generalized_gradient[0][k], 0, 1e-10);
+            for (int k = 0; k < 3; k++) assert_true(c->normal[k] == 0); /* what the sum has is rounding */
+            assert_true(c->area == 0 && c->depth == 0);
             ct_result_free(&result);
         }
         shape_free(&shapes[i]);
     }
+}
+
+/* The corner of a cube, pressed into a face by 10^-2 to 10^-5 of its side: its force is far above rounding. */
+static void test_shallow_corner_has_a_normal(void **state) {
+    (void)state;
+    struct shape cube = shape_box(1, 1, 1), floor = shape_box(4, 4, 1);
+    for (int e = 2; e <= 5; e++) {
+        double pose[12], turn[12], below[12];
+        shape_pose_axis((double[]){1, -1, 0}, acos(1 / sqrt(3)) / (2 * acos(-1)), (double[]){0, 0, 0}, turn);
+        memcpy(pose, turn, sizeof pose);
+        double lowest = 0;
+        for (int c = 0; c < 8; c++)
+            lowest = fmin(lowest, (c & 1 ? 0.5 : -0.5) * turn[8] + (c & 2 ? 0.5 : -0.5) * turn[9] +
+                                      (c & 4 ? 0.5 : -0.5) * turn[10]);
+        pose[11] = -lowest - pow(10, -e);
+        shift(below, 0.1, 0.2, -0.5);
+        ct_result *result = run_pair(&floor, below, &cube, pose);
+        const ct_contact *c = only_contact(result);
+        assert_float_equal(c->normal[2], -1, 1e-2);
+        assert_true(c->area > 0);
+        ct_result_free(&result);
+    }
+    shape_free(&cube);
+    shape_free(&floor);
+}
+
+/* As far away as a pose may be, the shape is still what it is. */
+static void test_at_the_limit_of_poses(void **state) {
+    (void)state;
+    struct shape cube = shape_box(1, 1, 1);
+    double pose[2][12];
+    for (int turned = 0; turned < 2; turned++) {
+        for (int b = 0; b < 2; b++) {
+            shape_pose_identity(pose[b]);
+            if (turned) shape_pose_axis((double[]){1, 2, 3}, 0.1, (double[]){0, 0, 0}, pose[b]);
+            pose[b][3] = CT_POSE_REACH - 2 + 0.5 * b, pose[b][7] = -CT_POSE_REACH + 2, pose[b][11] = 1000;
+        }
+        ct_result *result = run_pair(&cube, pose[0], &cube, pose[1]);
+        const ct_contact *c = only_contact(result);
+        struct placed near[] = {{&cube, pose[0], 0}, {&cube, pose[1], 0}};
+        double own[2][12];
+        for (int b = 0; b < 2; b++) {
+            memcpy(own[b], pose[b], sizeof own[b]);
+            own[b][3] = 0.5 * b, own[b][7] = own[b][11] = 0;
+            near[b].pose = own[b];
+        }
+        ct_result *truth = run(near, 2);
+        assert_true(fabs(c->volume - only_contact(truth)->volume) <= c->error_bound + truth->contacts->error_bound);
+        assert_true(c->error_bound < 1e-3);
+        ct_result_free(&truth);
+        ct_result_free(&result);
+    }
+    shape_free(&cube);
 }
 
 /* A body against itself turned and moved by 10^-4 to 10^-14: all faces are nearly coplanar, their distances around and
@@ -865,6 +920,8 @@ int main(void) {
         cmocka_unit_test(test_apart),
         cmocka_unit_test(test_nested),
         cmocka_unit_test(test_identical_bodies),
+        cmocka_unit_test(test_shallow_corner_has_a_normal),
+        cmocka_unit_test(test_at_the_limit_of_poses),
         cmocka_unit_test(test_nearly_coincident_bodies),
         cmocka_unit_test(test_edges_on_a_face),
         cmocka_unit_test(test_stack),

@@ -306,7 +306,7 @@ static bool write_cell(const ct_pair_context *context, ct_thread_scratch *worker
         ct_pair_origin(pair->body[b], origin);
         ct_moments_finish(&moments, window, &scaling.units, origin, contact->generalized_gradient[b]);
     }
-    scaling.has_normal = ct_frame_normal(contact, contact->generalized_gradient[0]);
+    scaling.has_normal = ct_frame_normal(contact, contact->generalized_gradient[0], 0);
     if (!ct_entry_arrays_in(&worker->answers, &context->device->answers, &cell->entries, pair->want,
                             contact->count[0] + contact->count[1]))
         return false;

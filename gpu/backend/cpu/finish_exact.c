@@ -410,7 +410,8 @@ static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     if (!exact->contact->is_found) return true;
     if (!(pair->want & NEEDS_ENTRIES) && !pair->n_directions) return true;
     find_forces(exact, &exact->contact->contact);
-    ct_frame_normal(&exact->contact->contact, exact->contact->contact.generalized_gradient[0]);
+    ct_frame_normal(&exact->contact->contact, exact->contact->contact.generalized_gradient[0],
+                    ct_exact_force_rounding(&exact->totals, &exact->lattice, exact->n_passes));
     find_center(exact, &exact->contact->contact);
     ct_exact_side_centers(&exact->totals, &exact->lattice, exact->n_passes, step_of(exact), &exact->contact->contact);
     if (ct_exact_wants_second(exact)) ct_exact_find_second(exact);

@@ -120,7 +120,7 @@ static void reduce_sums(ct_pair_context *context) {
         }
         ct_moments_finish(&sum, &pair->window, &units, origin, contact->generalized_gradient[b]);
     }
-    context->has_normal = ct_frame_normal(contact, contact->generalized_gradient[0]);
+    context->has_normal = ct_frame_normal(contact, contact->generalized_gradient[0], 0);
 }
 
 static void clear_sums(ct_pair_context *context) {

@@ -372,7 +372,7 @@ void measure_gradient(finished_cell *cell, const ct_body *const bodies[2]) {
         ct_moments_finish(&moments, cell->window, &units, origin, cell->contact.generalized_gradient[k]);
         cell->contact.count[k] = cell->first[k + 1] - cell->first[k];
     }
-    cell->has_normal = ct_frame_normal(&cell->contact, cell->contact.generalized_gradient[0]);
+    cell->has_normal = ct_frame_normal(&cell->contact, cell->contact.generalized_gradient[0], 0);
 }
 
 /* Area, depth and centres. */

@@ -34,7 +34,7 @@ static ct_contact frame_of(const ct_window *window, const struct side sides[2], 
         for (size_t k = 0; k < s->count; k++) ct_moments_add(&moments, s->coords[s->vertices[k]], s->sums[k]);
         ct_moments_finish(&moments, window, &units, s->origin, contact.generalized_gradient[b]);
     }
-    const int has_normal = ct_frame_normal(&contact, contact.generalized_gradient[0]);
+    const int has_normal = ct_frame_normal(&contact, contact.generalized_gradient[0], 0);
     for (int b = 0; b < 2; b++)
         for (size_t k = 0; k < sides[b].count; k++)
             ct_barycentre_add(&centre[b], &contact, has_normal, scale, &units, sides[b].coords[sides[b].vertices[k]],
