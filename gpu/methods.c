@@ -105,12 +105,21 @@ static ct_status check_exact(const ct_scene_settings *s, ct_error *error) {
 /* The lattice carries about this part of a volume. */
 static const double LEAST_TOLERANCE_REL = 1e-6;
 
+/* 0: there is none. */
+#define EXPECTED_TOLERANCE                                                                                             \
+    "a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' extents, and a step that asks for less "   \
+    "names it"
+
+static bool is_tolerance(double tolerance) {
+    return tolerance >= 0 && tolerance <= 1e300;
+}
+
 static ct_status check_ebpi(const ct_scene_settings *s, ct_error *error) {
     ct_status status = check_no_sampling(s, error);
     if (!status) status = check_no_voxels(s, error);
     if (status) return status;
-    if (!(s->tolerance >= 0 && s->tolerance <= 1e300))
-        return ct_fail(error, CT_OUT_OF_RANGE, "tolerance", "tolerance is %g m^3, expected a positive volume",
+    if (!is_tolerance(s->tolerance))
+        return ct_fail(error, CT_OUT_OF_RANGE, "tolerance", "tolerance is %g m^3, expected " EXPECTED_TOLERANCE,
                        s->tolerance);
     if (!(s->tolerance_rel >= 0 && s->tolerance_rel <= 1) ||
         (s->tolerance_rel > 0 && s->tolerance_rel < LEAST_TOLERANCE_REL))
@@ -477,6 +486,10 @@ ct_status ct_method_check_step(const ct_method_row *row, const ct_step *step, ct
     if (step->want & CT_WANT_TILES && !row->gives_tiles)
         return ct_fail(error, CT_INVALID_ARGUMENT, "want",
                        "method \"%s\" gives no tiles: leave them out of want, or choose method \"ebpi\"", row->name);
+    if (!is_tolerance(step->tolerance))
+        return ct_fail(error, CT_OUT_OF_RANGE, "tolerance",
+                       "the step's tolerance is %g m^3, expected " EXPECTED_TOLERANCE ", or 0 for none",
+                       step->tolerance);
     status = check_limit(row, "time_budget", step->time_budget, row->takes_time_budget, error);
     return status ? status : check_limit(row, "tolerance", step->tolerance, row->takes_tolerance, error);
 }

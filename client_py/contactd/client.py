@@ -393,8 +393,13 @@ class Client:
                 pixel_size: float | None = None, timeout: float | None = None) -> Overlap:
         """The intersection of two meshes, each as it is or at a pose, (4, 4) or (3, 4), in one call. No scene stays.
 
-        method, resolution, pixel_size: as of Scene.configure. timeout: of each of the five requests it takes.
+        method, resolution, pixel_size: as of Scene.configure, but for "ebpi", which needs a tolerance. timeout: of each of the
+        five requests it takes.
         """
+        if method == "ebpi":
+            raise error_for(ErrorCode.INVALID_ARGUMENT,
+                            'an overlap takes "auto", "ldi", "exact" or "voxtree", and no tolerance, which "ebpi" needs: open a '
+                            "scene for it", field="method")
         with self.open_scene(method, resolution, pixel_size, name="overlap", timeout=timeout) as scene:
             bodies = [scene.add_body(mesh, np.eye(4) if pose is None else pose, timeout=timeout)
                       for mesh, pose in ((a, pose_a), (b, pose_b))]

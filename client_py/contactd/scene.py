@@ -282,7 +282,8 @@ class Scene:
         Args:
             mesh: from client.register_mesh; bodies share it.
             pose: (4, 4) or (3, 4) rigid pose, p_world = R p + t. With a pose the body is rigid and moves by `poses`;
-                without one it is deformable, starts at the mesh's own positions and moves by `positions`.
+                without one it is deformable, starts at the mesh's own positions and moves by `positions`. Each axis of t
+                may be 2**36 times the body's extent at most: beyond, move the scene's origin near the bodies.
             kind: "rigid" or "deformable", where that is not what `pose` says.
             group, mask: two bodies can touch if (a.group & b.mask) and (b.group & a.mask) are both non-zero.
             ignore: bodies that this one never touches.
@@ -648,7 +649,10 @@ def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
     pose[[least, i, j], 0] = 0.0, n[j] / across, -n[i] / across
     pose[:3, 1] = np.cross(n, pose[:3, 0])
     pose[:3, 2] = n
-    pose[:3, 3] = n * _arrays.real(offset, field="offset")
+    along = _arrays.real(offset, field="offset")
+    if not math.isfinite(along):
+        raise error_for(ErrorCode.NON_FINITE, f"expected a finite number, got {along:g}", field="offset")
+    pose[:3, 3] = n * along
     return pose
 
 
@@ -672,17 +676,15 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
     if stiffness is not None:
         out["stiffness"] = _not_negative(stiffness, "stiffness")
     if patches is not None:
-        if not isinstance(patches, (bool, np.bool_)):
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {patches!r}", field="patches")
-        out["patches"] = int(patches)
+        out["patches"] = _flag(patches, "patches")
     if tolerance is not None:
-        out["tolerance"] = _not_negative(tolerance, "tolerance")
+        out["tolerance"] = _tolerance(tolerance, allows_none=True)
     if tolerance_rel is not None:
         out["tolerance_rel"] = _not_negative(tolerance_rel, "tolerance_rel")
     if strict is not None:
-        out["strict"] = int(bool(strict))
+        out["strict"] = _flag(strict, "strict")
     if optimize_directions is not None:
-        out["optimize_directions"] = int(bool(optimize_directions))
+        out["optimize_directions"] = _flag(optimize_directions, "optimize_directions")
     if allocation is not None:
         if allocation not in ALLOCATIONS:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {' or '.join(ALLOCATIONS)}, got {allocation!r}",
@@ -712,9 +714,7 @@ def voxels_message(voxel_level: int | None, level: int | None, pair_budget: int 
             out[name] = _arrays.unsigned(value, field=name, maximum=most, expected=expected)
     for name, flag in (("center_normals", center_normals), ("plain_average", plain_average), ("refine", refine)):
         if flag is not None:
-            if not isinstance(flag, (bool, np.bool_)):
-                raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {flag!r}", field=name)
-            out[name] = int(flag)
+            out[name] = _flag(flag, name)
     return {"voxels": out} if out else {}
 
 
@@ -727,8 +727,24 @@ def limits_message(time_budget: float | None, tolerance: float | None) -> dict[s
             raise error_for(ErrorCode.OUT_OF_RANGE, f"expected less than 4294 s, got {time_budget:g}", field="time_budget")
         out["time_budget_us"] = max(1, int(microseconds))
     if tolerance is not None:
-        out["tolerance"] = _positive(tolerance, "tolerance")
+        out["tolerance"] = _tolerance(tolerance)
     return out
+
+
+def _tolerance(value: Any, allows_none: bool = False) -> float:
+    """allows_none: 0 says that there is none."""
+    number = _arrays.real(value, field="tolerance")
+    if 0 < number <= 1e300 or allows_none and number == 0:
+        return number
+    raise error_for(ErrorCode.OUT_OF_RANGE,
+                    "expected a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' extents, and a step that "
+                    f"asks for less names it{', or 0 for none' * allows_none}; got {number:g}", field="tolerance")
+
+
+def _flag(value: Any, field: str) -> int:
+    if not isinstance(value, (bool, np.bool_)):  # a word such as "no" would be true
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {value!r}", field=field)
+    return int(value)
 
 
 def _not_negative(value: Any, field: str) -> float:

@@ -319,13 +319,20 @@ static bool take_placed_mesh(const json_fields *fields, const char *name, body_r
            json_take_pose(&inner, "pose", out->options.pose, &has);
 }
 
+static bool check_overlap_method(const scene_patch *settings, problem *p) {
+    if (!settings->has_method || settings->method != CT_METHOD_EBPI) return true;
+    return problem_set(p, CONTACTD_INVALID_ARGUMENT, "method",
+                       "an overlap takes \"auto\", \"ldi\", \"exact\" or \"voxtree\", and no tolerance, which \"ebpi\" "
+                       "needs: open a scene for it");
+}
+
 bool request_overlap(const char *bytes, size_t size, overlap_request *out, problem *p) {
     static const char *const known[] = {"a", "b", "method", "resolution", "pixel_size", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_placed_mesh(&fields, "a", &out->body[0]) &&
-              take_placed_mesh(&fields, "b", &out->body[1]) && take_settings(&fields, &out->settings);
+              take_placed_mesh(&fields, "b", &out->body[1]) && take_settings(&fields, &out->settings) && check_overlap_method(&out->settings, p);
     json_decref(root);
     return ok;
 }
@@ -507,6 +514,16 @@ static bool take_directions(const json_fields *fields, step_request *out) {
     return true;
 }
 
+/* 0, which says within the server that there is none, is refused: who leaves the field out means that. */
+static bool take_step_tolerance(const json_fields *fields, double *out) {
+    bool has;
+    if (!json_take_number(fields, "tolerance", -DBL_MAX, DBL_MAX, out, &has)) return false;
+    if (!has || (*out > 0 && *out <= 1e300)) return true;
+    return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, "tolerance",
+                       "tolerance is %g; expected a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' "
+                       "extents, and a step that asks for less names it", *out);
+}
+
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p) {
     static const char *const known[] = {
         "updates", "want", "deadline_us", "time_budget_us", "tolerance", "directions", "velocities", "viscosity", NULL};
@@ -518,7 +535,7 @@ bool request_step(const char *bytes, size_t size, step_request *out, problem *p)
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_want(&fields, &out->want) &&
               json_take_integer(&fields, "deadline_us", 0, UINT32_MAX, &deadline, &has) &&
               json_take_integer(&fields, "time_budget_us", 1, UINT32_MAX, &budget, &has) &&
-              json_take_number(&fields, "tolerance", 0, DBL_MAX, &out->tolerance, &has) && take_updates(&fields, out) &&
+              take_step_tolerance(&fields, &out->tolerance) && take_updates(&fields, out) &&
               take_directions(&fields, out) && take_velocities(&fields, out) &&
               json_take_number(&fields, "viscosity", 0, 1e100, &out->viscosity, &has);
     out->deadline_us = (uint64_t)deadline;

@@ -70,6 +70,10 @@ def test_refused_by_name(client):
     with pytest.raises(errors.InvalidArgumentError, match="no contact with itself") as refused:
         scene.add_half_space([0, 0, 1], self_contact=True)
     assert refused.value.field == "self_contact" and len(scene.bodies) == 1
+    for offset in (math.nan, math.inf):
+        with pytest.raises(errors.ContactdError) as refused:
+            scene.add_half_space([0, 0, 1], offset)
+        assert (refused.value.code.name, refused.value.field) == ("NON_FINITE", "offset")
 
 
 def test_a_restart_keeps_half_spaces(fresh_server):

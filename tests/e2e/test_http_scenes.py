@@ -302,6 +302,9 @@ WRONG_STEPS = [
     ({"deadline_us": -1}, 422, "OUT_OF_RANGE", "deadline_us"),
     ({"time_budget_us": 1000}, 400, "INVALID_ARGUMENT", "time_budget"),  # LDI takes none
     ({"tolerance": 1e-9}, 400, "INVALID_ARGUMENT", "tolerance"),
+    ({"tolerance": 0}, 422, "OUT_OF_RANGE", "tolerance"),  # whoever wants none leaves it out
+    ({"tolerance": 1e301}, 422, "OUT_OF_RANGE", "tolerance"),
+    ({"updates": [{"body": "b", "pose": [1, 0, 0, 1e17, 0, 1, 0, 0, 0, 0, 1, 0]}]}, None, None, None),
 ]
 
 

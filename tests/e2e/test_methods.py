@@ -157,6 +157,17 @@ def test_a_tolerance_means_ebpi(open_pair, client):
                        ({"tolerance": 1, "ray_budget": 2**40}, errors.OutOfRangeError)):
         with pytest.raises(error):
             client.open_scene(**bad)
+    for flag in ("strict", "optimize_directions"):  # a word such as "no" is no answer
+        with pytest.raises(errors.InvalidArgumentError, match="expected True or False, got 'no'") as refused:
+            client.open_scene(tolerance=1e-3, **{flag: "no"})
+        assert refused.value.field == flag
+    for bad in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(errors.OutOfRangeError, match="up to 1e300 m.3; the smallest depends on the bodies") as refused:
+            scene.step(tolerance=bad)
+        assert refused.value.field == "tolerance"
+        if bad:
+            with pytest.raises(errors.OutOfRangeError, match="up to 1e300 m.3; the smallest depends on the bodies"):
+                client.open_scene(tolerance=bad)
     with pytest.raises(errors.OutOfRangeError, match="ask for .* or more") as refused:
         open_pair(tolerance=1e-15).step()
     assert refused.value.field == "tolerance"
@@ -264,6 +275,8 @@ def test_contactctl(ctl):
         assert ("by the published bound" in text) == ("--strict" not in options)
     text = ctl("contact", "BOX", "BOX", "--pose-b", pose, "--tolerance", 1e-5, "--ray-budget", 50)
     assert "ended      ray_budget: the bound is above the tolerance" in text
+    for wrong in (("--tolerance", 0), ("--tolerance", "nan"), ("--tolerance", "inf")):
+        assert "a volume above 0, up to 1e300 m^3; the smallest depends on" in ctl("contact", "BOX", "BOX", *wrong, code=2)
     for wrong in (("--tolerance", 0), ("--tolerance", -1), ("--tolerance", "nan"), ("--tolerance-rel", 0), ("--ray-budget", 0.5)):
         assert f"{wrong[0]} is" in ctl("contact", "BOX", "BOX", *wrong, code=2)
     assert "ask for" in ctl("contact", "BOX", "BOX", "--pose-b", pose, "--tolerance", 1e-15, code=3)

@@ -110,6 +110,7 @@ def test_http(server):
     for bad, field in (({"a": {"mesh": cube["id"]}}, "b"), ({"a": 3, "b": 4}, "a"),
                        ({"a": {"mesh": cube["id"], "kind": "rigid"}, "b": {}}, "a.kind"),
                        (query | {"method": "exact"}, "resolution"), (query | {"want": []}, "want"),
+                       (query | {"method": "ebpi"}, "method"),
                        ({"a": {"mesh": cube["id"], "pose": [2] * 12}, "b": {"mesh": cube["id"]}}, "pose")):
         answer = api("POST", "/v1/overlap", bad)
         assert answer.status in (400, 422) and answer.json["field"] == field, (bad, answer.json)

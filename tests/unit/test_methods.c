@@ -340,7 +340,7 @@ static void test_limits(void **state) {
         {0, 1e-6, CT_INVALID_ARGUMENT, "tolerance", "method \"ldi\" takes no tolerance"},
         {-1, 0, CT_OUT_OF_RANGE, "time_budget", "-1"},
         {NAN, 0, CT_NON_FINITE, "time_budget", "nan"},
-        {0, INFINITY, CT_NON_FINITE, "tolerance", "inf"},
+        {0, INFINITY, CT_OUT_OF_RANGE, "tolerance", "inf"},
         {0, -2, CT_OUT_OF_RANGE, "tolerance", "-2"},
     };
     ct_update update = {.body = stage.body[1], .kind = CT_UPDATE_POSE};
