@@ -178,9 +178,7 @@ typedef struct ct_ray_tile {
  * Other methods choose points as solvers that reduce contact manifolds do, for max_points > 0. The depth at a point is
  * the length of the line along the contact's normal through both bodies there, of its longest stretch inside both; the
  * position is the middle of that stretch. Candidates are, seen along the normal, the corners of the intersection:
- * vertices of one body in the other, and where edges of one pierce the other. Where a corner at the intersection's edge
- * is on a side that leans against the normal, its depth is that beyond the slope: of a line nearer to the centre by a
- * quarter of the contact's depth, but at most by a 32nd of the contact's width, if it is longer by half. Of the
+ * vertices of one body in the other, and where edges of one pierce the other. Of the
  * candidates
  *   1. the deepest (of those within a thousandth of its depth the farthest from the contact's centre),
  *   2. the one farthest from it, its distance times its depth,

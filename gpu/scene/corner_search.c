@@ -40,18 +40,16 @@ static const double around[AROUND][2] = {{0.934, 0.357},   {0.408, 0.913},   {-0
 /* The columns around a corner. */
 struct surrounding {
     ct_column_span longest;
-    bool is_in; /* none of them misses the contact */
 };
 
 /* until_any: only until a column is in the contact. False: out of memory. */
 static bool cast_around(ct_columns *columns, const double at[2], bool until_any, struct surrounding *out) {
-    *out = (struct surrounding){{0, 0}, true};
+    *out = (struct surrounding){{0, 0}};
     if (!ct_columns_gather(columns, at, columns->step)) return false;
     for (int k = 0; k < AROUND; k++) {
         const double place[2] = {at[0] + columns->step * around[k][0], at[1] + columns->step * around[k][1]};
         ct_column_span span;
         if (!ct_columns_cast(columns, place, &span)) return false;
-        out->is_in = out->is_in && span.hi > span.lo;
         if (span.hi - span.lo > out->longest.hi - out->longest.lo) out->longest = span;
         if (until_any && span.hi > span.lo) break;
     }
@@ -62,25 +60,20 @@ static double length_of(const ct_column_span *span) {
     return span->hi - span->lo;
 }
 
-/* Where the contact is beyond a slope at this place of its edge: nearer to its centre. */
-static void find_beyond(const ct_corner_search *s, const double at[2], double beyond[2]) {
-    const double from = sqrt(at[0] * at[0] + at[1] * at[1]);
-    for (int k = 0; k < 2; k++) beyond[k] = from > s->slope ? at[k] - s->slope * (at[k] / from) : 0;
-}
-
-/* The longest of the columns just beside a corner: of a corner at the edge of the contact, some are in it. Where such a
- * one is on a slope, the depth is that from beyond the slope, where columns are at most so long. */
+/* The longest of the columns just beside a corner; where that is on a slope, of those beyond it, on any side, which are
+ * at most so long. */
 static bool measure(const ct_corner_search *s, double most_beyond, ct_corner *corner) {
     struct surrounding beside;
     if (corner->state == CT_CORNER_MEASURED) return true;
     if (!cast_around(s->columns, corner->at, false, &beside)) return false;
-    ct_column_span span = beside.longest, beyond;
-    if (!beside.is_in && most_beyond > ON_SLOPE * length_of(&span)) {
-        double place[2];
-        find_beyond(s, corner->at, place);
-        if (!ct_columns_gather(s->columns, place, 0) || !ct_columns_cast(s->columns, place, &beyond)) return false;
-        if (length_of(&beyond) > ON_SLOPE * length_of(&span)) span = beyond;
+    ct_column_span span = beside.longest, beyond = {0, 0};
+    for (int k = 0; k < AROUND && most_beyond > ON_SLOPE * length_of(&beside.longest); k++) {
+        const double place[2] = {corner->at[0] + s->slope * around[k][0], corner->at[1] + s->slope * around[k][1]};
+        ct_column_span next;
+        if (!ct_columns_gather(s->columns, place, 0) || !ct_columns_cast(s->columns, place, &next)) return false;
+        if (length_of(&next) > length_of(&beyond)) beyond = next;
     }
+    if (length_of(&beyond) > ON_SLOPE * length_of(&span)) span = beyond;
     corner->depth = length_of(&span);
     corner->w = 0.5 * (span.lo + span.hi);
     corner->state = CT_CORNER_MEASURED;
@@ -150,29 +143,21 @@ static bool split(ct_corner_search *s, uint32_t index) {
            add_node(s, from, node.first + node.n - from, node.most, node.most_beyond);
 }
 
-/* Of places in a box, the range of a component of their directions from the origin: it rises with the place's own
- * component, and what the other one is takes it nearer to 0. */
-static void find_directions(const struct ct_corner_node *node, int k, double *least, double *most) {
-    const int other = 1 - k;
-    const double a = fabs(node->lo[other]), b = fabs(node->hi[other]);
-    const double far = fmax(a, b), near = node->lo[other] <= 0 && node->hi[other] >= 0 ? 0 : fmin(a, b);
-    const double lo = node->lo[k], hi = node->hi[k];
-    *least = lo < 0 ? lo / sqrt(lo * lo + near * near) : lo > 0 ? lo / sqrt(lo * lo + far * far) : 0;
-    *most = hi > 0 ? hi / sqrt(hi * hi + near * near) : hi < 0 ? hi / sqrt(hi * hi + far * far) : 0;
-}
-
-/* How long the columns beyond the slope at the node's corners are at most. */
+/* How long the columns beyond the slope at the node's corners are at most: of a node that is small beside the slope, in
+ * each direction; of a larger one, all of them at once. */
 static bool bound_beyond(const ct_corner_search *s, const struct ct_corner_node *node, double *most) {
-    ct_column_bounds bounds;
-    double lo[2], hi[2];
-    for (int k = 0; k < 2; k++) {
-        double least_part, most_part;
-        find_directions(node, k, &least_part, &most_part);
-        lo[k] = fmin(node->lo[k] - s->slope * most_part, fmax(node->lo[k], 0));
-        hi[k] = fmax(node->hi[k] - s->slope * least_part, fmin(node->hi[k], 0));
+    const bool is_small = fmax(node->hi[0] - node->lo[0], node->hi[1] - node->lo[1]) < s->slope;
+    *most = 0;
+    for (int i = 0; i < (is_small ? AROUND : 1); i++) {
+        ct_column_bounds bounds;
+        double lo[2], hi[2];
+        for (int k = 0; k < 2; k++) {
+            lo[k] = node->lo[k] + s->slope * (is_small ? around[i][k] : -1);
+            hi[k] = node->hi[k] + s->slope * (is_small ? around[i][k] : 1);
+        }
+        if (!ct_columns_bound(s->columns, lo, hi, &bounds)) return false;
+        *most = fmax(*most, bounds.most);
     }
-    if (!ct_columns_bound(s->columns, lo, hi, &bounds)) return false;
-    *most = bounds.most;
     return true;
 }
 
@@ -180,12 +165,12 @@ static bool bound_node(ct_corner_search *s, struct ct_corner_node *node) {
     ct_column_bounds beside;
     double beyond;
     if (!ct_columns_bound(s->columns, node->lo, node->hi, &beside)) return false;
-    const bool is_in = beside.least > 0;
-    if (!is_in && node->most_beyond > beside.most) {
+    if (node->most_beyond > ON_SLOPE * beside.least && node->most_beyond > beside.most) {
         if (!bound_beyond(s, node, &beyond)) return false;
         node->most_beyond = fmin(node->most_beyond, beyond);
     }
-    node->most = fmin(node->most, is_in ? beside.most : fmax(beside.most, node->most_beyond));
+    const bool may_be_slope = node->most_beyond > ON_SLOPE * beside.least;
+    node->most = fmin(node->most, may_be_slope ? fmax(beside.most, node->most_beyond) : beside.most);
     node->is_bounded = true;
     return true;
 }

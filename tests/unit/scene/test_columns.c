@@ -132,7 +132,7 @@ static ct_column_span cast_through_all(const ct_columns *c, const struct shape b
     return best;
 }
 
-/* The point's middle and depth are those of one of the columns just beside it, or of that beyond a slope. */
+/* The point's middle and depth are those of one of the columns just beside it, or beyond a slope. */
 static void check_point(const ct_columns *c, const struct shape bodies[2], const ct_point *point, double slope) {
     static struct {
         double u, v;
@@ -142,11 +142,10 @@ static void check_point(const ct_columns *c, const struct shape bodies[2], const
     double at[3] = {0, 0, 0}, least_off = INFINITY;
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < 3; i++) at[k] += c->axis[k][i] * (point->position[i] - c->center[i]);
-    const double from = hypot(at[0], at[1]);
-    for (int i = 0; i < 9; i++) {
-        const double u = i < 8 ? at[0] + c->step * around[i].u : at[0] - slope * at[0] / from;
-        const double v = i < 8 ? at[1] + c->step * around[i].v : at[1] - slope * at[1] / from;
-        const ct_column_span span = cast_through_all(c, bodies, u, v, hits);
+    for (int i = 0; i < 16; i++) {
+        const double step = i < 8 ? c->step : slope;
+        const ct_column_span span =
+            cast_through_all(c, bodies, at[0] + step * around[i % 8].u, at[1] + step * around[i % 8].v, hits);
         const double off = fabs(span.hi - span.lo - point->depth) + fabs(0.5 * (span.lo + span.hi) - at[2]);
         least_off = fmin(least_off, off);
     }
