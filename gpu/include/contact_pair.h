@@ -61,7 +61,8 @@ typedef struct ct_contact {
     double error_bound;     /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
     double error_estimate; /* m^3, an estimate of |error of volume|. LDI: from the spread of the three volumes and their
                               rays; in 97 of 100 contacts the error is below it, but it is no bound. Exact: error_bound.
-                              VOXTREE: a quarter of error_bound, above 95 of 100 errors */
+                              VOXTREE: a part of error_bound, above 95 of 100 errors: a quarter where volume_lower is
+                              above 0, half where it is 0, and all of it on levels 0 and 1 */
     double pitch[3];       /* m between neighbouring rays along x, y, z. Exact: 0. VOXTREE: the finest cubes' side */
     /* m^3, guaranteed by VOXTREE: the volume lies between them, and they close in from level to level. Volume where one
      * of the bodies overlaps itself counts once. Other methods: NaN. */

@@ -131,6 +131,57 @@ static void test_against_exact(void **state) {
         fail_msg("%d pairs: %g degrees, %g, %g", n, angle, error, spread / n);
 }
 
+enum { ON_FACES, IN_EACH_OTHER, THIN, N_CLASSES, ESTIMATED_FROM = 3, ESTIMATED_TO = 6 };
+
+/* Poses of two bodies of a class that overlap. */
+static void place_class(uint64_t *rng, int class, struct shape both[2], double pose[2][12]) {
+    const double radius = shape_uniform(rng, 0.2, 0.7);
+    both[0] = class == IN_EACH_OTHER ? shape_icosphere(1, 4) : shape_box(1.8, 1, 1.4);
+    both[1] = class == THIN ? shape_box(shape_uniform(rng, 0.3, 1.5), shape_uniform(rng, 0.004, 0.1), 0.8)
+                            : shape_icosphere(radius, 4);
+    shape_pose_random(rng, 0, pose[0]);
+    shape_pose_random(rng, 0, pose[1]);
+    double at[3] = {shape_uniform(rng, -0.3, 0.3), shape_uniform(rng, -0.2, 0.2),
+                    0.7 + 0.2 * shape_uniform(rng, -1, 1)};
+    if (class == ON_FACES) at[2] = 0.7 + radius * (1 - shape_uniform(rng, 0.03, 0.4));
+    if (class == IN_EACH_OTHER) at[2] = 1 + radius * (1 - shape_uniform(rng, 0.02, 0.5));
+    for (int k = 0; k < 3; k++) {
+        pose[1][4 * k + 3] = 0;
+        for (int j = 0; j < 3; j++) pose[1][4 * k + 3] += pose[0][4 * k + j] * at[j];
+    }
+}
+
+/* error_estimate is above 95 of 100 errors: of balls on a box's face and balls in each other, of which a small part of
+ * both is shared, and of thin bodies in a box. */
+static void test_estimates(void **state) {
+    (void)state;
+    enum { PAIRS = 12 };
+    uint64_t rng = 95;
+    for (int class = 0; class < N_CLASSES; class ++) {
+        int n = 0, n_within = 0;
+        for (int pair = 0; pair < PAIRS; pair++) {
+            struct shape both[2];
+            double pose[2][12];
+            place_class(&rng, class, both, pose);
+            const struct placed bodies[2] = {{&both[0], pose[0], 0}, {&both[1], pose[1], 0}};
+            ct_scene_settings settings = stage_exact();
+            ct_result *exact = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+            const double volume = exact->n_contacts ? exact->contacts->volume : 0;
+            for (uint32_t level = ESTIMATED_FROM; level <= ESTIMATED_TO; level++) {
+                settings = stage_voxtree(ESTIMATED_TO, level);
+                ct_result *r = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+                for (size_t c = 0; c < r->n_contacts; c++, n++)
+                    n_within += fabs(r->contacts[c].volume - volume) <= r->contacts[c].error_estimate;
+                ct_result_free(&r);
+            }
+            ct_result_free(&exact);
+            for (int b = 0; b < 2; b++) shape_free(&both[b]);
+        }
+        assert_true(n > PAIRS);
+        if (n_within < 0.95 * n) fail_msg("class %d: %d of %d errors are below their estimates", class, n_within, n);
+    }
+}
+
 /* A random body, of a tenth to the whole of its size, and thin ones. */
 static struct shape random_shape(uint64_t *rng) {
     const double size = shape_uniform(rng, 0.1, 1), thin = shape_uniform(rng, 0.001, 0.1);
@@ -582,9 +633,9 @@ static void test_no_memory(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) n_pairs = atoi(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_exact), cmocka_unit_test(test_intervals),   cmocka_unit_test(test_aligned),
-        cmocka_unit_test(test_balls),         cmocka_unit_test(test_bits),        cmocka_unit_test(test_boxes),
-        cmocka_unit_test(test_refined),       cmocka_unit_test(test_pair_budget), cmocka_unit_test(test_time_budget),
-        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_no_memory)};
+        cmocka_unit_test(test_against_exact), cmocka_unit_test(test_estimates), cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_aligned),       cmocka_unit_test(test_balls),     cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_boxes),         cmocka_unit_test(test_refined),   cmocka_unit_test(test_pair_budget),
+        cmocka_unit_test(test_time_budget),   cmocka_unit_test(test_refusals),  cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, setup_all, teardown_all);
 }

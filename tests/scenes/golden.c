@@ -410,7 +410,7 @@ static const struct {
     {"batch", batch, "81be9bb87878d316fc4ad0f21a4e13e0"},
     {"crowd", crowd, "e0492879e677a13e7b5717ee57f8668c"},
     {"shallow", shallow, "5c2de8396dd6211b90b38a95e6e85a50"},
-    {"voxel trees", voxel_trees, "2099829701f78fe5e9945463d6ca8bde"},
+    {"voxel trees", voxel_trees, "091e0b90f46fa6edca14b040d56ee69b"},
     {"overlapping selves", overlapping_selves, "da281430d1c6f041f46dce1beb3e2fcf"},
     {"sampled selves", sampled_selves, "86b5b44d7bcbe78219736f1288fd3331"},
     {"cells", cells, "6a3cfbad85709f3a14552c98727d366b"},
