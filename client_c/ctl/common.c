@@ -105,9 +105,10 @@ static bool precision_of(const ctl *ctl, contactd_settings *out) {
         !ctl_number(ctl, OPT_RAY_BUDGET, &rays))
         return false;
     if (ctl->options[OPT_TOLERANCE] && !(out->tolerance > 0 && out->tolerance <= 1e300)) {
-        ctl_mistake("--tolerance is \"%s\", expected a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' "
-                    "extents, and a step that asks for less names it",
-                    ctl->options[OPT_TOLERANCE]);
+        ctl_mistake(
+            "--tolerance is \"%s\", expected a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' "
+            "extents, and a step that asks for less names it",
+            ctl->options[OPT_TOLERANCE]);
         return false;
     }
     if (ctl->options[OPT_TOLERANCE_REL] && !(out->tolerance_rel > 0)) {
