@@ -332,7 +332,8 @@ bool request_overlap(const char *bytes, size_t size, overlap_request *out, probl
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_placed_mesh(&fields, "a", &out->body[0]) &&
-              take_placed_mesh(&fields, "b", &out->body[1]) && take_settings(&fields, &out->settings) && check_overlap_method(&out->settings, p);
+              take_placed_mesh(&fields, "b", &out->body[1]) && take_settings(&fields, &out->settings) &&
+              check_overlap_method(&out->settings, p);
     json_decref(root);
     return ok;
 }
@@ -519,9 +520,11 @@ static bool take_step_tolerance(const json_fields *fields, double *out) {
     bool has;
     if (!json_take_number(fields, "tolerance", -DBL_MAX, DBL_MAX, out, &has)) return false;
     if (!has || (*out > 0 && *out <= 1e300)) return true;
-    return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, "tolerance",
-                       "tolerance is %g; expected a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' "
-                       "extents, and a step that asks for less names it", *out);
+    return problem_set(
+        fields->problem, CONTACTD_OUT_OF_RANGE, "tolerance",
+        "tolerance is %g; expected a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' "
+        "extents, and a step that asks for less names it",
+        *out);
 }
 
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p) {

@@ -425,9 +425,10 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tilted_planes), cmocka_unit_test(test_axis_planes), cmocka_unit_test(test_huge_box),
-        cmocka_unit_test(test_differences),   cmocka_unit_test(test_far),         cmocka_unit_test(test_several),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_beyond_doubles),
+        cmocka_unit_test(test_tilted_planes), cmocka_unit_test(test_axis_planes),
+        cmocka_unit_test(test_huge_box),      cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_far),           cmocka_unit_test(test_several),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_beyond_doubles),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
