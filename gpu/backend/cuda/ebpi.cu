@@ -23,7 +23,7 @@ struct ebpi_run {
     ct_gpu_need *need;
     ct_ebpi_pair_tables pair;
     const ct_turned_views *turned; /* of the pair, on the host; NULL: no views of the batch are turned */
-    int current; /* which of workspace->ebpi_faces has the tiles' faces */
+    int current;                   /* which of workspace->ebpi_faces has the tiles' faces */
 };
 
 /* ---- memory ---- */
