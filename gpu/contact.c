@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/clock.h"
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
 #include "gpu/mesh/closing.h"
@@ -189,6 +190,19 @@ static void add_points(ct_step *step, const ct_method_row *row) {
         ct_result_free(&step->result);
 }
 
+/* What every method's contacts get on the host. Its time is part of the contact stage's: a scheduler learns from it
+ * what the scene's steps cost. */
+static void add_to_contacts(ct_step *step, const ct_method_row *row) {
+    const double start = ct_now();
+    add_points(step, row);
+    add_slip(step);
+    add_separations(step);
+    if (!step->result) return;
+    const double seconds = ct_now() - start;
+    step->result->seconds[CT_PHASE_CONTACT] += seconds;
+    step->result->wall_seconds[CT_PHASE_CONTACT] += seconds;
+}
+
 /* A method without limits always completes, so its results are marked here. */
 static void mark_completed(ct_step *step, const ct_method_row *row) {
     if (!step->result || row->takes_time_budget || row->takes_tolerance) return;
@@ -246,9 +260,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
         const ct_method_row *row = ct_method_row_of(ct_method_of_step(&steps[i]), NULL);
         mark_completed(&steps[i], row);
         mark_intervals(&steps[i]);
-        add_points(&steps[i], row);
-        add_slip(&steps[i]);
-        add_separations(&steps[i]);
+        add_to_contacts(&steps[i], row);
         fold_closing(&steps[i]);
         add_warnings(&steps[i]);
         if (!first) first = steps[i].error.status;

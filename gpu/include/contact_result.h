@@ -21,7 +21,7 @@ typedef enum ct_phase {
     CT_PHASE_BROADPHASE, /* boxes, pairs */
     CT_PHASE_RASTER,     /* rays against triangles */
     CT_PHASE_SPAN,       /* sorting crossings, winding numbers, spans, sums */
-    CT_PHASE_CONTACT,    /* compaction, frames, forces */
+    CT_PHASE_CONTACT,    /* compaction, frames, forces; points, slip and separations */
     CT_PHASE_DOWNLOAD,   /* copying the answer to the host */
     CT_PHASES
 } ct_phase;

@@ -200,6 +200,38 @@ static void test_ball_and_cylinder(void **state) {
     shape_free(&roller);
 }
 
+/* Two balls of radius 0.5: no point outside of their lens, and none deeper than it. */
+static void test_two_balls(void **state) {
+    (void)state;
+    uint64_t rng = 11;
+    for (int level = 2; level <= 4; level++) {
+        struct shape ball = shape_icosphere(0.5, level);
+        for (int i = 0; i < 40; i++) {
+            double still[12], moved[12];
+            shape_pose_identity(still);
+            shape_pose_random(&rng, 0.5, moved);
+            const double *t = (const double[]){moved[3], moved[7], moved[11]};
+            const double apart = sqrt(t[0] * t[0] + t[1] * t[1] + t[2] * t[2]);
+            if (apart < 0.5) continue;
+            const struct placed bodies[] = {{&ball, still, 0, 0}, {&ball, moved, 0, 0}};
+            for (int m = 0; m < 2; m++) {
+                ct_scene_settings settings = m ? stage_resolution(64) : stage_exact();
+                settings.max_points = 4;
+                ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+                for (uint64_t k = 0; k < r->n_points; k++) {
+                    const double *p = r->points[k].position;
+                    const double q[3] = {p[0] - t[0], p[1] - t[1], p[2] - t[2]};
+                    assert_true(sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2]) < 0.51);
+                    assert_true(sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2]) < 0.51);
+                    assert_true(r->points[k].depth < 1 - apart + 0.01);
+                }
+                ct_result_free(&r);
+            }
+        }
+        shape_free(&ball);
+    }
+}
+
 /* A table with two feet: each patch has its own four points. With cells, each point is a cell. */
 static void test_patches_and_cells(void **state) {
     (void)state;
@@ -366,11 +398,11 @@ static int close_engine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_box_on_plane),      cmocka_unit_test(test_tilted_box),
-        cmocka_unit_test(test_stacked_boxes),     cmocka_unit_test(test_ball_and_cylinder),
-        cmocka_unit_test(test_patches_and_cells), cmocka_unit_test(test_self_contact),
-        cmocka_unit_test(test_random_pairs),      cmocka_unit_test(test_nested),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_box_on_plane),  cmocka_unit_test(test_tilted_box),
+        cmocka_unit_test(test_stacked_boxes), cmocka_unit_test(test_ball_and_cylinder),
+        cmocka_unit_test(test_two_balls),     cmocka_unit_test(test_patches_and_cells),
+        cmocka_unit_test(test_self_contact),  cmocka_unit_test(test_random_pairs),
+        cmocka_unit_test(test_nested),        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
