@@ -202,8 +202,10 @@ typedef struct ct_ray_tile {
  * Their depths and positions are true as ever, but a deeper or an outer corner may be passed over. Contacts of scanned
  * bodies stay far below the bound.
  *
- * With a cell_size points are cells instead: those of most volume, in falling order, each with its centre, normal and
- * depth, and with a weight in proportion to its area. A contact without a normal has no points. */
+ * With a cell_size points are cells instead: those of most volume, in falling order. A point has the cell's normal, its
+ * centre (where that is outside of the cell's cube: the cube's middle, moved along the normal as far as the centre is),
+ * its depth (at most what the cube has along the normal), and a weight in proportion to its area. A contact without a
+ * normal has no points. */
 typedef struct ct_point {
     double position[3]; /* m, world */
     double normal[3];   /* unit vector, the direction that pushes body[0] out */

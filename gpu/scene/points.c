@@ -345,9 +345,31 @@ static ct_status add_contact_points(ct_surfaces *surfaces, const ct_result *resu
                         contact->body[0], contact->body[1]);
 }
 
-/* The cells of most volume, in falling order; of equal ones the first. */
-static ct_status add_cell_points(const ct_result *result, const ct_contact *contact, size_t most, ct_point *points,
-                                 size_t *n, ct_error *error) {
+/* The point of a cell. The vertices of its surfaces may lie far from it, and with them its centre: of such a centre
+ * only the part along the normal counts, from the middle of the cell's cube. Where little of the surfaces is in the
+ * cell, volume / area is more than the cube has. */
+static ct_point point_of_cell(const ct_contact *contact, const ct_contact *cell, double side) {
+    ct_point point = {.depth = cell->depth, .weight = cell->area, .group = {contact->index, cell->index}};
+    double middle[3], along = 0, reach = 0;
+    bool is_inside = true;
+    for (int k = 0; k < 3; k++) {
+        middle[k] = side * (cell->cell[k] + 0.5);
+        is_inside = is_inside && fabs(cell->center[k] - middle[k]) <= side / 2;
+        along += cell->normal[k] * (cell->center[k] - middle[k]);
+        reach += fabs(cell->normal[k]) * side;
+    }
+    for (int k = 0; k < 3; k++) {
+        const double shift = fmin(fmax(along * cell->normal[k], -side / 2), side / 2);
+        point.position[k] = is_inside ? cell->center[k] : middle[k] + shift;
+        point.normal[k] = cell->normal[k];
+    }
+    point.depth = fmin(point.depth, reach);
+    return point;
+}
+
+/* The cells of most volume, in falling order; of equal ones the first. side: of their cubes, m. */
+static ct_status add_cell_points(const ct_result *result, const ct_contact *contact, double side, size_t most,
+                                 ct_point *points, size_t *n, ct_error *error) {
     const ct_contact *cells = result->cells + contact->first_cell;
     if (contact->n_cells >= CT_NO_GROUP)
         return ct_fail(
@@ -364,9 +386,7 @@ static ct_status add_cell_points(const ct_result *result, const ct_contact *cont
         if (at == most) continue;
         *n += *n < most;
         memmove(points + at + 1, points + at, (*n - 1 - at) * sizeof *points);
-        points[at] = (ct_point){.depth = cell->depth, .weight = cell->area, .group = {contact->index, cell->index}};
-        memcpy(points[at].position, cell->center, sizeof points->position);
-        memcpy(points[at].normal, cell->normal, sizeof points->normal);
+        points[at] = point_of_cell(contact, cell, side);
     }
     for (size_t p = 0; p < *n; p++) area += points[p].weight;
     for (size_t p = 0; p < *n; p++) points[p].weight /= area;
@@ -377,7 +397,8 @@ static bool is_of_pair(const ct_contact *a, const ct_contact *b) {
     return a->body[0] == b->body[0] && a->body[1] == b->body[1];
 }
 
-static ct_status add_points(ct_surfaces *surfaces, ct_result *result, size_t most, uint64_t *visits, ct_error *error) {
+static ct_status add_points(ct_surfaces *surfaces, ct_result *result, double cell_size, size_t most, uint64_t *visits,
+                            ct_error *error) {
     size_t capacity = 0;
     for (size_t i = 0; i < result->n_contacts; i++) {
         ct_contact *contact = &result->contacts[i];
@@ -393,7 +414,7 @@ static ct_status add_points(ct_surfaces *surfaces, ct_result *result, size_t mos
         ct_point *points = result->points + result->n_points;
         const bool is_divided =
             contact->index > 0 || (i + 1 < result->n_contacts && is_of_pair(contact, &result->contacts[i + 1]));
-        const ct_status status = contact->n_cells ? add_cell_points(result, contact, most, points, &n, error)
+        const ct_status status = contact->n_cells ? add_cell_points(result, contact, cell_size, most, points, &n, error)
                                                   : add_contact_points(surfaces, result, contact, is_divided, most,
                                                                        points, &n, visits, error);
         if (status) return status;
@@ -408,7 +429,9 @@ ct_status ct_result_add_points(ct_scene *scene, ct_result *result, uint64_t *vis
     ct_surfaces surfaces;
     if (!ct_surfaces_open(&surfaces, scene))
         return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
-    const ct_status status = add_points(&surfaces, result, scene->settings.max_points, &all_visits, error);
+    const ct_scene_settings *settings = &scene->settings;
+    const ct_status status =
+        add_points(&surfaces, result, settings->cell_size, settings->max_points, &all_visits, error);
     if (visits) *visits = all_visits;
     ct_surfaces_close(&surfaces);
     return status;
