@@ -5,13 +5,14 @@
 
 Engine scenes come from bench_engine, those with deadlines from bench_deadline, the round trip and the memory figure from bench_stream against a contactd of its own
 on loopback. Missing a figure is reported, not an error; runs of one scene that disagree in a bit are. The figures of scenes
-in which little of the meshes touches are in scaling.py.
+in which little of the meshes touches are in scaling.py, those of another library in peers.py.
 """
 import argparse
 import json
 import os
 import pathlib
 
+import peers
 import scaling
 from programs import MESHES, ROOT, conditions, deadline_runs, engine_runs, estimate_runs, ground_runs, neighbour_runs, number, stream_runs, text_table
 
@@ -259,7 +260,8 @@ def main():
     deadlines = deadline_runs(build, options.seconds, options.meshes)
     found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream, encrypted)
     found |= scaling.measure(engine, grounds) | measure_deadlines(deadlines)
-    rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES if row[0] in found], found))
+    found |= peers.measure(options.meshes, engine, options.seconds)
+    rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES + peers.FIGURES if row[0] in found], found))
     cuda = engine_runs(build, options.seconds, options.meshes, "--backend", "cuda", may_lack_backend=True)
     if cuda is not None:
         on_cuda = stream_runs(build, options.seconds, options.meshes, *spins, backend="cuda")
