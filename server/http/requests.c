@@ -89,7 +89,7 @@ static bool take_allocation(const json_fields *fields, scene_patch *out) {
 
 static bool take_precision(const json_fields *fields, scene_patch *out) {
     int64_t rays = 0;
-    if (!json_take_number(fields, "tolerance", 0, DBL_MAX, &out->tolerance, &out->has_tolerance) ||
+    if (!json_take_number(fields, "tolerance", 0, 1e300, &out->tolerance, &out->has_tolerance) ||
         !json_take_number(fields, "tolerance_rel", 0, 1, &out->tolerance_rel, &out->has_tolerance_rel) ||
         !json_take_bool(fields, "strict", &out->strict, &out->has_strict) ||
         !json_take_bool(fields, "optimize_directions", &out->optimize_directions, &out->has_optimize_directions) ||

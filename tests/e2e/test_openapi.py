@@ -15,10 +15,17 @@ import pytest
 from http_api import OPENAPI, Api
 
 TOOL = shutil.which("schemathesis", path=str(pathlib.Path(sys.executable).parent))
+# A step whose deadline passes, as one of 1 us does, is answered 504, which is no fault of the server.
+CONFIG = """
+[[operations]]
+include-path = "/v1/scenes/{scene}/step"
+checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "504"]
+"""
 
 
 @pytest.mark.skipif(TOOL is None, reason="needs schemathesis: make setup-dev")
 def test_the_document_is_what_the_server_does(server, tmp_path):
+    (tmp_path / "schemathesis.toml").write_text(CONFIG)
     done = subprocess.run([TOOL, "run", f"http://127.0.0.1:{server.http_port}/openapi.json", "--phases", "coverage,fuzzing",
                            "--max-examples", "3", "--seed", "1", "--request-timeout", "600", "--no-color",
                            "--suppress-health-check", "too_slow",  # on a busy machine making requests takes long
