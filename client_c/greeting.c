@@ -53,14 +53,14 @@ static bool receive(ctc_greeting *g) {
 }
 
 bool ctc_greeting_names_other(contactd_client *client) {
+    static const char null[MECHANISM_BYTES] = "NULL", curve[MECHANISM_BYTES] = "CURVE";
     ctc_greeting *g = &client->greeting;
     bool is_other = false;
     while (g->socket && receive(g)) {
         if (g->n < MECHANISM_AT + MECHANISM_BYTES) continue;
-        char offered[MECHANISM_BYTES] = {0};
-        strcpy(offered, client->has_keys ? "CURVE" : "NULL");
         const bool is_greeting = g->bytes[0] == 0xff && g->bytes[9] == 0x7f && g->bytes[10] >= 3;
-        is_other = is_greeting && memcmp(g->bytes + MECHANISM_AT, offered, sizeof offered) != 0;
+        is_other =
+            is_greeting && memcmp(g->bytes + MECHANISM_AT, client->has_keys ? curve : null, MECHANISM_BYTES) != 0;
         ctc_greeting_close(g);
     }
     return is_other;
