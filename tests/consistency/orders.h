@@ -114,12 +114,12 @@ static bool compare_orders(const ct_scene_settings *settings, struct shape *a, s
     struct shape a2 = shape_copy(a), b2 = shape_copy(b);
     shape_shuffle(&a2, rng);
     shape_shuffle(&b2, rng);
-    ct_result *plain =
-        stage_once(engine, settings, (struct placed[]){{a, pose[0], kind, 0}, {b, pose[1], kind, 0}}, 2, want);
-    ct_result *shuffled =
-        stage_once(engine, settings, (struct placed[]){{&a2, pose[0], kind, 0}, {&b2, pose[1], kind, 0}}, 2, want);
-    ct_result *swapped =
-        stage_once(engine, settings, (struct placed[]){{b, pose[1], kind, 0}, {&a2, pose[0], kind, 0}}, 2, want);
+    ct_result *plain = stage_once(engine, settings,
+                                  (struct placed[]){{a, pose[0], kind, 0, NULL}, {b, pose[1], kind, 0, NULL}}, 2, want);
+    ct_result *shuffled = stage_once(
+        engine, settings, (struct placed[]){{&a2, pose[0], kind, 0, NULL}, {&b2, pose[1], kind, 0, NULL}}, 2, want);
+    ct_result *swapped = stage_once(
+        engine, settings, (struct placed[]){{b, pose[1], kind, 0, NULL}, {&a2, pose[0], kind, 0, NULL}}, 2, want);
     const bool touch = plain->n_contacts > 0;
     if (touch) {
         assert_same(plain, (const struct shape *[]){a, b}, shuffled, (const struct shape *[]){&a2, &b2}, false);
@@ -153,7 +153,7 @@ static void compare_batches(const ct_scene_settings *(*settings_of)(int scene, c
             shapes[s][b] = random_shape(&rng, has_large && (s + b) % 5 == 0);
             shape_pose_random(&rng, 0.5, poses[s][b]);
             bodies[b] =
-                (struct placed){&shapes[s][b], poses[s][b], (b + s) % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE, 0};
+                (struct placed){&shapes[s][b], poses[s][b], (b + s) % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE, 0, NULL};
         }
         ct_scene_settings settings;
         stages[s] = stage_open(engine, settings_of(s, &settings), bodies, 2 + s % 2);

@@ -56,8 +56,9 @@ static inline ct_engine_facts facts_of(const ct_engine *engine) {
 static inline struct stage open_pair(ct_engine *engine, uint32_t resolution) {
     struct shape a = shape_icosphere(1, 3), b = shape_torus(0.9, 0.4, 30, 15);
     ct_scene_settings settings = stage_resolution(resolution);
-    struct stage stage = stage_open(
-        engine, &settings, (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE, 0}, {&b, NULL, CT_BODY_RIGID, 0}}, 2);
+    struct stage stage =
+        stage_open(engine, &settings,
+                   (struct placed[]){{&a, NULL, CT_BODY_DEFORMABLE, 0, NULL}, {&b, NULL, CT_BODY_RIGID, 0, NULL}}, 2);
     shape_free(&a);
     shape_free(&b);
     return stage;

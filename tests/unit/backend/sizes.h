@@ -24,7 +24,7 @@ static ct_engine *engine_of(uint32_t threads, size_t limit) {
 static struct stage open_ball_and_torus(ct_engine *engine, int level, int n, uint32_t resolution) {
     struct shape a = shape_icosphere(1, level), b = shape_torus(0.9, 0.4, 2 * n, n);
     ct_scene_settings settings = stage_resolution(resolution);
-    const struct placed bodies[] = {{&a, NULL, CT_BODY_DEFORMABLE, 0}, {&b, NULL, CT_BODY_RIGID, 0}};
+    const struct placed bodies[] = {{&a, NULL, CT_BODY_DEFORMABLE, 0, NULL}, {&b, NULL, CT_BODY_RIGID, 0, NULL}};
     struct stage stage = stage_open(engine, &settings, bodies, 2);
     shape_free(&a);
     shape_free(&b);
@@ -34,7 +34,7 @@ static struct stage open_ball_and_torus(ct_engine *engine, int level, int n, uin
 static struct stage open_small(ct_engine *engine) {
     struct shape a = shape_box(1, 1, 1), b = shape_tetrahedron(1);
     ct_scene_settings settings = stage_resolution(6);
-    const struct placed bodies[] = {{&a, NULL, CT_BODY_RIGID, 0}, {&b, NULL, CT_BODY_RIGID, 0}};
+    const struct placed bodies[] = {{&a, NULL, CT_BODY_RIGID, 0, NULL}, {&b, NULL, CT_BODY_RIGID, 0, NULL}};
     struct stage stage = stage_open(engine, &settings, bodies, 2);
     shape_free(&a);
     shape_free(&b);
