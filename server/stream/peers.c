@@ -564,7 +564,7 @@ static bool is_stuck(const peer *peer) {
     return peer->received == peer->received_at_scan;
 }
 
-/* Whether what is unfinished can be no complete message. */
+/* Whether the unfinished bytes belong to an incomplete message. */
 static bool is_incomplete(const peer *peer, uint64_t now, bool is_drained) {
     return is_stuck(peer) && (is_drained || now - peer->progress_ns >= TURN_NS);
 }
