@@ -1,129 +1,23 @@
-/* peers.c - see peers.h. */
+/* peers.c - see peers.h. The table of connections, who they belong to, and how one is cut. */
 #include "server/stream/peers.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <linux/sockios.h>
-#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "server/clock.h"
 #include "server/log.h"
-#include "server/memory.h"
+#include "server/stream/peers_internal.h"
 
-enum {
-    UNFINISHED_MESSAGES = 4, /* unfinished bytes of all connections, in --max-message */
-    LOG_LINES_PER_S = 10,
-    OVERFULL = 2,         /* times its limit that a client's unread answers may reach when they were underestimated */
-    OVERFULL_READING = 8, /* the same for a client that reads */
-};
-#define MILLISECOND_NS UINT64_C(1000000)
-/* Interval of checks of the process's memory. A sender on the same machine moves about 2 GB/s, so up to 40 MB arrive
- * between two checks. */
-#define LOOK_EVERY_NS (20 * MILLISECOND_NS)
-/* Interval of scans of all connections while the process has not grown by GROWTH_BYTES. A scan costs 1 us a connection.
- */
-#define SCAN_EVERY_NS (250 * MILLISECOND_NS)
-#define GROWTH_BYTES  (UINT64_C(8) << 20)
-/* A client counts as reading if it reads READ_BYTES within PATIENCE_NS. */
-#define READ_BYTES           65536
-#define PATIENCE_NS          (10000 * MILLISECOND_NS)
-#define PATIENCE_AT_LIMIT_NS (1000 * MILLISECOND_NS)
-/* Per queued answer: ZeroMQ's message and content, and the frame owner. */
-#define OVERHEAD_BYTES 512
-/* Answers up to this size may always be queued, so that an error can say why others are refused. */
-#define SMALL_ANSWER 65536
-/* Bytes that a connection sends outside of messages: the handshake, then heartbeats. */
-#define HANDSHAKE_BYTES       4096
-#define HEARTBEAT_BYTES_PER_S 128 /* encrypted ones too */
-/* A frame without content has 2 bytes on the wire, and this many in libzmq's queue. */
-#define LEAST_WIRE_BYTES 2
-#define QUEUED_BYTES     64
-/* Frames that may wait in libzmq for the I/O thread: of one connection, and of all together. A client within its
- * in-flight limit has some hundreds. */
-#define WAITING_FRAMES     (UINT64_C(1) << 18)
-#define WAITING_FRAMES_ALL (4 * WAITING_FRAMES)
-/* Frames that are averaged for a connection's frame size. */
-#define SIZED_FRAMES 16
-/* The I/O thread takes a message of each connection in turn. One that has completed none for so long is not merely
- * waiting for its turn. */
-#define TURN_NS (1000 * MILLISECOND_NS)
-/* CURVE adds to each frame: the command's name (8), a nonce (8), the frame's flags (1) and an authenticator (16). */
-#define CURVE_BYTES 33
-
-/* Answers of all connections of one principal. */
-typedef struct account {
-    struct account *next;
-    identity who;
-    atomic_uint_fast64_t unread; /* bytes */
-    uint64_t expected;           /* bytes */
-} account;
-
-struct peer {
-    atomic_uint references;
-    struct peers *peers; /* outlives it: see peers_free */
-    int fd;
-    bool is_tcp;
-    bool is_attached; /* in peers->by_fd */
-    bool is_cut;
-    uint64_t session; /* the last that used it; 0: none has */
-    bool is_identified;
-    uint32_t generation; /* of the guard's list, when it was identified */
-    identity who;
-    account *account; /* of its principal; NULL: it has none. Set once, before the first answer */
-    char credential[64];
-    bool is_refused; /* it got BUSY since it had last read everything */
-    uint64_t cookie;
-    uint64_t id_hash;      /* of the routing id; 0: no message has come yet */
-    unsigned char id[255]; /* the routing id */
-    uint8_t id_size;
-    uint64_t accepted_ns;
-    atomic_uint_fast64_t unread; /* bytes */
-    uint64_t received;           /* wire bytes of complete messages */
-    uint64_t received_at_scan;
-    uint64_t progress_ns;           /* when a scan last saw that it had completed a message */
-    uint64_t frames;                /* of complete messages */
-    uint64_t sized_at, sized_bytes; /* `frames` and `received` when frame_bytes was last measured */
-    double frame_bytes;             /* wire bytes of a frame, on average; 0: not known */
-    uint64_t waiting;               /* frames in libzmq, estimated at the last scan */
-    bool is_flooding;               /* too many were waiting at the last scan */
-    uint64_t unanswered_bytes;      /* of its requests that are not answered */
-    uint64_t unfinished;            /* bytes, at the last scan */
-    uint64_t resident_then; /* bytes of the process when the connection last completed a message; 0: not yet known */
-    uint64_t expected;      /* bytes of answers to steps that are queued or running */
-    atomic_uint_fast64_t read_ns; /* when it had last read READ_BYTES, or had nothing left to read */
-    uint64_t acked_then, unread_then;
-};
-
-struct peers {
-    atomic_uint references; /* its owner's and each peer's */
-    peers_limits limits;
-    metrics *metrics;
-    void *monitor;
-    atomic_uint_fast64_t unread; /* bytes, of all peers */
-    uint64_t expected;           /* bytes, of all peers */
-    account *accounts;
-    void (*tell_end)(void *context, uint64_t session); /* NULL: nobody asked */
-    void *tell_context;
-    peer **by_fd;
-    size_t n_fd; /* of by_fd */
-    uint32_t n_attached, n_cut;
-    uint64_t looked_ns, scanned_ns;
-    uint64_t resident_at_scan;
-    uint64_t unfinished;
-    uint64_t waiting; /* frames, of all peers */
-    bool is_flooded;  /* too many were waiting at the last scan */
-    uint64_t log_second, log_lines;
-};
+enum { LOG_LINES_PER_S = 10 };
+/* How long after a connection's end was noted libzmq has surely handed over its last messages. */
+#define SETTLED_NS (100 * MILLISECOND_NS)
 
 /* ---- one connection ---- */
 
@@ -213,8 +107,7 @@ static bool may_log(peers *peers) {
     return peers->log_lines++ < LOG_LINES_PER_S;
 }
 
-__attribute__((format(printf, 4, 5))) static void cut(peers *peers, peer *peer, metrics_counter reason,
-                                                      const char *format, ...) {
+void cut(peers *peers, peer *peer, metrics_counter reason, const char *format, ...) {
     if (peer->is_cut || !peer->is_attached) return;
     char why[256], address[64];
     va_list arguments;
@@ -250,9 +143,24 @@ peers *peers_new(const peers_limits *limits, void *context, void *socket, metric
     return NULL;
 }
 
+/* False: the client named its routing id. libzmq's own are a 0 and a number, counted up by connection in the order in
+ * which their handshakes ended. */
+static bool own_number(const unsigned char *id, size_t size, uint32_t *number) {
+    if (size != 5 || id[0] != 0) return false;
+    *number = (uint32_t)id[1] << 24 | (uint32_t)id[2] << 16 | (uint32_t)id[3] << 8 | id[4];
+    return true;
+}
+
 static void detach(peers *peers, int fd) {
-    peer *peer = peers->by_fd[fd];
-    peers->by_fd[fd] = NULL;
+    descriptor *descriptor = &peers->by_fd[fd];
+    peer *peer = descriptor->peer;
+    descriptor->peer = NULL;
+    descriptor->former_end_ns = clock_ns();
+    uint32_t number;
+    if (own_number(peer->id, peer->id_size, &number)) {
+        descriptor->has_former_number = true;
+        descriptor->former_number = number;
+    }
     peer->is_attached = false;
     peers->n_attached--;
     peers->n_cut -= peer->is_cut;
@@ -265,7 +173,7 @@ void peers_free(peers **peers) {
     if (!gone) return;
     gone->tell_end = NULL;
     for (size_t fd = 0; fd < gone->n_fd; fd++) {
-        if (gone->by_fd[fd]) detach(gone, (int)fd);
+        if (gone->by_fd[fd].peer) detach(gone, (int)fd);
     }
     if (gone->monitor) zmq_close(gone->monitor);
     peers_release(gone);
@@ -284,9 +192,9 @@ static bool has_entry_for(peers *peers, int fd) {
     if ((size_t)fd < peers->n_fd) return true;
     size_t n = peers->n_fd ? peers->n_fd : 64;
     while (n <= (size_t)fd) n *= 2;
-    peer **grown = realloc(peers->by_fd, n * sizeof(peer *));
+    descriptor *grown = realloc(peers->by_fd, n * sizeof *grown);
     if (!grown) return false;
-    memset(grown + peers->n_fd, 0, (n - peers->n_fd) * sizeof(peer *));
+    memset(grown + peers->n_fd, 0, (n - peers->n_fd) * sizeof *grown);
     peers->by_fd = grown;
     peers->n_fd = n;
     return true;
@@ -296,7 +204,7 @@ static bool has_entry_for(peers *peers, int fd) {
 static void make_room(peers *peers, peer *newest) {
     peer *victim = newest;
     for (size_t fd = 0; fd < peers->n_fd; fd++) {
-        peer *peer = peers->by_fd[fd];
+        peer *peer = peers->by_fd[fd].peer;
         if (peer && !peer->is_cut && !peer->session && peer->accepted_ns < victim->accepted_ns) victim = peer;
     }
     cut(peers, victim, METRICS_CUT_LIMIT,
@@ -305,13 +213,21 @@ static void make_room(peers *peers, peer *newest) {
 
 static void attach(peers *peers, int fd) {
     if (fd < 0 || !has_entry_for(peers, fd)) return;
-    if (peers->by_fd[fd]) detach(peers, fd);
+    descriptor *descriptor = &peers->by_fd[fd];
+    if (descriptor->peer) detach(peers, fd);
     peer *peer = peer_new(peers, fd);
     if (!peer) return;
     peer->is_attached = true;
-    peers->by_fd[fd] = peer;
+    peer->former_end_ns = descriptor->former_end_ns;
+    peer->has_former_number = descriptor->has_former_number;
+    peer->former_number = descriptor->former_number;
+    descriptor->peer = peer;
     peers->n_attached++;
     if (peers_count(peers) > peers->limits.connections) make_room(peers, peer);
+}
+
+static peer *peer_at(const peers *peers, int fd) {
+    return fd >= 0 && (size_t)fd < peers->n_fd ? peers->by_fd[fd].peer : NULL;
 }
 
 /* An event is two parts: its number in 16 bits and the descriptor in 32, then the endpoint. */
@@ -326,7 +242,7 @@ void peers_note_changes(peers *peers) {
         zmq_recv(peers->monitor, endpoint, sizeof endpoint, 0);
         if (what == ZMQ_EVENT_ACCEPTED) {
             attach(peers, fd);
-        } else if (fd >= 0 && (size_t)fd < peers->n_fd && peers->by_fd[fd]) {
+        } else if (peer_at(peers, fd)) {
             detach(peers, fd);
         }
     }
@@ -339,14 +255,40 @@ static uint64_t hash_of(const unsigned char *bytes, size_t size) {
     return hash ? hash : 1;
 }
 
+/* Whether the routing id is not this connection's. A descriptor passes from one connection to the next while messages
+ * of the former may still wait. */
+static bool is_anothers(const peer *peer, uint64_t hash, const void *id, size_t size) {
+    if (peer->id_hash) return peer->id_hash != hash;
+    uint32_t number;
+    return peer->has_former_number && own_number(id, size, &number) && peer_may_be_former(peer) &&
+           (int32_t)(number - peer->former_number) <= 0;
+}
+
+/* Whether another's routing id is the connection's own after all, and what counted for it so far was its former's. */
+static bool was_formers(const peer *peer, const void *id, size_t size) {
+    uint32_t number, counted;
+    if (!peer->id_hash || peer->is_cut) return false;
+    if (!peer_may_be_former(peer)) return true;
+    return own_number(id, size, &number) && own_number(peer->id, peer->id_size, &counted) &&
+           (int32_t)(number - counted) > 0;
+}
+
+bool peer_may_be_former(const peer *peer) {
+    return peer->former_end_ns && peer->peers->drained_ns < peer->former_end_ns + SETTLED_NS;
+}
+
 peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
     uint64_t hash = hash_of(routing_id, id_size);
-    peer *peer = fd >= 0 && (size_t)fd < peers->n_fd ? peers->by_fd[fd] : NULL;
-    if (!peer || (peer->id_hash && peer->id_hash != hash)) {
+    peer *peer = peer_at(peers, fd);
+    if (!peer || is_anothers(peer, hash, routing_id, id_size)) {
         peers_note_changes(peers); /* a new connection is announced before its first message */
-        peer = fd >= 0 && (size_t)fd < peers->n_fd ? peers->by_fd[fd] : NULL;
+        peer = peer_at(peers, fd);
     }
-    if (!peer || (peer->id_hash && peer->id_hash != hash))
+    if (peer && is_anothers(peer, hash, routing_id, id_size) && was_formers(peer, routing_id, id_size)) {
+        attach(peers, fd);
+        peer = peer_at(peers, fd);
+    }
+    if (!peer || is_anothers(peer, hash, routing_id, id_size))
         return peer_new(peers, -1); /* a late message of a closed connection */
     if (!peer->id_hash && id_size <= sizeof peer->id) {
         memcpy(peer->id, routing_id, id_size);
@@ -359,7 +301,7 @@ peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
 void peers_visit(const peers *peers, void (*visit)(void *context, const void *routing_id, size_t id_size),
                  void *context) {
     for (size_t fd = 0; fd < peers->n_fd; fd++) {
-        const peer *peer = peers->by_fd[fd];
+        const peer *peer = peers->by_fd[fd].peer;
         if (peer && peer->id_size && !peer->is_cut) visit(context, peer->id, peer->id_size);
     }
 }
@@ -398,15 +340,9 @@ const identity *peer_identify(peer *peer, guard *guard, const char *credential) 
 
 void peers_identify_again(peers *peers, guard *guard) {
     for (size_t fd = 0; fd < peers->n_fd; fd++) {
-        peer *peer = peers->by_fd[fd];
+        peer *peer = peers->by_fd[fd].peer;
         if (peer && peer->is_identified && !peer->is_cut) peer_identify(peer, guard, NULL);
     }
-}
-
-void peer_count_frame(peer *peer, size_t bytes) {
-    if (peer->is_tcp && peer->peers->limits.is_encrypted) bytes += CURVE_BYTES;
-    peer->received += bytes + (bytes > 255 ? 9 : 2); /* ZMTP: a flag, and a length of 8 bytes or of 1 */
-    peer->frames++;
 }
 
 void peer_add_unanswered(peer *peer, uint64_t bytes) {
@@ -429,261 +365,4 @@ bool peer_note_session(peer *peer, uint64_t session) {
 void peers_tell_ends(peers *peers, void (*tell)(void *context, uint64_t session), void *context) {
     peers->tell_end = tell;
     peers->tell_context = context;
-}
-
-/* ---- unread answers ---- */
-
-uint64_t peer_unread_bytes(const peer *peer) {
-    return atomic_load_explicit(&peer->unread, memory_order_relaxed);
-}
-
-uint64_t peers_unread_bytes(const peers *peers) {
-    return atomic_load_explicit(&peers->unread, memory_order_relaxed);
-}
-
-static uint64_t bytes_of_account(const account *account) {
-    return atomic_load_explicit(&account->unread, memory_order_relaxed) + account->expected;
-}
-
-/* From half of the limit on a principal gets no more than its share of it (guard/shares.h), however many connections it
- * has. */
-static bool exceeds_share(const peers *peers, const account *account, uint64_t all) {
-    if (!account || !identity_has_others(&account->who) || all <= peers->limits.unread / 2) return false;
-    uint64_t weight = identity_weight(&account->who), whole = weight;
-    for (const struct account *other = peers->accounts; other; other = other->next) {
-        if (other != account && bytes_of_account(other)) whole += identity_weight(&other->who);
-    }
-    if (whole == weight) whole = 2 * weight; /* as much again is left for one that may come */
-    return bytes_of_account(account) > peers->limits.unread / whole * weight;
-}
-
-uint64_t peer_answer_room(const peer *peer) {
-    const peers_limits *limits = &peer->peers->limits;
-    uint64_t bytes = peer_unread_bytes(peer) + peer->expected;
-    uint64_t all = peers_unread_bytes(peer->peers) + peer->peers->expected;
-    bool is_over_share = exceeds_share(peer->peers, peer->account, all);
-    if (bytes == 0) return all > limits->unread || is_over_share ? SMALL_ANSWER : UINT64_MAX;
-    if (is_over_share) return 0;
-    /* A client that reads keeps little unread, and must not be refused for those that do not read. */
-    if (all > limits->unread && bytes > limits->unread / 64) return 0;
-    return bytes < limits->unread_per_client ? limits->unread_per_client - bytes : 0;
-}
-
-void peer_expect(peer *peer, uint64_t bytes) {
-    peer->expected += bytes;
-    if (peer->account) peer->account->expected += bytes;
-    peer->peers->expected += bytes;
-}
-
-void peer_unexpect(peer *peer, uint64_t bytes) {
-    peer->expected -= bytes;
-    if (peer->account) peer->account->expected -= bytes;
-    peer->peers->expected -= bytes;
-}
-
-bool peer_is_overfull(const peer *peer, uint64_t bytes) {
-    uint64_t unread = peer_unread_bytes(peer), limit = peer->peers->limits.unread_per_client;
-    uint64_t read_ns = atomic_load_explicit(&peer->read_ns, memory_order_relaxed), now = clock_ns();
-    bool reads = now < read_ns + PATIENCE_AT_LIMIT_NS;
-    return unread > 0 && unread + bytes > (reads ? OVERFULL_READING : OVERFULL) * limit;
-}
-
-void peer_charge(peer *peer, uint64_t bytes) {
-    atomic_fetch_add_explicit(&peer->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
-    atomic_fetch_add_explicit(&peer->peers->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
-    if (peer->account) atomic_fetch_add_explicit(&peer->account->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
-}
-
-void peer_discharge(peer *peer, uint64_t bytes) {
-    atomic_fetch_sub_explicit(&peer->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&peer->peers->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
-    if (peer->account) atomic_fetch_sub_explicit(&peer->account->unread, bytes + OVERHEAD_BYTES, memory_order_relaxed);
-}
-
-uint64_t peers_unfinished_bytes(const peers *peers) {
-    return peers->unfinished;
-}
-
-void peer_note_refusal(peer *peer) {
-    peer->is_refused = true;
-}
-
-void peers_cut_full(peers *peers, peer *peer) {
-    cut(peers, peer, METRICS_CUT_UNREAD,
-        "it has not read as many answers as may wait for one client, %" PRIu64 " bytes: it must read, or ask for less",
-        peer_unread_bytes(peer));
-}
-
-static void note_reading(peer *peer, uint64_t now, uint64_t acked) {
-    uint64_t unread = peer_unread_bytes(peer);
-    bool has_read = peer->is_tcp ? acked - peer->acked_then >= READ_BYTES : unread + READ_BYTES <= peer->unread_then;
-    if (unread == 0 || has_read) {
-        peer->read_ns = now;
-        peer->acked_then = acked;
-        peer->unread_then = unread;
-    }
-    if (unread > peer->unread_then) peer->unread_then = unread;
-    if (unread == 0 && peer->expected == 0) peer->is_refused = false;
-}
-
-static void cut_if_unread(peers *peers, peer *peer, uint64_t now) {
-    if (!peer->is_refused || now - peer->read_ns < PATIENCE_NS) return;
-    cut(peers, peer, METRICS_CUT_UNREAD,
-        "%" PRIu64 " bytes of its answers are unread (at most %" PRIu64
-        ", --unread-per-client), and it has read next to nothing for %d s",
-        peer_unread_bytes(peer), peers->limits.unread_per_client, (int)(PATIENCE_NS / (1000 * MILLISECOND_NS)));
-}
-
-static void cut_largest_unread(peers *peers, peer *largest, uint64_t now) {
-    uint64_t unread = peers_unread_bytes(peers), limit = peers->limits.unread;
-    if (!largest || unread <= limit) return;
-    if (unread <= 2 * limit && now - largest->read_ns < PATIENCE_AT_LIMIT_NS) return;
-    cut(peers, largest, METRICS_CUT_UNREAD,
-        "%" PRIu64 " bytes of answers are unread, more than %" PRIu64 " (--unread-memory); most of them, %" PRIu64
-        ", are this client's",
-        unread, limit, peer_unread_bytes(largest));
-}
-
-/* ---- unfinished messages ---- */
-
-/* Bytes that libzmq buffers: all that it has read, less the complete messages that it has handed over. */
-static uint64_t unfinished_bytes(const peer *peer, const struct tcp_info *info, uint64_t now) {
-    uint64_t age_s = (now - peer->accepted_ns) / (1000 * MILLISECOND_NS);
-    uint64_t other = HANDSHAKE_BYTES + HEARTBEAT_BYTES_PER_S * age_s;
-    uint64_t known = peer->received + other;
-    if (info->tcpi_bytes_received <= known) return 0;
-    uint64_t bytes = info->tcpi_bytes_received - known;
-    int waiting = 0; /* in the kernel's socket buffer */
-    if (ioctl(peer->fd, SIOCINQ, &waiting) != 0 || waiting < 0) waiting = 0;
-    return bytes > (uint64_t)waiting ? bytes - (uint64_t)waiting : 0;
-}
-
-/* Only of a connection that has completed no message since the last scan: the bytes of one that does may be of complete
- * messages that the I/O thread has not received yet. */
-static bool is_stuck(const peer *peer) {
-    return peer->received == peer->received_at_scan;
-}
-
-/* Whether the unfinished bytes belong to an incomplete message. */
-static bool is_incomplete(const peer *peer, uint64_t now, bool is_drained) {
-    return is_stuck(peer) && (is_drained || now - peer->progress_ns >= TURN_NS);
-}
-
-static void cut_if_unfinished(peers *peers, peer *peer) {
-    uint64_t limit = 2 * peers->limits.max_message;
-    if (peer->unfinished <= limit) return;
-    cut(peers, peer, METRICS_CUT_UNFINISHED,
-        "it has sent %" PRIu64 " bytes of a message without its end; at most %" PRIu64 " are taken (--max-message)",
-        peer->unfinished, peers->limits.max_message);
-}
-
-static void cut_largest_unfinished(peers *peers, peer *largest) {
-    uint64_t limit = UNFINISHED_MESSAGES * peers->limits.max_message;
-    if (!largest || peers->unfinished <= limit) return;
-    cut(peers, largest, METRICS_CUT_UNFINISHED,
-        "%" PRIu64 " bytes of messages without their ends were sent, at most %" PRIu64
-        " (%d times --max-message) are taken; most of them, %" PRIu64 ", came from here",
-        peers->unfinished, limit, UNFINISHED_MESSAGES, largest->unfinished);
-}
-
-/* Where the bytes say too little, the process's growth is used instead: the kernel does not count those of ipc://
- * connections, and over TCP they may be frames without content, which take far more memory than bytes. */
-static void cut_if_silent(peers *peers, peer *peer, uint64_t resident) {
-    uint64_t limit = UNFINISHED_MESSAGES * peers->limits.max_message;
-    if (peer->is_tcp && peer->unfinished < limit / QUEUED_BYTES * LEAST_WIRE_BYTES) return;
-    if (resident - peer->resident_then <= limit) return;
-    cut(peers, peer, METRICS_CUT_UNFINISHED,
-        "it has completed no message while this process grew by %" PRIu64
-        " bytes: it may be sending one without end (at most %" PRIu64 ", %d times --max-message, are taken)",
-        resident - peer->resident_then, limit, UNFINISHED_MESSAGES);
-}
-
-/* ---- messages that wait ---- */
-
-/* libzmq queues frames in the order in which they came, so those that wait are taken to be as large as the last ones
- * received. */
-static uint64_t waiting_frames(peer *peer) {
-    uint64_t frames = peer->frames - peer->sized_at;
-    if (frames >= SIZED_FRAMES) {
-        peer->frame_bytes = (double)(peer->received - peer->sized_bytes) / (double)frames;
-        peer->sized_at = peer->frames;
-        peer->sized_bytes = peer->received;
-    }
-    if (is_stuck(peer) || peer->frame_bytes == 0) return 0; /* it may be one message, which is not complete yet */
-    return (uint64_t)((double)peer->unfinished / peer->frame_bytes);
-}
-
-/* Two scans in a row must see it: between them, what waited at the first was received, if it was that little. */
-static void cut_if_flooding(peers *peers, peer *peer, bool is_drained) {
-    bool was_flooding = peer->is_flooding;
-    peer->is_flooding = !is_drained && peer->waiting > WAITING_FRAMES;
-    if (!was_flooding || !peer->is_flooding) return;
-    cut(peers, peer, METRICS_CUT_FLOOD,
-        "some %" PRIu64 " frames of its messages wait to be received, at most %" PRIu64
-        " may: it must wait for answers",
-        peer->waiting, WAITING_FRAMES);
-}
-
-static void cut_largest_flood(peers *peers, peer *largest, bool is_drained) {
-    bool was_flooded = peers->is_flooded;
-    peers->is_flooded = !is_drained && peers->waiting > WAITING_FRAMES_ALL;
-    if (!was_flooded || !peers->is_flooded || !largest) return;
-    cut(peers, largest, METRICS_CUT_FLOOD,
-        "some %" PRIu64 " frames of messages wait to be received, at most %" PRIu64 " may; most of them, %" PRIu64
-        ", came from here",
-        peers->waiting, WAITING_FRAMES_ALL, largest->waiting);
-}
-
-/* ---- watching ---- */
-
-static void scan_one(peers *peers, peer *peer, uint64_t now, uint64_t resident) {
-    struct tcp_info info = {0};
-    socklen_t size = sizeof info;
-    if (peer->is_tcp && getsockopt(peer->fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
-    peer->unfinished = peer->is_tcp ? unfinished_bytes(peer, &info, now) : 0;
-    peer->waiting = peer->is_cut ? 0 : waiting_frames(peer);
-    if (!is_stuck(peer)) peer->progress_ns = now;
-    if (peer->resident_then == 0 || resident < peer->resident_then || !is_stuck(peer)) peer->resident_then = resident;
-    peers->unfinished += peer->unfinished;
-    peers->waiting += peer->waiting;
-    note_reading(peer, now, info.tcpi_bytes_acked);
-}
-
-static void scan(peers *peers, uint64_t now, uint64_t resident, bool is_drained) {
-    peer *most_unread = NULL, *most_unfinished = NULL, *most_waiting = NULL;
-    peers->unfinished = peers->waiting = 0;
-    for (size_t fd = 0; fd < peers->n_fd; fd++) {
-        peer *peer = peers->by_fd[fd];
-        if (!peer) continue;
-        scan_one(peers, peer, now, resident);
-        if (peer->is_cut) continue;
-        cut_if_unread(peers, peer, now);
-        cut_if_flooding(peers, peer, is_drained);
-        if (!most_unread || peer_unread_bytes(peer) > peer_unread_bytes(most_unread)) most_unread = peer;
-        if (!most_waiting || peer->waiting > most_waiting->waiting) most_waiting = peer;
-        if (!is_incomplete(peer, now, is_drained)) continue;
-        if (!most_unfinished || peer->unfinished > most_unfinished->unfinished) most_unfinished = peer;
-        cut_if_unfinished(peers, peer);
-        cut_if_silent(peers, peer, resident);
-    }
-    cut_largest_unread(peers, most_unread, now);
-    cut_largest_flood(peers, most_waiting, is_drained);
-    cut_largest_unfinished(peers, most_unfinished);
-    for (size_t fd = 0; fd < peers->n_fd; fd++) {
-        if (peers->by_fd[fd]) peers->by_fd[fd]->received_at_scan = peers->by_fd[fd]->received;
-    }
-}
-
-uint64_t peers_watch(peers *peers, uint64_t now, bool is_drained) {
-    if (peers->n_attached == 0) return UINT64_MAX;
-    if (now < peers->looked_ns + LOOK_EVERY_NS) return peers->looked_ns + LOOK_EVERY_NS;
-    peers->looked_ns = now;
-    uint64_t resident = memory_resident_bytes();
-    if (resident < peers->resident_at_scan) peers->resident_at_scan = resident;
-    if (now >= peers->scanned_ns + SCAN_EVERY_NS || resident > peers->resident_at_scan + GROWTH_BYTES) {
-        scan(peers, now, resident, is_drained);
-        peers->scanned_ns = now;
-        peers->resident_at_scan = resident;
-    }
-    return now + LOOK_EVERY_NS;
 }

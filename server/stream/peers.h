@@ -7,7 +7,6 @@
  *     buffer.
  *   - unfinished: bytes that libzmq has read from the connection, less those of the complete messages received from it.
  *     The kernel counts the former for TCP. For ipc:// it does not: see peers_watch.
- *
  *   - waiting: frames that libzmq has read and the I/O thread has not received, estimated from the bytes in between and
  *     the size of the frames received last. Over TCP no high-water mark bounds them (see bind.c).
  *
@@ -48,8 +47,9 @@ void *peers_monitor(const peers *peers);
 void peers_note_changes(peers *peers);
 uint32_t peers_count(const peers *peers); /* connections that are open, as far as was noted */
 
-/* The connection that a message came from, by the descriptor in the first part after the routing id. A new reference.
- * NULL: out of memory. */
+/* The connection that a message came from, by the descriptor in the first part after the routing id. A message of one
+ * that has ended, whose descriptor another may have by now, counts for none, as far as routing ids tell. A new
+ * reference. NULL: out of memory. */
 peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size);
 void peer_release(peer **peer); /* any thread; NULL inside is allowed */
 peer *peer_retain(peer *peer);  /* any thread */
@@ -97,7 +97,8 @@ uint64_t peers_unfinished_bytes(const peers *peers); /* at the last look */
 /* It was answered BUSY because of unread answers. */
 void peer_note_refusal(peer *peer);
 
-/* libzmq's queue of answers to the connection is full. Cuts it. */
+/* libzmq's queue of answers to the connection is full. Cuts it, unless the messages answered may be of the connection
+ * that had its descriptor before: then the answer is merely dropped. */
 void peers_cut_full(peers *peers, peer *peer);
 
 /* Looks at all connections when it is due, and cuts those
