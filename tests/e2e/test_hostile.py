@@ -275,11 +275,7 @@ def test_pings_in_a_flood_that_ends_in_a_reset(server, bystander):
     """libzmq would end the process where a high-water mark had stopped the connection's input before the reset."""
     flood = (frame(b"x" * 40, False) * 200 + b"\x04\x0a\x04PING\0\0abc") * 40
     for _ in range(20):
-        try:
-            s = zmtp(server)
-        except (AssertionError, OSError):  # it got the descriptor of the last one, whose late messages counted for it
-            assert server.alive()
-            continue
+        s = zmtp(server)  # it gets the descriptor of the last one, whose messages may still wait
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.setblocking(False)
         with contextlib.suppress(OSError):
