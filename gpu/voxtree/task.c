@@ -13,6 +13,12 @@ double ct_voxel_answer_seconds(const ct_voxel_answer_load *load) {
     return 10e-6 + 0.08e-6 * (double)load->n_pairs + 0.2e-6 * (double)load->n_contacts + 10e-9 * (double)load->n_groups;
 }
 
+double ct_voxel_learn_answer_factor(double factor, double took) {
+    static const double UP = 1.1, DOWN = 0.998; /* at rest, ln UP times the share above is -ln DOWN times the rest */
+    static const double LEAST = 0.25, MOST = 64;
+    return fmax(LEAST, fmin(MOST, factor * (took > factor ? UP : DOWN)));
+}
+
 static double volume_of_overlap(const ct_voxel_task *task) {
     double volume = 1;
     for (int k = 0; k < 3; k++)

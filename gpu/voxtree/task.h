@@ -25,8 +25,13 @@ typedef struct ct_voxel_answer_load {
     uint64_t n_pairs, n_contacts, n_groups;
 } ct_voxel_answer_load;
 
-/* How much of a step's time budget is kept for making the batch's answers: s. */
+/* How long making a batch's answers is expected to take, s: what is kept of a step's time budget, times a factor that
+ * is learned where the batch runs. */
 double ct_voxel_answer_seconds(const ct_voxel_answer_load *load);
+
+/* The factor after a batch whose answers took `took` times what was expected. It follows the most that batches take but
+ * for one in fifty: one that was interrupted does not make the next ones give up their time. */
+double ct_voxel_learn_answer_factor(double factor, double took);
 
 /* Prepares a task whose body, settings, step, number, want and deadline are set. Its pair's buffers are kept. */
 void ct_voxel_task_begin(ct_voxel_task *task);

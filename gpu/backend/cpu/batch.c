@@ -275,6 +275,7 @@ static void compute(struct batch *batch, uint32_t n_steps) {
         ct_pool_run(n_steps > FEW_STEPS ? device->pool : NULL, n_steps, answer_step, batch);
         share_wall(batch, n_steps, &pairs, ct_now() - computed);
         drop_answers(batch, n_pairs);
+        if (batch->method->answered) batch->method->answered(batch->workspace);
     } else if (n_steps > 1) {
         uint32_t half = n_steps / 2;
         struct batch rest = *batch;

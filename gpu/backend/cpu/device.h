@@ -192,8 +192,9 @@ typedef struct ct_workspace {
     uint64_t next_pair;
     ct_buffer voxel_tasks; /* of voxtree.c, with buffers of their own */
     uint32_t n_voxel_tasks;
-    ct_raster_gl *gl;          /* NULL where OpenGL does not draw */
-    ct_buffer regions;         /* of a drawing of several pairs */
+    double voxel_answers_at, voxel_answers_expected; /* of voxtree.c: when they were begun, ct_now, and how long: s */
+    ct_raster_gl *gl;                                /* NULL where OpenGL does not draw */
+    ct_buffer regions;                               /* of a drawing of several pairs */
     bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: its batch waits for exclusive use and is
                                   not computing */
 } ct_workspace;
@@ -208,9 +209,10 @@ struct ct_device {
     uint32_t threads;
     const ct_kernels *kernels;
     uint32_t max_cells;
-    _Atomic double exact_factor; /* of voxtree.c: time of a pair of EXACT in parts of its estimate; 0: not known */
-    ct_budget budget;            /* scratch */
-    ct_budget answers;           /* arenas of answers: without a limit, as the results made of them are */
+    _Atomic double exact_factor;  /* of voxtree.c: time of a pair of EXACT in parts of its estimate; 0: not known */
+    _Atomic double answer_factor; /* of voxtree.c: time of a batch's answers in parts of its estimate; 0: not known */
+    ct_budget budget;             /* scratch */
+    ct_budget answers;            /* arenas of answers: without a limit, as the results made of them are */
     ct_workspace workspaces[CT_MAX_CONCURRENT_BATCHES];
     ct_error lost; /* guarded by mutex: why OpenGL failed for good */
     pthread_mutex_t mutex;
@@ -277,12 +279,13 @@ typedef void (*ct_compute_all_fn)(ct_workspace *workspace, const ct_step *steps,
 typedef struct ct_pair_method {
     ct_plan_pair_fn plan;
     ct_compute_pair_fn compute;
-    ct_compute_all_fn compute_all; /* NULL: each pair by itself, by `compute` */
-    bool gives_progress;           /* fills ct_pair_task.progress and quality */
-    bool is_drawn;                 /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
-    bool needs_boxes;              /* cluster boxes of all bodies in pairs are current */
-    bool needs_volumes;            /* volumes of deformable bodies are current */
-    bool has_voxel_boxes;          /* boxes of rigid bodies are those of their voxel trees, unless they are refined */
+    ct_compute_all_fn compute_all;             /* NULL: each pair by itself, by `compute` */
+    void (*answered)(ct_workspace *workspace); /* NULL, or what is done when the batch's results are made */
+    bool gives_progress;                       /* fills ct_pair_task.progress and quality */
+    bool is_drawn;        /* where OpenGL draws, many pairs are drawn at a time: see ct_cpu_draw_pairs */
+    bool needs_boxes;     /* cluster boxes of all bodies in pairs are current */
+    bool needs_volumes;   /* volumes of deformable bodies are current */
+    bool has_voxel_boxes; /* boxes of rigid bodies are those of their voxel trees, unless they are refined */
     bool takes_half_spaces;
 } ct_pair_method;
 

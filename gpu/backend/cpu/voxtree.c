@@ -214,6 +214,13 @@ static void descend_admitted(void *argument, uint32_t i, uint32_t worker) {
     descend(task_of(run->turns[i].task), run->workspace->device, &run->found[worker].of);
 }
 
+/* ---- the time for answers ---- */
+
+static double answer_factor(const ct_device *device) {
+    const double factor = atomic_load_explicit(&device->answer_factor, memory_order_relaxed);
+    return factor > 0 ? factor : 1;
+}
+
 /* Half of the pairs that have not been examined are expected to have a contact. */
 static ct_voxel_answer_load find_load(const struct run *run, bool is_first_round) {
     ct_voxel_answer_load load = {.n_pairs = run->n, .n_contacts = is_first_round ? run->n / 2 : 0};
@@ -224,18 +231,32 @@ static ct_voxel_answer_load find_load(const struct run *run, bool is_first_round
     return load;
 }
 
+static void learn_answer_time(ct_workspace *workspace) {
+    ct_device *device = workspace->device;
+    const double expected = workspace->voxel_answers_expected;
+    if (expected <= 0) return; /* no pairs */
+    workspace->voxel_answers_expected = 0;
+    const double took = (ct_now() - workspace->voxel_answers_at) / expected;
+    atomic_store_explicit(&device->answer_factor, ct_voxel_learn_answer_factor(answer_factor(device), took),
+                          memory_order_relaxed);
+}
+
 /* Sets when the k admitted tasks must end their next level, so that there is time left for the answer. A level has up
  * to about twice the groups of the one before. */
 static void set_deadlines(struct run *run, uint32_t k, bool is_first_round) {
     ct_voxel_answer_load load = find_load(run, is_first_round);
     load.n_groups *= 2;
-    const double kept = ct_voxel_answer_seconds(&load);
+    const double expected = ct_voxel_answer_seconds(&load);
+    const double kept = answer_factor(run->workspace->device) * expected;
+    run->workspace->voxel_answers_expected = expected;
     for (uint32_t i = 0; i < k; i++) {
         ct_voxel_task *task = run->turns[i].task;
         const double budget = run->steps[task->step].time_budget;
         if (budget > 0) task->deadline = run->start + budget - kept;
     }
 }
+
+/* ---- a batch ---- */
 
 static void finish_one(void *argument, uint32_t i, uint32_t worker) {
     struct run *run = argument;
@@ -275,14 +296,22 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
     for (bool is_first = true;; is_first = false) {
         uint64_t tests;
         uint32_t k = 0;
-        for (uint32_t i = 0; i < run.n; i++)
-            if (run.tasks[i].of.is_active) run.turns[k++] = ct_voxel_turn_of(&run.tasks[i].of);
+        const double now = ct_now();
+        for (uint32_t i = 0; i < run.n; i++) {
+            ct_voxel_task *of = &run.tasks[i].of;
+            if (!of->is_active) continue;
+            if (of->deadline > 0 && now > of->deadline)
+                ct_voxel_task_end(of, CT_ENDED_TIME);
+            else
+                run.turns[k++] = ct_voxel_turn_of(of);
+        }
         k = ct_voxel_admit_tasks(run.turns, k, spent, &tests);
         if (!k) break;
         set_deadlines(&run, k, is_first);
         ct_pool_run(k > 1 && tests + PAIR_TESTS * k > WORTH_THREADS ? pool : NULL, k, descend_admitted, &run);
     }
     refine_tasks(&run);
+    workspace->voxel_answers_at = ct_now();
     ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, finish_one, &run);
     free(run.turns);
     free(run.found);
@@ -310,6 +339,7 @@ void ct_cpu_run_voxtree(ct_device *device, ct_step *steps, size_t n_steps) {
     static const ct_pair_method method = {.plan = plan_pair,
                                           .compute = compute_alone,
                                           .compute_all = compute_all,
+                                          .answered = learn_answer_time,
                                           .gives_progress = true,
                                           .has_voxel_boxes = true};
     ct_cpu_run_pairs(device, steps, n_steps, &method);

@@ -1,4 +1,4 @@
-/* test_task.c - how much of a time budget is kept for a batch's answers. */
+/* test_task.c - how much of a time budget is kept for a batch's answers, and how the factor of it is learned. */
 #include "gpu/voxtree/task.h"
 
 #include "tests/unit/unit.h"
@@ -19,7 +19,26 @@ static void time_grows_with_the_load(void **state) {
     }
 }
 
+static double learned(double factor, int n, double took, int every, double interrupted) {
+    for (int i = 1; i <= n; i++) factor = ct_voxel_learn_answer_factor(factor, i % every ? took : interrupted);
+    return factor;
+}
+
+/* It comes to what batches take, from above and from below, whatever one in a hundred takes. */
+static void factor_follows_most_batches(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (double from = 0.25; from <= 64; from *= 16) {
+            const double factor = learned(from, 6000, 3, 100, i ? 1000 : 0);
+            assert_true(factor > 2.9 && factor < 4.5);
+        }
+    const double once = ct_voxel_learn_answer_factor(1, 1e6);
+    assert_true(once < 1.5 && learned(once, 200, 0.5, 1000, 0.5) < 1);
+    assert_true(learned(1, 1000, 1e9, 2000, 0) < 100 && learned(1, 100000, 0, 200000, 0) > 0.1);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(time_grows_with_the_load)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(time_grows_with_the_load),
+                                       cmocka_unit_test(factor_follows_most_batches)};
     return cmocka_run_group_tests_name("task", tests, NULL, NULL);
 }
