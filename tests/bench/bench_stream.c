@@ -222,11 +222,11 @@ int main(int argc, char **argv) {
     echo = bench_echo_start(client_spin_us, server_spin_us);
     if (!echo) return 1;
     connect_to(argv[1], "bench", client_spin_us);
+    memory(strtol(argv[2], NULL, 10)); /* first: what other scenes leave behind is given back at any time */
     couple b = open_boxes();
     round_trips(&b, seconds);
     pipelined(&b, seconds);
     all_positions(argv[5], seconds);
-    memory(strtol(argv[2], NULL, 10));
     contactd_close(&client);
     bench_echo_stop(&echo);
     return 0;

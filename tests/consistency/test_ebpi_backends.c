@@ -19,16 +19,23 @@ static ct_scene_settings ebpi(double tolerance, double tolerance_rel, bool stric
 /* What the method gives. */
 enum { WANTED = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES | CT_WANT_TILES };
 
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ /* slow on the shim */
+enum { SHARE = 3 };
+#else
+enum { SHARE = 1 };
+#endif
+
+/* n and least_contacts: without a sanitizer. */
 static void compare_random_pairs(uint64_t seed, int n, const ct_scene_settings *settings, uint64_t least_contacts) {
     static const uint32_t wants[] = {WANTED, CT_WANT_FRAME, 0};
     uint64_t rng = seed, contacts = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < (n + SHARE - 1) / SHARE; i++) {
         struct random_pair pair = random_pair(&rng, i % 2 ? 0.3 : 0.8, i % 4 == 3);
         const struct placed bodies[] = {{&pair.shape[0], pair.pose[0], 0}, {&pair.shape[1], pair.pose[1], 0}};
         contacts += compare_once("random pair", settings, bodies, 2, wants[i % 4 == 1 ? 1 : i % 4 == 2 ? 2 : 0]);
         random_pair_free(&pair);
     }
-    assert_true(contacts >= least_contacts);
+    assert_true(contacts >= least_contacts / SHARE);
 }
 
 static void test_published(void **state) {
@@ -111,7 +118,7 @@ static void test_refused(void **state) {
 /* Several scenes in a batch, each of several bodies, of which one is deformed; then they move. turns: views of all but
  * one scene may be turned. */
 static void compare_batches(bool turns) {
-    enum { SCENES = 4, PILE = 5, STEPS = 3 };
+    enum { SCENES = 4, PILE = 5, STEPS = SHARE > 1 ? 2 : 3 };
     uint64_t rng = 23, contacts = 0;
     struct shape shapes[KINDS];
     struct twin twins[SCENES];
@@ -143,14 +150,14 @@ static void compare_batches(bool turns) {
         }
         contacts += compare("batch", twins, updates, n_updates, SCENES, step ? WANTED : CT_WANT_FRAME);
     }
-    assert_true(contacts > 20);
+    assert_true(contacts > (SHARE > 1 ? 10 : 20));
     for (int i = 0; i < SCENES; i++) twin_close(&twins[i]);
     for (int i = 0; i < KINDS; i++) shape_free(&shapes[i]);
 }
 
 static void test_batches(void **state) {
     (void)state;
-    compare_batches(false);
+    if (SHARE == 1) compare_batches(false);
     compare_batches(true);
 }
 
