@@ -27,9 +27,10 @@ static double learned(double factor, int n, double took, int every, double inter
 /* It comes to what batches take, from above and from below, whatever one in a hundred takes. */
 static void factor_follows_most_batches(void **state) {
     (void)state;
+    static const double starts[] = {0.25, 4, 64};
     for (int i = 0; i < 2; i++)
-        for (double from = 0.25; from <= 64; from *= 16) {
-            const double factor = learned(from, 6000, 3, 100, i ? 1000 : 0);
+        for (int k = 0; k < 3; k++) {
+            const double factor = learned(starts[k], 6000, 3, 100, i ? 1000 : 0);
             assert_true(factor > 2.9 && factor < 4.5);
         }
     const double once = ct_voxel_learn_answer_factor(1, 1e6);
