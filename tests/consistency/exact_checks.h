@@ -24,7 +24,7 @@ static inline ct_result *run(const struct placed *bodies, int n) {
 
 static inline ct_result *run_pair(const struct shape *a, const double *pose_a, const struct shape *b,
                                   const double *pose_b) {
-    return run((struct placed[]){{a, pose_a, CT_BODY_RIGID}, {b, pose_b, CT_BODY_RIGID}}, 2);
+    return run((struct placed[]){{a, pose_a, CT_BODY_RIGID, 0, NULL}, {b, pose_b, CT_BODY_RIGID, 0, NULL}}, 2);
 }
 
 static inline const ct_contact *only_contact(const ct_result *result) {
