@@ -1,5 +1,6 @@
-/* peers_internal.h - the connections' state, for peers.c (table, identities, cutting), peers_unread.c (answers) and
- * peers_watch.c (what was sent and is not received). It belongs to the I/O thread, but for what is atomic. */
+/* peers_internal.h - the state of the connections, shared by peers.c (table, identities, cutting), peers_unread.c
+ * (answers that clients have not read) and peers_watch.c (messages that have not been received whole, or not yet). Only
+ * the I/O thread uses it, except for the atomic fields. */
 #ifndef SERVER_PEERS_INTERNAL_H
 #define SERVER_PEERS_INTERNAL_H
 
