@@ -83,6 +83,8 @@ contactd_code server_code_of(ct_status status) {
         return CONTACTD_UNSUPPORTED;
     case CT_DEVICE_ERROR:
         return CONTACTD_DEVICE_ERROR;
+    case CT_CANCELLED:
+        return CONTACTD_TIME_LIMIT;
     }
     return CONTACTD_INTERNAL;
 }

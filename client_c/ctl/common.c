@@ -220,6 +220,7 @@ static int exit_code_of(const contactd_error *error) {
     case CONTACTD_LIMIT_EXCEEDED:
     case CONTACTD_UNSUPPORTED:
     case CONTACTD_METHOD_NOT_ALLOWED:
+    case CONTACTD_TIME_LIMIT:
         return EXIT_REFUSED;
     default:
         return EXIT_SERVER;

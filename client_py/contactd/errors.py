@@ -49,7 +49,7 @@ _VALUE = ("MALFORMED", "INVALID_ARGUMENT", "PARSE_ERROR", "INVALID_MESH", "WRONG
 _BASES: dict[str, type] = {name: ValueError for name in _VALUE} | {
     "NOT_FOUND": LookupError, "STALE_HANDLE": LookupError, "FORBIDDEN": PermissionError, "UNAUTHENTICATED": PermissionError, "OUT_OF_MEMORY": MemoryError,
     "DEADLINE_EXCEEDED": TimeoutError, "UNSUPPORTED": NotImplementedError,
-    "UNREACHABLE": ConnectionError,
+    "TIME_LIMIT": TimeoutError, "UNREACHABLE": ConnectionError, "SERVER_ENDED": ConnectionError,
 }
 
 

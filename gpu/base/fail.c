@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "gpu/base/cancel.h"
+
 static const char *const names[] = {
 #define NAME(name, text) #name,
     CT_STATUS_MAP(NAME)
@@ -24,6 +26,7 @@ const char *ct_status_text(ct_status status) {
 }
 
 ct_status ct_fail(ct_error *error, ct_status status, const char *field, const char *format, ...) {
+    if (status == CT_OUT_OF_MEMORY && ct_is_cancelled()) return ct_fail_cancelled(error);
     if (!error || error->status != CT_OK) return status;
     va_list args;
     va_start(args, format);

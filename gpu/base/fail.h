@@ -4,7 +4,8 @@
 
 #include "gpu/include/contact.h"
 
-/* Fills *error unless it is NULL or holds a failure already; returns status. */
+/* Fills *error unless it is NULL or holds a failure already; returns status. OUT_OF_MEMORY becomes CANCELLED where the
+ * thread's work was cancelled (cancel.h). */
 __attribute__((format(printf, 4, 5))) ct_status ct_fail(ct_error *error, ct_status status, const char *field,
                                                         const char *format, ...);
 

@@ -8,6 +8,7 @@
  * Each noun has a header; this one includes them all:
  *
  *     contact_status.h    status codes, errors
+ *     contact_cancel.h    ends calls early
  *     contact_mesh.h      meshes, repairs, open surfaces
  *     contact_engine.h    methods; engines and their devices
  *     contact_scene.h     settings; scenes; bodies
@@ -41,6 +42,7 @@
 #ifndef CONTACT_H
 #define CONTACT_H
 
+#include "gpu/include/contact_cancel.h"
 #include "gpu/include/contact_engine.h"
 #include "gpu/include/contact_mesh.h"
 #include "gpu/include/contact_pair.h"

@@ -20,7 +20,8 @@ extern "C" {
     X(LIMIT_EXCEEDED, "a configured limit would be exceeded")                                                          \
     X(OUT_OF_MEMORY, "not enough memory")                                                                              \
     X(UNSUPPORTED, "not supported by this build or machine")                                                           \
-    X(DEVICE_ERROR, "the compute device failed")
+    X(DEVICE_ERROR, "the compute device failed")                                                                       \
+    X(CANCELLED, "the call was ended before it was done")
 
 typedef enum ct_status {
 #define CT_STATUS_ENUM(name, text) CT_##name,

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/include/contact_cancel.h"
 #include "gpu/include/contact_result.h"
 #include "gpu/include/contact_scene.h"
 
@@ -107,10 +108,13 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
     size_t n_velocities;
     double viscosity; /* N s/m^3, >= 0: friction per area and sliding velocity; 0: slip without friction */
 
+    ct_cancel *cancel; /* ends the step early, with CANCELLED; NULL: the thread's does (ct_cancel_scope), if it has one
+                        */
+
     ct_result *result; /* out: the caller frees it; NULL if the step failed */
-    ct_error error;    /* out: status OK, or why the step failed. A step that fails because of its own arguments has
-                          changed nothing. One that fails later (LIMIT_EXCEEDED or OUT_OF_RANGE of a window,
-                          OUT_OF_MEMORY, DEVICE_ERROR) has moved its bodies */
+    ct_error error;    /* out: status OK, or why the step failed. A step that failed has changed nothing: its bodies are
+                          where they were before, to the bit. Only after a DEVICE_ERROR that is final no further step
+                          of the scene runs */
 } ct_step;
 
 /* Applies every step's updates and computes its contacts; the whole batch runs as one where methods allow it. OK: every
