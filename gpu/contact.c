@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/clock.h"
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
@@ -194,9 +195,11 @@ static void add_points(ct_step *step, const ct_method_row *row) {
  * what the scene's steps cost. */
 static void add_to_contacts(ct_step *step, const ct_method_row *row) {
     const double start = ct_now();
+    const ct_working before = ct_work_for(step->cancel, 0, 0);
     add_points(step, row);
     add_slip(step);
     add_separations(step);
+    ct_work_back(before);
     if (!step->result) return;
     const double seconds = ct_now() - start;
     step->result->seconds[CT_PHASE_CONTACT] += seconds;
@@ -238,8 +241,29 @@ static void fold_closing(ct_step *step) {
 }
 
 static void add_warnings(ct_step *step) {
+    if (!step->result) return;
     ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
-    if (step->result && ct_scene_list_warnings(step->scene, step->result, &step->error)) ct_result_free(&step->result);
+    if (ct_scene_list_warnings(step->scene, step->result, &step->error)) ct_result_free(&step->result);
+}
+
+/* Where a poll said that the step is cancelled, some part of it may be missing: it has no result, whatever became of
+ * the poll. */
+static void drop_cancelled(ct_step *step) {
+    if (!step->result || !step->cancel || !ct_cancel_was_seen(step->cancel)) return;
+    ct_result_free(&step->result);
+    const ct_working before = ct_work_for(step->cancel, 0, 0);
+    ct_fail_cancelled(&step->error);
+    ct_work_back(before);
+}
+
+/* A step that failed has changed nothing. */
+static void end_step(const ct_engine *engine, ct_step *step) {
+    drop_cancelled(step);
+    if (!step->result) {
+        if (engine->backend->undo) engine->backend->undo(engine->devices[step->scene->device].device, step);
+        ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
+    }
+    step->scene->is_moved = false;
 }
 
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
@@ -263,6 +287,7 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
         add_to_contacts(&steps[i], row);
         fold_closing(&steps[i]);
         add_warnings(&steps[i]);
+        end_step(engine, &steps[i]);
         if (!first) first = steps[i].error.status;
     }
     return first;

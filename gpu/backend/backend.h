@@ -10,7 +10,7 @@
 #include "gpu/include/contact.h"
 #include "gpu/scene/scene.h"
 
-#define CT_BACKEND_VERSION 4
+#define CT_BACKEND_VERSION 5
 
 typedef struct ct_device ct_device;     /* one device with its memory, opaque outside the backend */
 typedef struct ct_resident ct_resident; /* a body's state on the device */
@@ -32,6 +32,9 @@ typedef struct ct_backend {
     void (*body_destroy)(ct_device *device, ct_body *body);
     /* Copies a deformable body's current positions, [vertices][3], to the host. With no step of its scene running. */
     ct_status (*body_positions)(ct_device *device, const ct_body *body, float *out, ct_error *error);
+    /* Takes back the updates of a step that failed: its bodies are again what they were before, to the bit. Called
+     * after each failed step, also where none of its updates had been applied. */
+    void (*undo)(ct_device *device, ct_step *step);
     /* Frees the device's copy of a mesh that no body uses. NULL: the backend keeps no copies. */
     void (*mesh_forget)(ct_device *device, const ct_mesh *mesh);
     /* Bytes of the device's own memory that hold the mesh of this hash. NULL: the backend keeps no copies. */

@@ -62,9 +62,16 @@ bool ct_cancel_check(const ct_working *working, const char *what, uint64_t count
     if (__atomic_load_n(&cancel->phase, __ATOMIC_RELAXED) != working->phase && working->phase)
         __atomic_store_n(&cancel->phase, working->phase, __ATOMIC_RELAXED);
     if (cancel->until > 0 && coarse_now() >= cancel->until) ct_cancel_request(cancel, CT_CANCEL_TIME);
+    if (__atomic_load_n(&cancel->at_poll, __ATOMIC_RELAXED) &&
+        __atomic_fetch_sub(&cancel->at_poll, 1, __ATOMIC_RELAXED) == 1)
+        ct_cancel_request(cancel, CT_CANCEL_CALLER);
     if (ct_cancel_reason(cancel) == CT_CANCEL_NONE) return false;
     note_where(cancel, working, what, count);
     return true;
+}
+
+bool ct_cancel_was_seen(const ct_cancel *cancel) {
+    return __atomic_load_n(&cancel->is_noted, __ATOMIC_ACQUIRE) != 0;
 }
 
 ct_working ct_work_for(ct_cancel *cancel, uint32_t body_a, uint32_t body_b) {

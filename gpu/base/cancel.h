@@ -59,6 +59,9 @@ static inline ct_status ct_failure(void) {
     return ct_is_cancelled() ? CT_CANCELLED : CT_OUT_OF_MEMORY;
 }
 
+/* Whether a poll has said that the work is cancelled. */
+bool ct_cancel_was_seen(const ct_cancel *cancel);
+
 /* Fills *error with where the thread's work was cancelled; returns CT_CANCELLED. */
 ct_status ct_fail_cancelled(ct_error *error);
 

@@ -57,10 +57,10 @@ void ct_engine_options_init(ct_engine_options *options);
 ct_status ct_engine_create(const ct_engine_options *options, ct_engine **out, ct_error *error);
 void ct_engine_destroy(ct_engine **engine); /* nulls; NULL is allowed */
 
-/* Batches that may run at a time on each device; a further ct_engine_run waits. A batch that starts while another runs
- * gets the idle resources only (on the CPU: its caller's thread and the pool's idle threads), so a small step does not
- * wait for a large one. */
-enum { CT_MAX_CONCURRENT_BATCHES = 2 };
+/* Batches that may run at a time on each device; a further ct_engine_run waits. On the CPU a batch that starts while
+ * others run shares the processor with them: its caller's thread computes, and the pool's threads help the batch that
+ * the fewest help. So a small step does not wait for a large one, nor a large one for a very long one. */
+enum { CT_MAX_CONCURRENT_BATCHES = 5 };
 
 enum { CT_MAX_DEVICES = 64 };
 size_t ct_engine_device_count(const ct_engine *engine); /* at least 1 */

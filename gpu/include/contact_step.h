@@ -111,6 +111,9 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
     ct_cancel *cancel; /* ends the step early, with CANCELLED; NULL: the thread's does (ct_cancel_scope), if it has one
                         */
 
+    bool in_background; /* its threads, but for the caller's, yield to those of steps without: for long steps beside
+                           short ones. The first step's counts for a batch */
+
     ct_result *result; /* out: the caller frees it; NULL if the step failed */
     ct_error error;    /* out: status OK, or why the step failed. A step that failed has changed nothing: its bodies are
                           where they were before, to the bit. Only after a DEVICE_ERROR that is final no further step

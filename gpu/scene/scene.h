@@ -86,6 +86,7 @@ struct ct_scene {
     uint64_t *ignored;  /* [n_ignored] ct_pair_key of the same pairs' indices into bodies[], sorted */
     bool ignored_stale; /* ignored[] has to be rebuilt: ct_scene_refresh */
 
+    bool is_moved;                /* the updates of the step that runs were applied: see ct_backend.undo */
     uint64_t version;             /* rises when bodies[] or ignored_ids[] change */
     struct ct_scene_table *table; /* the backend's state of the scene; NULL if it keeps none */
     uint64_t table_bytes;         /* bytes of the device's own memory that the table holds */

@@ -73,7 +73,7 @@ static void dismantle(scheduler *scheduler, uint32_t started) {
 
 scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics,
                            server_error *error) {
-    static_assert((int)SCHEDULE_LANES == (int)CT_MAX_CONCURRENT_BATCHES,
+    static_assert((int)SCHEDULE_LANES <= (int)CT_MAX_CONCURRENT_BATCHES,
                   "the engine runs as many batches at a time as there are lanes");
     uint32_t n_runners = (uint32_t)ct_engine_device_count(options->engine) * SCHEDULE_LANES;
     scheduler *scheduler = calloc(1, sizeof *scheduler + n_runners * sizeof scheduler->runners[0]);

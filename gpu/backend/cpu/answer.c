@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
 #include "gpu/methods.h"
@@ -24,6 +25,7 @@ const char *ct_name_pair(const ct_pair_task *pair, char name[CT_PAIR_NAME]) {
 
 static ct_status pair_error(ct_device *device, const ct_pair_task *pair, ct_error *error) {
     char name[CT_PAIR_NAME];
+    if (pair->status == CT_CANCELLED) return ct_fail_cancelled(error);
     ct_name_pair(pair, name);
     if (pair->status == CT_DEVICE_ERROR) {
         pthread_mutex_lock(&device->mutex);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
@@ -35,25 +36,40 @@ struct batch {
 
 /* ---- bodies and pairs ---- */
 
-static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
-    (void)worker;
-    struct batch *batch = argument;
-    ct_step *step = &batch->steps[i];
-    struct step_state *state = &batch->states[i];
-    if (step->error.status) return;
+static void move_and_pair(struct batch *batch, ct_step *step, struct step_state *state) {
     double start = ct_now();
+    ct_enter_phase("moving bodies");
     if (ct_cpu_upload(batch->device, step)) return;
     if (batch->method->needs_volumes) ct_cpu_measure_old_volumes(batch->device, step->scene);
     ct_cpu_find_posed_boxes(batch->device, step, batch->method->has_voxel_boxes && !step->scene->settings.refine,
-                            batch->is_wide ? NULL : batch->device->pool);
+                            batch->is_wide ? NULL : batch->workspace->pool);
     double uploaded = ct_now();
     state->upload = uploaded - start;
+    ct_enter_phase("finding pairs of bodies");
     ct_scene_find_pairs(step->scene, &step->error);
     double paired = ct_now();
     state->broadphase = paired - uploaded;
     if (!batch->is_wide) return;
     ct_cpu_refit_clusters(batch->device, step, batch->method->needs_boxes, NULL);
     state->upload += ct_now() - paired;
+}
+
+static void update_bodies(void *argument, uint32_t i, uint32_t worker) {
+    (void)worker;
+    struct batch *batch = argument;
+    ct_step *step = &batch->steps[i];
+    if (step->error.status) return;
+    const ct_working before = ct_work_for(step->cancel, 0, 0);
+    if (ct_is_cancelled())
+        ct_fail_cancelled(&step->error);
+    else
+        move_and_pair(batch, step, &batch->states[i]);
+    ct_work_back(before);
+}
+
+/* The thread works for the pair from here on, in a step that may be cancelled. */
+static ct_working work_for_pair(const struct batch *batch, const ct_pair_task *pair) {
+    return ct_work_for(batch->steps[pair->step].cancel, pair->body[0]->id, pair->body[1]->id);
 }
 
 static bool reserve_pairs(ct_workspace *workspace, size_t n) {
@@ -104,7 +120,12 @@ static void plan_pair(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     struct batch *batch = argument;
     ct_pair_task *pair = &batch->pairs[i];
-    pair->status = batch->method->plan(batch->device, &batch->steps[pair->step].scene->settings, pair, NULL);
+    const ct_working before = work_for_pair(batch, pair);
+    ct_enter_phase("planning pairs");
+    pair->status = ct_is_cancelled_at("pairs of bodies", i)
+                       ? CT_CANCELLED
+                       : batch->method->plan(batch->device, &batch->steps[pair->step].scene->settings, pair, NULL);
+    ct_work_back(before);
 }
 
 /* A pair that cannot be planned fails its step, which then has no pairs. */
@@ -112,10 +133,16 @@ static void refuse_step(struct batch *batch, ct_pair_task *pair) {
     ct_step *step = &batch->steps[pair->step];
     struct step_state *state = &batch->states[pair->step];
     ct_error why = {0};
-    if (step->error.status || !batch->method->plan(batch->device, &step->scene->settings, pair, &why)) return;
-    char name[CT_PAIR_NAME];
-    ct_fail(&step->error, why.status, why.field, "%s: %s", ct_name_pair(pair, name), why.message);
-    state->n_pairs = 0;
+    if (step->error.status) return;
+    const ct_working before = work_for_pair(batch, pair);
+    if (pair->status == CT_CANCELLED) {
+        ct_fail_cancelled(&step->error);
+    } else if (batch->method->plan(batch->device, &step->scene->settings, pair, &why)) {
+        char name[CT_PAIR_NAME];
+        ct_fail(&step->error, why.status, why.field, "%s: %s", ct_name_pair(pair, name), why.message);
+    }
+    if (step->error.status) state->n_pairs = 0;
+    ct_work_back(before);
 }
 
 /* False: out of memory. */
@@ -133,7 +160,7 @@ static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
         state->n_pairs = batch->steps[i].error.status ? 0 : list_step_pairs(batch, i, batch->pairs + n);
         n += state->n_pairs;
     }
-    ct_pool_run(n > FEW_PAIRS ? batch->device->pool : NULL, (uint32_t)n, plan_pair, batch);
+    ct_pool_run(n > FEW_PAIRS ? batch->workspace->pool : NULL, (uint32_t)n, plan_pair, batch);
     for (size_t i = 0; i < n; i++)
         if (batch->pairs[i].status) refuse_step(batch, &batch->pairs[i]);
     *n_pairs = n;
@@ -142,9 +169,18 @@ static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
 
 /* ---- computing ---- */
 
+static void compute_pair(struct batch *batch, ct_pair_task *pair, uint32_t worker, bool is_spread) {
+    const ct_working before = work_for_pair(batch, pair);
+    if (ct_is_cancelled_at("pairs of bodies", (uint64_t)(pair - batch->pairs)))
+        pair->status = CT_CANCELLED;
+    else
+        batch->method->compute(batch->workspace, pair, worker, is_spread);
+    ct_work_back(before);
+}
+
 static void compute_small_pair(void *argument, uint32_t i, uint32_t worker) {
     struct batch *batch = argument;
-    batch->method->compute(batch->workspace, &batch->pairs[batch->order[i]], worker, false);
+    compute_pair(batch, &batch->pairs[batch->order[i]], worker, false);
 }
 
 /* ns; below this much work, waking other threads costs more than they save. */
@@ -171,7 +207,7 @@ static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {
     for (size_t i = 0; i < n; i++) {
         if (is_refused(batch, i)) continue;
         if (uses_threads && !batch->method->compute_all && is_worth_spreading(&batch->pairs[i], total, device->threads))
-            batch->method->compute(batch->workspace, &batch->pairs[i], 0, true);
+            compute_pair(batch, &batch->pairs[i], 0, true);
         else
             order[n_small++] = (uint32_t)i;
     }
@@ -181,7 +217,7 @@ static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {
     else if (device->draw && batch->method->is_drawn)
         ct_cpu_draw_pairs(batch->workspace, batch->pairs, order, n_small, uses_threads);
     else if (uses_threads)
-        ct_pool_run(device->pool, n_small, compute_small_pair, batch);
+        ct_pool_run(batch->workspace->pool, n_small, compute_small_pair, batch);
     else
         for (uint32_t i = 0; i < n_small; i++) compute_small_pair(batch, i, 0);
 }
@@ -200,7 +236,7 @@ static void retry_pairs(struct batch *batch, size_t n) {
         pair->status = CT_OK;
         pair->rays = pair->fragments = 0;
         memset(pair->seconds, 0, sizeof pair->seconds);
-        batch->method->compute(batch->workspace, pair, 0, false);
+        compute_pair(batch, pair, 0, false);
     }
     if (is_exclusive) ct_workspace_end_exclusive(batch->workspace);
 }
@@ -212,7 +248,10 @@ static void answer_step(void *argument, uint32_t i, uint32_t worker) {
     const struct step_state *state = &batch->states[i];
     if (step->error.status) return;
     double start = ct_now();
+    const ct_working before = ct_work_for(step->cancel, 0, 0);
+    ct_enter_phase("making the result");
     ct_cpu_answer(batch->device, step, batch->method->gives_progress, batch->pairs + state->first_pair, state->n_pairs);
+    ct_work_back(before);
     if (!step->result) return;
     step->result->seconds[CT_PHASE_UPLOAD] = state->upload;
     step->result->seconds[CT_PHASE_BROADPHASE] = state->broadphase;
@@ -263,7 +302,6 @@ static void share_wall(const struct batch *batch, size_t n_steps, const struct s
 /* From pairs to answers. If the pair list does not fit, the steps are computed in two halves, so that one scene's list
  * does not fail the others. */
 static void compute(struct batch *batch, uint32_t n_steps) {
-    ct_device *device = batch->device;
     size_t n_pairs = 0;
     const double start = ct_now();
     uint32_t *order = plan_pairs(batch, n_steps, &n_pairs) ? malloc((n_pairs ? n_pairs : 1) * sizeof *order) : NULL;
@@ -272,7 +310,7 @@ static void compute(struct batch *batch, uint32_t n_steps) {
         retry_pairs(batch, n_pairs);
         const double computed = ct_now();
         const struct section pairs = sum_pairs(batch, n_pairs, computed - start);
-        ct_pool_run(n_steps > FEW_STEPS ? device->pool : NULL, n_steps, answer_step, batch);
+        ct_pool_run(n_steps > FEW_STEPS ? batch->workspace->pool : NULL, n_steps, answer_step, batch);
         share_wall(batch, n_steps, &pairs, ct_now() - computed);
         drop_answers(batch, n_pairs);
         if (batch->method->answered) batch->method->answered(batch->workspace);
@@ -307,10 +345,10 @@ void ct_cpu_run_pairs(ct_device *device, ct_step *steps, size_t n_steps, const c
         .device = device, .steps = steps, .method = method, .start = ct_now(), .is_wide = n_steps > FEW_STEPS};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
     if (batch.states && n_steps) {
-        batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps));
-        ct_pool_run(batch.is_wide ? device->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
+        batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps), steps[0].in_background);
+        ct_pool_run(batch.is_wide ? batch.workspace->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
         for (size_t i = 0; i < n_steps && !batch.is_wide; i++)
-            ct_cpu_refit_clusters(device, &steps[i], method->needs_boxes, device->pool);
+            ct_cpu_refit_clusters(device, &steps[i], method->needs_boxes, batch.workspace->pool);
         batch.update = sum_update(&batch, n_steps, ct_now() - batch.start);
         compute(&batch, (uint32_t)n_steps);
         ct_workspace_release(batch.workspace);

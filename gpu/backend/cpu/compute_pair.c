@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/base/cancel.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/raster/front_winding.h"
@@ -501,7 +502,7 @@ void ct_cpu_compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
     pair->seconds[CT_PHASE_RASTER] += binned - start;
     pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
     if (context.has_failed) {
-        pair->status = context.status ? context.status : CT_OUT_OF_MEMORY;
+        pair->status = context.status ? context.status : ct_failure();
         ct_cpu_clear_pair(pair);
     }
 }

@@ -18,6 +18,7 @@ static void destroy(ct_device **handle) {
     ct_device *device = *handle;
     if (!device) return;
     ct_pool_destroy(&device->pool);
+    ct_pool_destroy(&device->background_pool);
     ct_cpu_gl_close(device);
     ct_workspaces_destroy(device);
     free(device);
@@ -47,7 +48,8 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     bool uses_gl;
     ct_status status = ct_rasterizer_choose(options->rasterizer, &uses_gl, error);
     if (!status) status = ct_workspaces_create(device, error);
-    if (!status) status = ct_pool_create(threads, &device->pool, error);
+    if (!status) status = ct_pool_create(threads, false, &device->pool, error);
+    if (!status) status = ct_pool_create(threads, true, &device->background_pool, error);
     if (!status && uses_gl) status = ct_cpu_gl_open(device, error);
     if (status) destroy(&device);
     *out = device;
@@ -125,6 +127,8 @@ static void body_destroy(ct_device *device, ct_body *body) {
     (void)device;
     if (!body->resident) return;
     free(body->resident->positions);
+    free(body->resident->other);
+    free(body->resident->before.rows);
     free(body->resident->boxes);
     free(body->resident);
     body->resident = NULL;
@@ -144,4 +148,5 @@ const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .facts = facts,
                                    .body_create = body_create,
                                    .body_destroy = body_destroy,
-                                   .body_positions = body_positions};
+                                   .body_positions = body_positions,
+                                   .undo = ct_cpu_undo};

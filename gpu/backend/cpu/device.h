@@ -46,10 +46,27 @@ typedef struct ct_kernels {
 const ct_kernels *ct_kernels_find(const char *name, ct_error *error);
 void ct_kernels_list(char *names, size_t size); /* those that this processor runs, space-separated */
 
+/* What a body was before the step that runs, so that a step that fails changes nothing (upload.c). */
+typedef struct ct_body_before {
+    ct_box box;
+    uint32_t box_level; /* rigid, as in ct_resident */
+    double pose[12];    /* rigid */
+    double volume;      /* deformable, as in ct_body, and the next two */
+    bool is_volume_old;
+    uint32_t updates_since_volume;
+    bool is_kept;     /* the step has updated the body */
+    uint32_t n_swaps; /* updates of all its vertices; after one, ct_resident.other has the positions before */
+    float *rows;      /* [n_rows][3] of vertices that updates of a part of the body overwrote before, in their order */
+    size_t n_rows, row_capacity;
+} ct_body_before;
+
 /* A body's state. */
 struct ct_resident {
-    float *positions;            /* [n_vertices][3] and CT_VOLUME_PADDING bytes: deformable, world; NULL for a rigid
-                                    body, whose mesh has them */
+    float *positions; /* [n_vertices][3] and CT_VOLUME_PADDING bytes: deformable, world; NULL for a rigid
+                         body, whose mesh has them */
+    float *other;     /* the same size: what an update of all vertices is written to, before the two are
+                         swapped; NULL until the first */
+    ct_body_before before;
     const ct_clusters *clusters; /* the mesh's; NULL: too small a mesh to look for near clusters */
     ct_cluster_box *boxes;       /* [clusters->n_nodes]: deformable, world; NULL for a rigid body: the rest boxes */
     bool is_stale;               /* boxes are those of older positions */
@@ -187,6 +204,7 @@ const char *ct_name_pair(const ct_pair_task *pair, char name[CT_PAIR_NAME]);
  * scratch in every workspace. */
 typedef struct ct_workspace {
     ct_device *device;
+    ct_pool *pool;              /* the device's for the batch: see ct_step.in_background */
     ct_thread_scratch *workers; /* [device->threads] */
     ct_buffer pairs;            /* ct_pair_task */
     uint64_t next_pair;
@@ -203,9 +221,9 @@ typedef struct ct_workspace {
 typedef ct_status (*ct_draw_fn)(ct_workspace *workspace, ct_drawing *drawing, ct_error *error);
 
 struct ct_device {
-    ct_draw_fn draw;          /* NULL: the CPU rasterises by itself */
-    struct ct_gl_context *gl; /* NULL where OpenGL does not draw */
-    ct_pool *pool;
+    ct_draw_fn draw;                 /* NULL: the CPU rasterises by itself */
+    struct ct_gl_context *gl;        /* NULL where OpenGL does not draw */
+    ct_pool *pool, *background_pool; /* the second's threads have a lower priority */
     uint32_t threads;
     const ct_kernels *kernels;
     uint32_t max_cells;
@@ -223,9 +241,9 @@ struct ct_device {
 /* workspace.c: */
 ct_status ct_workspaces_create(ct_device *device, ct_error *error); /* after device->threads was set */
 void ct_workspaces_destroy(ct_device *device);
-/* Waits for a free workspace. Large batches and small ones keep to different workspaces where they can, so that only
- * one workspace holds a large batch's scratch. */
-ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large);
+/* Waits for a free workspace. Large batches, all that run in the background among them, and small ones keep to
+ * different workspaces where they can, so that few workspaces hold a large batch's scratch. */
+ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large, bool in_background);
 void ct_workspace_release(ct_workspace *workspace);
 /* For an acquired workspace that computes nothing now: waits until no other batch computes. None starts before
  * ct_workspace_end_exclusive. */
@@ -244,6 +262,7 @@ const char *ct_cpu_gl_renderer(const ct_device *device);      /* the OpenGL driv
 /* upload.c: applies the updates of a step or refuses them all; brings the bodies' boxes up to date and marks their
  * cluster boxes stale. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
+void ct_cpu_undo(ct_device *device, ct_step *step);                              /* as ct_backend.undo */
 void ct_cpu_measure_old_volumes(const ct_device *device, const ct_scene *scene); /* see ct_body.is_volume_old */
 
 /* near_cpu.c, narrow_cpu.c: */

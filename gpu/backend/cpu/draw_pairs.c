@@ -40,7 +40,7 @@ struct drawing_group {
 
 static void for_each_pair(struct drawing_group *group, ct_pool_fn task) {
     if (group->is_spread)
-        ct_pool_run(group->workspace->device->pool, group->n, task, group);
+        ct_pool_run(group->workspace->pool, group->n, task, group);
     else
         for (uint32_t i = 0; i < group->n; i++) task(group, i, 0);
 }

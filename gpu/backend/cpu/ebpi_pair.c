@@ -6,6 +6,7 @@
 
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/ebpi/refine.h"
 #include "gpu/ebpi/turned_views.h"
@@ -89,7 +90,7 @@ static void snap_chunk(void *argument, uint32_t i, uint32_t worker) {
 static void run_tasks(struct ebpi *ebpi, uint32_t n, ct_pool_fn task) {
     const ct_pair_context *context = ebpi->context;
     if (context->is_spread)
-        ct_pool_run(context->device->pool, n, task, ebpi);
+        ct_pool_run(context->workspace->pool, n, task, ebpi);
     else
         for (uint32_t i = 0; i < n; i++) task(ebpi, i, context->driver);
 }
@@ -253,7 +254,7 @@ static bool cut(ct_ebpi_refinement *of, ct_ebpi_tile *to) {
     }
     struct cutting cutting = {ebpi, first, to};
     if (context->is_spread)
-        ct_pool_run(context->device->pool, n_chunks, cut_chunk, &cutting);
+        ct_pool_run(context->workspace->pool, n_chunks, cut_chunk, &cutting);
     else
         for (uint32_t i = 0; i < n_chunks; i++) cut_chunk(&cutting, i, context->driver);
     free(first);
@@ -453,7 +454,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
     for (uint32_t i = context.first_worker; i < context.end_worker; i++)
         ct_arena_reset(&workspace->workers[i].exact.arena, &workspace->device->budget);
     if (context.has_failed) {
-        pair->status = CT_OUT_OF_MEMORY;
+        pair->status = ct_failure();
         ct_cpu_clear_pair(pair);
     }
 }

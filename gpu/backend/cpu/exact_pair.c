@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/cpu.h"
+#include "gpu/base/cancel.h"
 #include "gpu/exact/extents.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/half_space.h"
@@ -686,7 +687,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
     pair->seconds[CT_PHASE_CONTACT] += ct_now() - summed;
     ct_arena_reset(&scratch->arena, &exact.device->budget);
     if (exact.has_failed) {
-        pair->status = CT_OUT_OF_MEMORY;
+        pair->status = ct_failure();
         ct_cpu_clear_pair(pair);
     }
 }

@@ -92,7 +92,7 @@ static inline size_t ct_touched_groups(uint32_t n_vertices) {
 static inline void ct_exact_for_each(ct_exact_pair *exact, uint32_t n, ct_pool_fn task) {
     if (exact->has_failed) return;
     if (exact->is_spread)
-        ct_pool_run(exact->device->pool, n, task, exact);
+        ct_pool_run(exact->workspace->pool, n, task, exact);
     else
         for (uint32_t i = 0; i < n; i++) task(exact, i, exact->driver);
 }

@@ -295,7 +295,7 @@ static void add_clusters(struct second *second) {
             n += surface->n_added;
         }
     if (exact->is_spread)
-        ct_pool_run(exact->device->pool, n, add_one, second);
+        ct_pool_run(exact->workspace->pool, n, add_one, second);
     else
         for (uint32_t i = 0; i < n; i++) add_one(second, i, exact->driver);
 }

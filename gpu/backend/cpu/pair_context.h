@@ -56,7 +56,7 @@ typedef struct ct_pair_context {
 /* Runs tasks 0 to n - 1, on all threads if the pair is spread. */
 static inline void ct_pair_parallel_for(ct_pair_context *context, uint32_t n, ct_pool_fn task) {
     if (context->is_spread)
-        ct_pool_run(context->device->pool, n, task, context);
+        ct_pool_run(context->workspace->pool, n, task, context);
     else
         for (uint32_t i = 0; i < n; i++) task(context, i, context->driver);
 }

@@ -6,8 +6,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+
+/* The nice value of background threads: they get a third of the time of a thread that competes with them, and one that
+ * wakes up preempts them. */
+enum { BACKGROUND_NICE = 5 };
 
 /* One call of ct_pool_run. Guarded by the pool's mutex, except `next`. */
 typedef struct run {
@@ -16,6 +22,7 @@ typedef struct run {
     uint32_t n_joined;
     ct_pool_fn task;
     void *context;
+    ct_working working; /* of the caller */
     uint32_t n;
     pthread_cond_t done;
     atomic_uint next; /* task to claim; n or more if none is left */
@@ -23,6 +30,7 @@ typedef struct run {
 
 struct ct_pool {
     uint32_t threads, started;
+    bool in_background;
     pthread_t *handles;
     pthread_mutex_t mutex;
     pthread_cond_t work;
@@ -68,9 +76,11 @@ static void join_run(ct_pool *pool, run *run, uint32_t worker) {
     ct_pool_fn task = run->task;
     void *context = run->context;
     uint32_t n = run->n;
+    ct_thread_working = run->working;
     pthread_mutex_unlock(&pool->mutex);
 
     execute_tasks(run, task, context, n, worker);
+    ct_thread_working = (ct_working){0};
 
     pthread_mutex_lock(&pool->mutex);
     if (--run->n_joined == 0 && !run->is_open) pthread_cond_signal(&run->done);
@@ -81,6 +91,7 @@ static void *worker_main(void *argument) {
     ct_pool *pool = parameters->pool;
     uint32_t worker = parameters->worker;
     free(parameters);
+    if (pool->in_background) setpriority(PRIO_PROCESS, 0, BACKGROUND_NICE); /* of this thread alone, on Linux */
     pthread_mutex_lock(&pool->mutex);
     while (!pool->stop) {
         run *run = find_run(pool);
@@ -102,13 +113,14 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-ct_status ct_pool_create(uint32_t threads, ct_pool **out, ct_error *error) {
+ct_status ct_pool_create(uint32_t threads, bool in_background, ct_pool **out, ct_error *error) {
     ct_pool *pool = calloc(1, sizeof *pool);
     if (!pool) return ct_fail(error, CT_OUT_OF_MEMORY, "threads", "no memory for the thread pool");
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) pthread_cond_init(&pool->runs[i].done, NULL);
     pool->threads = threads;
+    pool->in_background = in_background;
     pool->handles = calloc(threads, sizeof *pool->handles);
     for (uint32_t i = 1; i < threads; i++) {
         struct worker_parameters *parameters = malloc(sizeof *parameters);
@@ -155,6 +167,7 @@ void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context) {
             run->is_used = run->is_open = true;
             run->task = task;
             run->context = context;
+            run->working = ct_thread_working;
             run->n = n;
             atomic_store_explicit(&run->next, 0, memory_order_relaxed);
             atomic_fetch_add_explicit(&pool->n_opened, 1, memory_order_relaxed);

@@ -11,13 +11,15 @@ typedef struct ct_pool ct_pool;
 /* `worker` is 0 on the calling thread and 1..threads-1 on the pool's: the index of per-thread scratch. */
 typedef void (*ct_pool_fn)(void *context, uint32_t index, uint32_t worker);
 
-ct_status ct_pool_create(uint32_t threads, ct_pool **out, ct_error *error); /* threads >= 1, the caller included */
+/* threads >= 1, the caller included. in_background: its own threads yield to others of the process that are ready to
+ * run, as far as the system allows. */
+ct_status ct_pool_create(uint32_t threads, bool in_background, ct_pool **out, ct_error *error);
 void ct_pool_destroy(ct_pool **pool);
 uint32_t ct_pool_threads(const ct_pool *pool);
 
 /* Runs task(context, 0..n-1, worker) and returns when all are done. Up to CT_MAX_CONCURRENT_BATCHES callers can share
- * the pool at a time; each also executes tasks of its own run. Tasks must not call ct_pool_run. If pool is NULL the
- * calling thread executes all tasks. */
+ * the pool at a time; each also executes tasks of its own run, and all threads work for what the caller works for
+ * (gpu/base/cancel.h). Tasks must not call ct_pool_run. If pool is NULL the calling thread executes all tasks. */
 void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context);
 
 #endif

@@ -1,5 +1,6 @@
 /* upload.c - applies a step's updates to the bodies' state, and measures the deformable bodies that moved. All numbers
- * are checked before anything is applied. */
+ * are checked before anything is applied, and what they overwrite is kept until the step has ended well. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
@@ -15,25 +16,100 @@ static ct_status check_finite(const ct_device *device, ct_body *body, const ct_u
     return ct_update_name_offender(u, error);
 }
 
+/* ---- what a body was before ---- */
+
+/* Keeps what the body's first update in a step overwrites. Memory was reserved. */
+static void keep_body(ct_body *body) {
+    ct_body_before *before = &body->resident->before;
+    if (before->is_kept) return;
+    before->is_kept = true;
+    before->n_swaps = 0;
+    before->n_rows = 0;
+    before->box = body->box;
+    before->box_level = body->resident->box_level;
+    before->volume = body->volume;
+    before->is_volume_old = body->is_volume_old;
+    before->updates_since_volume = body->updates_since_volume;
+    if (body->kind == CT_BODY_RIGID) memcpy(before->pose, body->pose, sizeof before->pose);
+}
+
+static void keep_row(ct_resident *resident, uint64_t vertex) {
+    ct_body_before *before = &resident->before;
+    memcpy(before->rows + 3 * before->n_rows++, resident->positions + 3 * vertex, 12);
+}
+
+/* Memory for what the updates of a step overwrite of deformable bodies. */
+static ct_status reserve_before(ct_step *step) {
+    for (size_t i = 0; i < step->n_updates; i++)
+        ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->before.n_rows = 0;
+    for (size_t i = 0; i < step->n_updates; i++) {
+        const ct_update *u = &step->updates[i];
+        ct_body *body = ct_scene_find(step->scene, u->body, NULL);
+        ct_resident *resident = body->resident;
+        ct_body_before *before = &resident->before;
+        if (u->kind == CT_UPDATE_POSE) continue;
+        if (u->kind == CT_UPDATE_POSITIONS) {
+            if (!resident->other) resident->other = malloc((size_t)body->mesh->n_vertices * 12 + CT_VOLUME_PADDING);
+            if (!resident->other)
+                return ct_fail(&step->error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices",
+                               body->mesh->n_vertices);
+            continue;
+        }
+        before->n_rows += u->count;
+        if (before->n_rows <= before->row_capacity) continue;
+        float *grown = realloc(before->rows, before->n_rows * 12);
+        if (!grown)
+            return ct_fail(&step->error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %zu vertices",
+                           before->n_rows);
+        before->rows = grown;
+        before->row_capacity = before->n_rows;
+    }
+    return CT_OK;
+}
+
+/* ---- updates ---- */
+
+static void exchange_positions(ct_resident *resident) {
+    float *before = resident->positions;
+    resident->positions = resident->other;
+    resident->other = before;
+}
+
+/* Returns where all positions of the body are written to: its other memory, as what it had is kept; in place after the
+ * step's first such update. */
+static float *swap_positions(ct_resident *resident) {
+    if (resident->before.n_swaps++ == 0) exchange_positions(resident);
+    return resident->positions;
+}
+
+/* Writes row k of an update. What was there is kept, unless the body's other memory has it. */
+static void write_row(ct_resident *resident, const ct_update *u, uint64_t k, uint64_t vertex) {
+    if (resident->before.n_swaps == 0) keep_row(resident, vertex);
+    ct_update_row(u, k, resident->positions + 3 * vertex);
+}
+
 static void apply(ct_body *body, const ct_update *u) {
+    ct_resident *resident = body->resident;
+    keep_body(body);
     if (u->kind == CT_UPDATE_POSE) {
-        body->resident->has_moved |= memcmp(body->pose, u->pose, sizeof body->pose) != 0;
+        resident->has_moved |= memcmp(body->pose, u->pose, sizeof body->pose) != 0;
         memcpy(body->pose, u->pose, sizeof body->pose);
         return;
     }
-    float *positions = body->resident->positions;
     uint64_t row = 0;
+    float *positions;
     switch (u->kind) {
     case CT_UPDATE_RANGES:
         for (uint64_t i = 0; i < u->n_indices; i += 2) {
             uint64_t first = ct_update_index(u, i), count = ct_update_index(u, i + 1);
-            for (uint64_t k = 0; k < count; k++) ct_update_row(u, row++, positions + 3 * (first + k));
+            for (uint64_t k = 0; k < count; k++) write_row(resident, u, row++, first + k);
         }
         break;
     case CT_UPDATE_INDEXED:
-        for (uint64_t k = 0; k < u->n_indices; k++) ct_update_row(u, k, positions + 3 * (size_t)ct_update_index(u, k));
+        for (uint64_t k = 0; k < u->n_indices; k++) write_row(resident, u, k, ct_update_index(u, k));
         break;
     default:
+        positions = swap_positions(resident);
         if (u->dtype == CT_F32)
             memcpy(positions, u->positions, u->count * 12);
         else
@@ -66,8 +142,14 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
         ct_status status = check_finite(device, ct_scene_find(step->scene, u->body, NULL), u, &step->error);
         if (status) return status;
     }
-    for (size_t i = 0; i < step->n_updates; i++)
-        ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->updates_left++;
+    const ct_status reserved = reserve_before(step);
+    if (reserved) return reserved;
+    for (size_t i = 0; i < step->n_updates; i++) {
+        ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
+        resident->updates_left++;
+        resident->before.is_kept = false;
+    }
+    step->scene->is_moved = true;
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
@@ -76,6 +158,62 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
         if (body->kind != CT_BODY_RIGID) measure_deformed(device, body, u);
     }
     return CT_OK;
+}
+
+/* Takes back an update of all vertices. */
+static void swap_back(ct_resident *resident) {
+    if (--resident->before.n_swaps == 0) exchange_positions(resident);
+}
+
+/* Takes back an update of a part of a deformable body, whose kept rows are the last ones. */
+static void undo_rows(ct_resident *resident, const ct_update *u) {
+    ct_body_before *before = &resident->before;
+    if (u->kind == CT_UPDATE_INDEXED) {
+        for (uint64_t k = u->n_indices; k-- > 0;)
+            memcpy(resident->positions + 3 * (size_t)ct_update_index(u, k), before->rows + 3 * --before->n_rows, 12);
+        return;
+    }
+    for (uint64_t i = u->n_indices; i > 0; i -= 2) {
+        const uint64_t first = ct_update_index(u, i - 2);
+        for (uint64_t k = ct_update_index(u, i - 1); k-- > 0;)
+            memcpy(resident->positions + 3 * (first + k), before->rows + 3 * --before->n_rows, 12);
+    }
+}
+
+static void undo_body(ct_body *body) {
+    ct_resident *resident = body->resident;
+    ct_body_before *before = &resident->before;
+    before->is_kept = false;
+    body->box = before->box;
+    if (body->kind == CT_BODY_RIGID) {
+        memcpy(body->pose, before->pose, sizeof body->pose);
+        resident->box_level = before->box_level;
+        resident->has_moved = false;
+        return;
+    }
+    body->volume = before->volume;
+    body->is_volume_old = before->is_volume_old;
+    body->updates_since_volume = before->updates_since_volume;
+    resident->is_stale = resident->boxes != NULL;
+    ct_move_closing(body->mesh, resident->positions);
+}
+
+void ct_cpu_undo(ct_device *device, ct_step *step) {
+    (void)device;
+    if (!step->scene->is_moved) return;
+    step->scene->is_moved = false;
+    for (size_t i = step->n_updates; i-- > 0;) {
+        const ct_update *u = &step->updates[i];
+        ct_resident *resident = ct_scene_find(step->scene, u->body, NULL)->resident;
+        if (u->kind == CT_UPDATE_POSITIONS)
+            swap_back(resident);
+        else if (u->kind != CT_UPDATE_POSE && resident->before.n_swaps == 0)
+            undo_rows(resident, u);
+    }
+    for (size_t i = 0; i < step->n_updates; i++) {
+        ct_body *body = ct_scene_find(step->scene, step->updates[i].body, NULL);
+        if (body->resident->before.is_kept) undo_body(body);
+    }
 }
 
 void ct_cpu_measure_old_volumes(const ct_device *device, const ct_scene *scene) {

@@ -195,7 +195,7 @@ static void refine_tasks(struct run *run) {
         if (may_refine(&run->tasks[i])) run->turns[n++] = ct_voxel_turn_of(&run->tasks[i].of);
     ct_voxel_sort_turns(run->turns, n);
     if (n >= 2 * device->threads)
-        ct_pool_run(device->pool, n, refine_one, run);
+        ct_pool_run(run->workspace->pool, n, refine_one, run);
     else
         for (uint32_t i = 0; i < n; i++)
             refine_task(run->workspace, task_of(run->turns[i].task), 0, device->threads > 1);
@@ -291,7 +291,7 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
         for (uint32_t i = 0; i < n; i++) pairs[order[i]].status = CT_OUT_OF_MEMORY;
         run.n = 0;
     }
-    ct_pool *pool = workspace->device->threads > 1 ? workspace->device->pool : NULL;
+    ct_pool *pool = workspace->device->threads > 1 ? workspace->pool : NULL;
     ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, begin_one, &run);
     for (bool is_first = true;; is_first = false) {
         uint64_t tests;

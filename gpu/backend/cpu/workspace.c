@@ -116,11 +116,13 @@ static ct_workspace *find_free(ct_device *device, bool is_large) {
     return found;
 }
 
-ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large) {
+ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large, bool in_background) {
     ct_workspace *workspace;
     pthread_mutex_lock(&device->mutex);
-    while (!(workspace = find_free(device, is_large))) pthread_cond_wait(&device->changed, &device->mutex);
+    while (!(workspace = find_free(device, is_large || in_background)))
+        pthread_cond_wait(&device->changed, &device->mutex);
     workspace->is_taken = true;
+    workspace->pool = in_background ? device->background_pool : device->pool;
     pthread_mutex_unlock(&device->mutex);
     return workspace;
 }

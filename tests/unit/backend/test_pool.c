@@ -46,7 +46,7 @@ static void test_every_task_once(void **state) {
     for (uint32_t threads = 1; threads <= MAX_WORKERS; threads++) {
         ct_pool *pool = NULL;
         ct_error error = {0};
-        assert_int_equal(ct_pool_create(threads, &pool, &error), CT_OK);
+        assert_int_equal(ct_pool_create(threads, false, &pool, &error), CT_OK);
         assert_int_equal(ct_pool_threads(pool), threads);
         work.threads = threads;
         const uint32_t sizes[] = {0, 1, 2, 3, threads, threads + 1, 100, MAX_TASKS};
@@ -77,7 +77,7 @@ static void slow(void *context, uint32_t i, uint32_t worker) {
 static void test_waits_for_all(void **state) {
     (void)state;
     ct_pool *pool = NULL;
-    assert_int_equal(ct_pool_create(4, &pool, NULL), CT_OK);
+    assert_int_equal(ct_pool_create(4, false, &pool, NULL), CT_OK);
     for (int run = 0; run < 30; run++) {
         uint64_t done[7] = {0}; /* on the stack: gone by the next run */
         ct_pool_run(pool, 7, slow, done);
@@ -106,7 +106,7 @@ static void meet(void *context, uint32_t i, uint32_t worker) {
 static void test_tasks_overlap(void **state) {
     (void)state;
     ct_pool *pool = NULL;
-    assert_int_equal(ct_pool_create(3, &pool, NULL), CT_OK);
+    assert_int_equal(ct_pool_create(3, false, &pool, NULL), CT_OK);
     struct meeting m = {0};
     ct_pool_run(pool, 6, meet, &m);
     assert_true(atomic_load(&m.most) >= 2);
@@ -132,7 +132,7 @@ static void test_callers_share(void **state) {
     static struct caller callers[CALLERS];
     pthread_t threads[CALLERS];
     ct_pool *pool = NULL;
-    assert_int_equal(ct_pool_create(3, &pool, NULL), CT_OK);
+    assert_int_equal(ct_pool_create(3, false, &pool, NULL), CT_OK);
     for (int i = 0; i < CALLERS; i++) {
         callers[i] = (struct caller){.pool = pool, .work = {.threads = 3}};
         pthread_create(&threads[i], NULL, call, &callers[i]);
@@ -169,7 +169,7 @@ static void test_a_busy_pool_delays_no_caller(void **state) {
     static struct work work = {.threads = 3};
     static struct gated gated;
     pthread_t thread;
-    assert_int_equal(ct_pool_create(3, &gated.pool, NULL), CT_OK);
+    assert_int_equal(ct_pool_create(3, false, &gated.pool, NULL), CT_OK);
     pthread_create(&thread, NULL, run_gated, &gated);
     while (!atomic_load(&gated.gate.inside)) sched_yield();
     run_and_check(gated.pool, &work, 100);
@@ -182,7 +182,7 @@ static void test_idle_pools_come_and_go(void **state) {
     (void)state;
     for (int i = 0; i < 50; i++) {
         ct_pool *pool = NULL;
-        assert_int_equal(ct_pool_create(4, &pool, NULL), CT_OK);
+        assert_int_equal(ct_pool_create(4, false, &pool, NULL), CT_OK);
         ct_pool_destroy(&pool);
     }
 }

@@ -109,7 +109,7 @@ static void test_second_does_not_wait(void **state) {
     ct_engine *engine = engine_of(3, 0);
     struct stage small = open_small(engine);
     for (int large = 0; large < 2; large++) {
-        ct_workspace *first = ct_workspace_acquire(engine->devices[0].device, large);
+        ct_workspace *first = ct_workspace_acquire(engine->devices[0].device, large, false);
         assert_true(run_batch(&small, 1, everything, hash));
         assert_string_equal(hash[0], expected[0]);
         ct_workspace_release(first);
@@ -128,7 +128,7 @@ static void test_further_ones_wait(void **state) {
     for (int alone = 0; alone < 2; alone++) {
         ct_workspace *lanes[CT_MAX_CONCURRENT_BATCHES];
         int n = alone ? 1 : CT_MAX_CONCURRENT_BATCHES;
-        for (int i = 0; i < n; i++) lanes[i] = ct_workspace_acquire(device, true);
+        for (int i = 0; i < n; i++) lanes[i] = ct_workspace_acquire(device, true, false);
         if (alone) ct_workspace_begin_exclusive(lanes[0]);
         struct caller caller = {engine, open_small, 1, 1, everything, expected[0], 0, 0, 0};
         pthread_t thread;
