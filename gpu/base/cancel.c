@@ -90,6 +90,7 @@ static const char *remedy_of(const char *what) {
         {"pairs of triangles", "use meshes with fewer triangles near each other"},
         {"crossings", "use meshes with fewer triangles that cross"},
         {"patches", "leave out patches, or use meshes with fewer parts"},
+        {"ray crossings", "use a lower resolution or a larger pixel_size, or meshes of fewer layers"},
         {"rays", "use a lower resolution, a larger pixel_size, or a lower ray_budget"},
         {"tiles", "use a larger tolerance or a lower ray_budget"},
         {"voxels", "use a lower voxel_level"},

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/contact/sides_k.h"
 
 static const uint32_t NO_PIECE = UINT32_MAX; /* of a vertex without a gradient */
@@ -52,20 +53,24 @@ static void join_corners(struct split *s, const uint32_t corner[3]) {
     s->goes_on = s->goes_on || n == 1 || n == 2;
 }
 
-static void find_pieces(struct split *s) {
+/* False: cancelled. */
+static bool find_pieces(struct split *s) {
     const ct_self_surface *surface = s->surface;
     int64_t gradient[3];
     for (uint32_t v = 0; v < surface->n_vertices; v++)
         s->piece_of[v] = load_gradient(s->sums, 0, v, gradient) ? v : NO_PIECE;
     for (uint32_t r = 0; r < surface->n_runs; r++)
-        for (uint32_t t = surface->runs[r].first; t < surface->runs[r].end; t++)
+        for (uint32_t t = surface->runs[r].first; t < surface->runs[r].end; t++) {
+            if (CT_POLL_EVERY(t + 1, 8192) && ct_is_cancelled()) return false;
             join_corners(s, surface->triangles + 3 * (size_t)t);
+        }
     for (uint32_t v = 0; v < surface->n_vertices; v++) {
         if (s->piece_of[v] == NO_PIECE) continue;
         /* A piece's first vertex comes before its others, which therefore find the piece's number there. */
         const uint32_t before = s->piece_of[v] == v ? s->n_pieces++ : s->piece_of[s->piece_of[v]];
         s->piece_of[v] = before;
     }
+    return true;
 }
 
 static void add_forces(struct split *s) {
@@ -153,11 +158,12 @@ bool ct_split_sides(const ct_self_surface *surface, const ct_weight_units *units
     struct split s = {.surface = surface, .units = units, .sums = sums};
     if (!ct_buffer_reserve(&scratch->pieces, budget, surface->n_vertices * sizeof *s.piece_of, 0, false)) return false;
     s.piece_of = scratch->pieces.data;
-    find_pieces(&s);
+    if (!find_pieces(&s)) return false;
     if (!ct_buffer_reserve(&scratch->forces, budget, s.n_pieces * sizeof *s.forces, 0, false)) return false;
     s.forces = scratch->forces.data;
     if (s.n_pieces == 0) return true;
     add_forces(&s);
+    if (ct_is_cancelled()) return false;
     double axis[3];
     bool by_vertex = false;
     if (!find_axis(&s, by_vertex, axis)) {

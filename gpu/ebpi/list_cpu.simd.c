@@ -1,5 +1,6 @@
 /* list_cpu.simd.c - lists the faces over each pixel of a pair's views, four faces at a time. Once to count them, once
  * to write them. */
+#include "gpu/base/cancel.h"
 #include "gpu/ebpi/face_lanes.h"
 #include "gpu/ebpi/tile_cpu.h"
 
@@ -108,7 +109,9 @@ static inline __attribute__((always_inline)) void list_spread(const ct_ebpi_view
     const ct_v4i columns = range->column[1] - range->column[0];
     ct_v4i left = columns, rows = range->row[1] - range->row[0]; /* still to come */
     ct_v4i pixel = range->row[0] * view->columns + range->column[0], row_pixel = pixel;
-    for (unsigned in_row = lanes; lanes;) {
+    uint32_t n = 0;
+    for (unsigned in_row = lanes; lanes; n++) {
+        if (CT_POLL_EVERY(n + 1, 1 << 15) && ct_is_cancelled()) return;
         add_to_pixels(to, pixel, in_row & ~sign_bits(at[0] | at[1] | at[2]));
         left -= 1;
         in_row &= ~sign_bits_v4i(left);
@@ -149,7 +152,9 @@ static inline __attribute__((always_inline)) void list_part(const ct_ebpi_view *
                                                             uint32_t part, bool is_writing) {
     const uint32_t end = ct_ebpi_part_begin(views, b, part + 1);
     struct faces4 f;
+    uint32_t n = 0;
     for (uint32_t t = ct_ebpi_part_begin(views, b, part); t < end; t += 4) {
+        if (CT_POLL_EVERY(++n, 256) && ct_is_cancelled_at("faces", t)) return;
         load_faces(&f, &views->body[b], t, end);
         for (int w = 0; w < n_views; w++) {
             const ct_ebpi_view *view = &views[w];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/base/arena.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 
 /* ---- planning ---- */
@@ -181,7 +182,7 @@ static ct_ebpi_cut *reserve_cuts(ct_ebpi_refinement *of) {
 /* Cuts each tile as of->cut says. */
 static bool cut_tiles(ct_ebpi_refinement *of) {
     for (bool is_done = false; !is_done;) {
-        if (!cut_once(of) || !reserve_cuts(of)) return false;
+        if (ct_is_cancelled() || !cut_once(of) || !reserve_cuts(of)) return false;
         is_done = true;
         for (uint32_t i = 0; i < of->n; i++) {
             const ct_ebpi_tile *tile = &of->tiles[i];
@@ -288,6 +289,7 @@ static bool refine_once(ct_ebpi_refinement *of, double target, bool *goes_on) {
     if (!reserve_cuts(of) || !(of->allocation == CT_ALLOCATION_OPTIMAL ? choose_optimal(of, target, &n_new, &is_short)
                                                                        : choose_equal(of, target, &n_new, &is_short)))
         return false;
+    if (ct_is_cancelled_at("rays", of->rays)) return false;
     if (is_short) of->ended = CT_ENDED_RAY_BUDGET;
     if (!is_short && n_new == 0) of->ended = CT_ENDED_PRECISION;
     *goes_on = of->ended == CT_ENDED_COMPLETED;

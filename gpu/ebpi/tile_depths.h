@@ -39,6 +39,7 @@ static void find_layers(const struct tile_faces *t, uint32_t first, uint32_t end
     uint32_t at = 0; /* the layer of the face before: neighbours in the list are often neighbours in space */
     to->n = 0;
     for (uint32_t i = first; i < end; i += 4) {
+        if (CT_POLL_EVERY((i - first) / 4 + 1, 256) && ct_is_cancelled()) return;
         unsigned left = end - i >= 4 ? 15 : (1u << (end - i)) - 1;
         if (to->n && left == 15) left = add_to_layer(t, i, to, at);
         for (; left; left &= left - 1) {
@@ -56,6 +57,7 @@ static void find_layers(const struct tile_faces *t, uint32_t first, uint32_t end
 static void measure_faces(struct tile_faces *t) {
     const ct_v4d width = v4d(t->width), height = v4d(t->height);
     for (uint32_t i = 0; i < t->all; i += 4) {
+        if (CT_POLL_EVERY(i / 4 + 1, 64) && ct_is_cancelled()) return;
         const ct_v4i lo = load_v4i(t->lo + i), hi = load_v4i(t->hi + i);
         ct_v4i inside = v4i(0);
         for (uint32_t k = 0; k < t->joint.n; k++) {
@@ -105,6 +107,7 @@ static int32_t measure_ray(struct tile_faces *t, int64_t *n_spans) {
         for (uint32_t i = 1; i < t->n_crossed[b]; i++) {
             const int32_t depth = t->depth[b][i];
             const uint32_t face = t->crossed[b][i];
+            if (CT_POLL_EVERY(i, 128) && ct_is_cancelled()) return 0;
             uint32_t at = i;
             for (; at > 0 && t->depth[b][at - 1] > depth; at--) {
                 t->depth[b][at] = t->depth[b][at - 1];

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/ebpi/face_records.h"
 #include "gpu/ebpi/intervals_k.h"
 #include "gpu/ebpi/measure_k.h"

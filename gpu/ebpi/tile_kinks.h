@@ -494,7 +494,7 @@ static inline __attribute__((always_inline)) void add_four_edges(struct tile_fac
 /* Transient edges between faces that the ray meets: where one's approximation plane meets the other's butterfly. A face
  * without depths in J bounds no intersection, and may have left the tile's list (tile_kept.h). */
 static void add_met_crossings(struct tile_faces *t) {
-    for (uint32_t m = 0; m < t->n_crossed[0]; m++)
+    for (uint32_t m = 0; m < t->n_crossed[0] && !(CT_POLL_EVERY(m + 1, 32) && ct_is_cancelled()); m++)
         for (uint32_t n = 0; n < t->n_crossed[1]; n++) {
             const uint32_t i = t->crossed[0][m], j = t->crossed[1][n];
             if (t->inside[i] == 0 || t->inside[j] == 0) continue;

@@ -141,6 +141,7 @@ static bool bin_tiles(struct bin_output *to, const ct_snapped_body *snapped, con
         for (uint32_t i = 0; i < scratch->n_kept[list]; i++) {
             const uint32_t t = scratch->kept[list][i], *k = snapped->triangles + 3 * (size_t)t;
             const int32_t *const q[3] = {snapped->coords[k[0]], snapped->coords[k[1]], snapped->coords[k[2]]};
+            if (CT_POLL_EVERY(i + 1, 16) && ct_is_cancelled()) return false;
             if (!reserve_entries(to, plan->first_tile[3])) return false;
             for (int w = 0; w < 3; w++) {
                 const ct_lattice *depth = &window->axis[w];

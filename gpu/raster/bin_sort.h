@@ -5,6 +5,7 @@
 #ifndef CT_BIN_SORT_H
 #define CT_BIN_SORT_H
 
+#include "gpu/base/cancel.h"
 #include "gpu/raster/tri4.h"
 
 /* A triangle and the bins of a tile that its extent meets: columns [first_u, last_u], rows [first_v, last_v]. */
@@ -54,12 +55,18 @@ static bool sort_entries(ct_binned_chunk *out, ct_budget *budget, const ct_bin_p
                  bin = plan->tiles[(entry)->tile].first + row * plan->tiles[(entry)->tile].columns + (entry)->first_u, \
                  last = bin + ((entry)->last_u - (entry)->first_u);                                                    \
              bin <= last; bin++)
-    for (const struct bin_entry *e = first; e < end; e++) EACH_BIN(e, bin) count[bin + 2]++;
+    for (const struct bin_entry *e = first; e < end; e++) {
+        if (CT_POLL_EVERY((size_t)(e - first) + 1, 64) && ct_is_cancelled()) return false;
+        EACH_BIN(e, bin) count[bin + 2]++;
+    }
     uint64_t n = prefix_sum(count, plan->n_bins);
     if (n > UINT32_MAX || !ct_buffer_reserve(&out->entry_memory, budget, (size_t)n * sizeof(uint32_t), 0, false))
         return false;
     uint32_t *entries = out->entry_memory.data;
-    for (const struct bin_entry *e = first; e < end; e++) EACH_BIN(e, bin) entries[count[bin + 1]++] = e->triangle;
+    for (const struct bin_entry *e = first; e < end; e++) {
+        if (CT_POLL_EVERY((size_t)(e - first) + 1, 64) && ct_is_cancelled()) return false;
+        EACH_BIN(e, bin) entries[count[bin + 1]++] = e->triangle;
+    }
 #undef EACH_BIN
     out->entries = entries;
     out->offset = count;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/raster/front_winding_k.h"
 
 /* The samples of a view in that plane. */
@@ -14,7 +15,7 @@ struct samples {
 
 /* So far an element counts the edges that are beyond it and not beyond the next: adds up what is beyond. */
 static void add_up_along(const struct samples *s) {
-    for (int32_t j = s->plane.n_along - 2; j >= 0; j--)
+    for (int32_t j = s->plane.n_along - 2; j >= 0 && !(CT_POLL_EVERY(j, 64) && ct_is_cancelled()); j--)
         for (int32_t i = 0; i < s->plane.n_across; i++) {
             int32_t *at = s->winding + (size_t)i * s->step_across + (size_t)j * s->step_along;
             *at += at[s->step_along];
@@ -40,6 +41,7 @@ void ct_count_front_winding(const ct_front_loops *loops, const ct_window *window
         for (uint32_t t = loops->runs[r].first; t < loops->runs[r].end; t++) {
             const uint32_t *k = loops->triangles + 3 * (size_t)t;
             const int32_t *const q[3] = {loops->coords[k[0]], loops->coords[k[1]], loops->coords[k[2]]};
+            if (CT_POLL_EVERY(t + 1, 64) && ct_is_cancelled()) return;
             add_triangle(&s, q, view, window->axis[view].lo);
         }
     add_up_along(&s);

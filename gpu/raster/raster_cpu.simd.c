@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/raster/edge.h"
 #include "gpu/raster/lanes.h"
 
@@ -141,7 +142,11 @@ static void append_crossings(struct fragment_writer *to, const ct_crossings *cro
 static void raster_entries(struct fragment_writer *to, const ct_window *window, const ct_snapped_body *snapped,
                            const uint32_t *entry, const uint32_t *end) {
     const int w = to->rays->view;
-    for (; entry < end; entry++) {
+    for (size_t i = 0; entry < end; entry++, i++) {
+        if (CT_POLL_EVERY(i, 16) && ct_is_cancelled_at("ray crossings", (uint64_t)(to->next - to->rays->fragments))) {
+            to->has_failed = true;
+            return;
+        }
         const uint32_t *k = snapped->triangles + 3 * (size_t)*entry;
         const int32_t *const q[3] = {snapped->coords[k[0]], snapped->coords[k[1]], snapped->coords[k[2]]};
         const bool is_in_front = to->counts_front && ct_max3(q[0][w], q[1][w], q[2][w]) < window->axis[w].lo;
@@ -187,6 +192,7 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
     for (size_t i = 0; i < n_chunks && !to.has_failed; i++) {
         const ct_binned_chunk *chunk = &chunks[i];
         const ct_snapped_body *snapped = chunk->snapped;
+        if (CT_POLL_EVERY(i + 1, 8) && ct_is_cancelled()) to.has_failed = true;
         to.is_second = (int32_t)snapped->body != rays->first_body;
         to.counts_front = snapped->initial[rays->view] == CT_INITIAL_COUNTED && !snapped->front_winding[rays->view];
         if (plan->is_uniform) {

@@ -2,6 +2,7 @@
 #ifndef CT_RAY_ORDER_H
 #define CT_RAY_ORDER_H
 
+#include "gpu/base/cancel.h"
 #include "gpu/span/span_cpu.h"
 
 /* A crossing for sorting: its key in the upper half, then its fragment's index, then its body in the lowest bit. */
@@ -50,9 +51,14 @@ static void sift_down(const ct_linked_fragment *fragments, crossing *c, size_t i
     c[i] = moving;
 }
 
+/* Of a ray through millions of layers, the order may be wrong once the thread's work is cancelled. */
 static void heap_sort(const ct_linked_fragment *fragments, crossing *c, size_t n) {
-    for (size_t i = n / 2; i-- > 0;) sift_down(fragments, c, i, n);
+    for (size_t i = n / 2; i-- > 0;) {
+        if (CT_POLL_EVERY(i + 1, 4096) && ct_is_cancelled()) return;
+        sift_down(fragments, c, i, n);
+    }
     for (size_t end = n; end-- > 1;) {
+        if (CT_POLL_EVERY(end, 4096) && ct_is_cancelled()) return;
         crossing last = c[end];
         c[end] = c[0];
         c[0] = last;
@@ -75,8 +81,9 @@ static inline uint32_t collect_crossings(const ct_ray_lists *rays, size_t ray, c
             uint32_t at = n;
             for (; at > 0 && c[at - 1] > new; at--) c[at] = c[at - 1];
             c[at] = new;
-        } else if (n + 1 < capacity) {
-            c[n] = new;
+        } else {
+            if (n + 1 < capacity) c[n] = new;
+            if (CT_POLL_EVERY(n, 4096) && ct_is_cancelled()) break;
         }
     }
     if (n < capacity) c[n] = LAST;

@@ -32,6 +32,7 @@ static bool span(const ct_ray_lists *rays, const ct_span_options *options, ct_co
     bool ok = true;
     size_t n_rays = ct_ray_count(rays);
     for (size_t ray = 0; ray < n_rays && ok; ray++) {
+        if (CT_POLL_EVERY(ray + 1, 128)) ok = !ct_is_cancelled_at("ray crossings", rays->n_fragments);
         const uint32_t head = heads[ray];
         if (!can_have_span(&bin, ray, head, first_body, rule)) continue;
         const enum ray_outcome result = may_skip_walk ? walk_single_layer(&to, rays, &bin, ray, head) : RAY_NEEDS_WALK;

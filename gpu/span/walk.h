@@ -40,6 +40,7 @@ static inline __attribute__((always_inline)) bool walk_by(ct_span_rule rule, str
         ct_walk_begin(rule, initial_winding_of(rays, ray, 0, balance[0]), initial_winding_of(rays, ray, 1, balance[1]));
     uint32_t coincident_end = 0;
     for (uint32_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i + 1, 4096) && ct_is_cancelled_at("ray crossings", rays->n_fragments)) return false;
         const uint32_t key = key_of(c[i]);
         if (i >= coincident_end) {
             coincident_end = i + 1;

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "gpu/base/cancel.h"
+
 #include "gpu/view/near_k.h"
 
 /* A node's children and where they end. */
@@ -80,6 +82,7 @@ static void add_cluster(struct query *q, uint32_t cluster) {
     const uint32_t end = all - first < CT_CLUSTER_TRIANGLES ? all : first + CT_CLUSTER_TRIANGLES;
     const bool continues = q->near.n_runs && q->last_end == first && end - q->last_first <= q->max_run;
     if (q->visit) q->visit(q->context, first, end);
+    if (q->visit && CT_POLL_EVERY(q->near.n_clusters + 1, 32) && ct_is_cancelled()) q->max_clusters = 0;
     q->near.n_clusters++;
     q->near.n_triangles += end - first;
     q->near.n_vertices += c->first_vertex[cluster + 1] - c->first_vertex[cluster];

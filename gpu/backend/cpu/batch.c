@@ -125,6 +125,7 @@ static void plan_pair(void *argument, uint32_t i, uint32_t worker) {
     pair->status = ct_is_cancelled_at("pairs of bodies", i)
                        ? CT_CANCELLED
                        : batch->method->plan(batch->device, &batch->steps[pair->step].scene->settings, pair, NULL);
+    if (ct_is_cancelled()) pair->status = CT_CANCELLED; /* the plan may lack something */
     ct_work_back(before);
 }
 

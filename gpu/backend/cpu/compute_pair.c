@@ -86,8 +86,9 @@ static void bin_chunk(void *argument, uint32_t i, uint32_t worker) {
     }
     const ct_snapped_body *snapped = &context->snapped[b];
     const uint32_t first = context->chunk_runs[b][i], end = context->chunk_runs[b][i + 1];
-    if (!kernels->bin->cull(scratch, &device->budget, snapped, context->runs[b] + first, end - first,
-                            pair->plan.is_uniform)) {
+    ct_enter_phase("binning triangles");
+    if (ct_is_cancelled() || !kernels->bin->cull(scratch, &device->budget, snapped, context->runs[b] + first,
+                                                 end - first, pair->plan.is_uniform)) {
         context->has_failed = true;
         return;
     }
@@ -231,7 +232,9 @@ static void compute_bin(void *argument, uint32_t number, uint32_t index) {
     if (context->has_failed) return;
     const double start = ct_now();
     double rastered_at = start;
-    if (!ct_pair_prepare_sums(context, worker) || !add_bin(context, number, worker, &rastered_at)) {
+    ct_enter_phase("casting rays");
+    if (ct_is_cancelled_at("rays", worker->rays_cast) || !ct_pair_prepare_sums(context, worker) ||
+        !add_bin(context, number, worker, &rastered_at)) {
         context->has_failed = true;
         return;
     }

@@ -153,12 +153,14 @@ static bool list(ct_ebpi_refinement *of) {
     ct_budget *budget = &ebpi->context->device->budget;
     for (int w = 0; w < 3; w++)
         if (!ct_ebpi_view_begin(&of->view[w], ebpi->body, &driver->exact.arena, budget)) return false;
+    ct_enter_phase("listing faces");
     run_tasks(ebpi, count_parts(ebpi), count_faces);
+    if (ct_is_cancelled()) return false; /* counts may lack faces */
     of->moved = add_moved(ebpi);
     for (int w = 0; w < 3; w++)
         if (!ct_ebpi_view_place(&of->view[w], &driver->exact.arena, budget)) return false;
     run_tasks(ebpi, count_parts(ebpi), write_faces);
-    return true;
+    return !ct_is_cancelled();
 }
 
 /* ---- tiles ---- */
@@ -185,7 +187,8 @@ static void measure_chunk(void *argument, uint32_t i, uint32_t worker) {
         ct_ebpi_tile *tile = &ebpi->refinement.tiles[t];
         ct_ebpi_polynomial polynomial;
         if (tile->bound != CT_EBPI_UNMEASURED) continue;
-        if (!measure_tile(ebpi, tile, &polynomial, worker))
+        if (context->has_failed) return;
+        if (ct_is_cancelled_at("rays", ebpi->refinement.rays) || !measure_tile(ebpi, tile, &polynomial, worker))
             context->has_failed = true;
         else if (tile->bound > 0)
             ct_ebpi_plan_cuts(&ebpi->refinement.view[tile->view], &polynomial, tile);
@@ -198,6 +201,7 @@ static uint32_t count_chunks(const struct ebpi *ebpi) {
 
 static bool measure(ct_ebpi_refinement *of) {
     struct ebpi *ebpi = (struct ebpi *)of;
+    ct_enter_phase("casting rays");
     run_tasks(ebpi, count_chunks(ebpi), measure_chunk);
     return !ebpi->context->has_failed;
 }
@@ -232,9 +236,11 @@ static void cut_chunk(void *argument, uint32_t i, uint32_t worker) {
     ct_ebpi_tile *to = cutting->to + cutting->first[i];
     for (uint32_t t = first; t < first + (left < MEASURE_CHUNK ? left : MEASURE_CHUNK); t++) {
         const uint32_t n = ct_ebpi_count_parts(ct_ebpi_cut_at_once(ebpi->refinement.cut[t]));
+        if (ebpi->context->has_failed) return;
         if (n == 1)
             *to = ebpi->refinement.tiles[t];
-        else if (!cut_tile(ebpi, &ebpi->refinement.tiles[t], ebpi->refinement.cut[t], to,
+        else if (ct_is_cancelled_at("rays", ebpi->refinement.rays) ||
+                 !cut_tile(ebpi, &ebpi->refinement.tiles[t], ebpi->refinement.cut[t], to,
                            &ebpi->context->workspace->workers[worker]))
             ebpi->context->has_failed = true;
         to += n;
@@ -271,7 +277,12 @@ static void cut_chunk_equally(void *argument, uint32_t i, uint32_t worker) {
         ct_ebpi_tile *tile = &ebpi->refinement.tiles[t]; /* measured again for its polynomial */
         const ct_ebpi_view *view = &ebpi->refinement.view[tile->view];
         ct_ebpi_polynomial polynomial = {{0}, 0, 0};
-        if (tile->bound > 0 && !measure_tile(ebpi, tile, &polynomial, worker)) context->has_failed = true;
+        if (context->has_failed) return;
+        if (tile->bound > 0 &&
+            (ct_is_cancelled_at("rays", ebpi->refinement.rays) || !measure_tile(ebpi, tile, &polynomial, worker))) {
+            context->has_failed = true;
+            return;
+        }
         ebpi->refinement.cut[t] = ct_ebpi_equal_cut(view, &ebpi->refinement.share[tile->view], tile, &polynomial);
     }
 }
@@ -322,6 +333,7 @@ static bool cast_ray(const struct ebpi *ebpi, const ct_ebpi_tile *tile, ct_ray_l
 }
 
 static bool walk_tiles(struct ebpi *ebpi, const ct_ebpi_tile *const *tiles, size_t n, ct_thread_scratch *worker) {
+    if (ct_is_cancelled_at("rays", ebpi->refinement.rays)) return false;
     ct_pair_context *context = ebpi->context;
     ct_budget *budget = &context->device->budget;
     ct_ray_lists *rays = &worker->rays;
@@ -384,6 +396,7 @@ static void span_chunk(void *argument, uint32_t i, uint32_t index) {
 }
 
 static void add_spans(struct ebpi *ebpi) {
+    ct_enter_phase("adding spans");
     run_tasks(ebpi, (ebpi->refinement.n + SPAN_CHUNK - 1) / SPAN_CHUNK, span_chunk);
 }
 

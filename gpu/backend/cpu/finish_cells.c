@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/pair_context.h"
+#include "gpu/base/cancel.h"
 #include "gpu/contact/entry_arrays.h"
 #include "gpu/mesh/mesh.h"
 
@@ -355,7 +356,9 @@ static void finish_chunk(void *argument, uint32_t i, uint32_t index) {
     ct_pair_context *context = argument;
     const struct cell_sort *sort = context->cell_sort;
     ct_thread_scratch *worker = &context->workspace->workers[index];
-    if (context->has_failed || !reserve_sums(context, &worker->cell_sums)) {
+    ct_enter_phase("finishing cells");
+    if (context->has_failed || ct_is_cancelled_at("cells", (uint64_t)i * CELL_CHUNK) ||
+        !reserve_sums(context, &worker->cell_sums)) {
         context->has_failed = true;
         return;
     }

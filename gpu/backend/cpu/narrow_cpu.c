@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/base/cancel.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/narrow/region_k.h"
 
@@ -108,6 +109,13 @@ static uint32_t boxes_of_probes(const ct_region *region, const ct_probes *probes
     return n;
 }
 
+/* For bodies without current boxes of clusters. */
+static void visit_all(ct_visit_triangles visit, struct measured *m, uint32_t n_triangles) {
+    enum { CHUNK = 1 << 13 };
+    for (uint32_t first = 0; first < n_triangles && !ct_is_cancelled(); first += CHUNK)
+        visit(m, first, n_triangles - first < CHUNK ? n_triangles : first + CHUNK);
+}
+
 /* kept: of the last measurement of the body's surfaces; has_kept: there was one. */
 static ct_extent measure(const ct_pair_task *pair, int b, const ct_narrowing *narrowing, struct kept_triangles *kept,
                          bool has_kept) {
@@ -142,7 +150,7 @@ static ct_extent measure(const ct_pair_task *pair, int b, const ct_narrowing *na
     if (n > 0 && ct_cpu_near_body(pair, b, &near))
         ct_visit_near_boxes(&near, boxes, n, visit, &m);
     else if (n > 0)
-        visit(&m, 0, body->mesh->n_triangles);
+        visit_all(visit, &m, body->mesh->n_triangles);
     return m.extent;
 }
 
@@ -156,6 +164,7 @@ ct_box ct_cpu_find_part(const ct_pair_task *pair) {
         const bool has_kept = narrowing.round > 0;
         ct_extent extent[2] = {measure(pair, 0, &narrowing, &kept[0], has_kept),
                                measure(pair, 1, &narrowing, &kept[1], has_kept)};
+        if (ct_is_cancelled()) break; /* what was measured may lack triangles */
         ct_narrowing_advance(&narrowing, extent);
     }
     return narrowing.region.box;
