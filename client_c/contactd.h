@@ -293,11 +293,14 @@ typedef struct contactd_settings {
      * tolerance for all pixels (Wang 2012, section 4.3); "per_pixel": the same without gathering pixels that need no
      * rays of their own; NULL: default, "optimal" */
     const char *allocation;
-    int64_t ray_budget; /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
-    double cell_size;   /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world
-                           (contactd_contact.cells; method "ldi"; "auto" runs it); 0: no cells; -1: default, 0 */
-    double margin;      /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
-                           distance (contactd_result.separations); every method; 0: none; -1: default, 0 */
+    int64_t ray_budget;   /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
+    double cell_size;     /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world
+                             (contactd_contact.cells; method "ldi"; "auto" runs it); 0: no cells; -1: default, 0 */
+    double margin;        /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
+                             distance (contactd_result.separations); every method; 0: none; -1: default, 0 */
+    double max_step_time; /* s, > 0; a step that takes longer fails with TIME_LIMIT; every method. Above the server's
+                             limit it is lowered to that, which contactd_get_scene_info and results tell; -1: default,
+                             the server's limit. In results, 0: the server's limit */
     contactd_voxels voxels;
 } contactd_settings;
 
@@ -322,10 +325,11 @@ typedef struct contactd_scene_info {
     double tolerance, tolerance_rel;
     bool strict, optimize_directions;
     const char *allocation;
-    uint64_t ray_budget; /* 0: 1048576 */
-    double cell_size;    /* m; 0: no cells */
-    double margin;       /* m; 0: none */
-    uint64_t revision;   /* of the settings: rises with every change of them; 0: the server is older than this */
+    uint64_t ray_budget;  /* 0: 1048576 */
+    double cell_size;     /* m; 0: no cells */
+    double margin;        /* m; 0: none */
+    double max_step_time; /* s; 0: the server's limit */
+    uint64_t revision;    /* of the settings: rises with every change of them; 0: the server is older than this */
     contactd_voxels voxels;
 } contactd_scene_info;
 

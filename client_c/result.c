@@ -183,6 +183,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     step->result.settings.ray_budget = (int64_t)settings->ray_budget;
     step->result.settings.cell_size = settings->cell_size;
     step->result.settings.margin = settings->margin;
+    step->result.settings.max_step_time = settings->max_step_time;
     ctc_voxels_of(settings, &step->result.settings.voxels);
     step->result.revision = r->revision;
     return true;

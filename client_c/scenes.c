@@ -1,4 +1,5 @@
 /* scenes.c - scenes and bodies: opened and changed on the server, and remembered here so that they can be rebuilt. */
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ void contactd_settings_init(contactd_settings *settings) {
                                     .ray_budget = -1,
                                     .cell_size = -1,
                                     .margin = -1,
+                                    .max_step_time = -1,
                                     .voxels = {-1, -1, -1, -1, -1, -1, -1}};
 }
 
@@ -192,6 +194,13 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
     if (to->has_cell_size) to->cell_size = from->cell_size;
     to->has_margin = from->margin != -1;
     if (to->has_margin) to->margin = from->margin;
+    /* -1 says that it is not given; the server refuses the others, too. */
+    if (from->max_step_time != -1 && !(from->max_step_time > 0 && from->max_step_time <= DBL_MAX))
+        return ctc_fail(client, isfinite(from->max_step_time) ? CONTACTD_OUT_OF_RANGE : CONTACTD_NON_FINITE, object,
+                        "max_step_time", "max_step_time is %g s, expected a positive number, or -1 for the default",
+                        from->max_step_time);
+    to->has_max_step_time = from->max_step_time != -1;
+    if (to->has_max_step_time) to->max_step_time = from->max_step_time;
     return voxels_to_wire(client, &from->voxels, object, to);
 }
 
@@ -211,6 +220,7 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
         .ray_budget = from->settings.ray_budget,
         .cell_size = from->settings.cell_size,
         .margin = from->settings.margin,
+        .max_step_time = from->settings.max_step_time,
         .bodies = from->bodies,
         .contacts = from->contacts,
         .bytes = from->bytes,

@@ -400,12 +400,19 @@ static ct_status check_margin(const ct_scene_settings *s, ct_error *error) {
                    s->margin);
 }
 
+static ct_status check_step_time(const ct_scene_settings *s, ct_error *error) {
+    if (s->max_step_time >= 0 && isfinite(s->max_step_time)) return CT_OK;
+    return ct_fail(error, isfinite(s->max_step_time) ? CT_OUT_OF_RANGE : CT_NON_FINITE, "max_step_time",
+                   "max_step_time is %g s, expected a positive number, or none at all", s->max_step_time);
+}
+
 ct_status ct_method_check_settings(const ct_scene_settings *settings, ct_error *error) {
     const ct_method_row *row = NULL;
     if (settings->method != CT_METHOD_AUTO && !(row = ct_method_row_of(settings->method, error))) return CT_UNSUPPORTED;
     ct_status status = row ? row->check_settings(settings, error) : check_auto(settings, error);
     if (!status) status = check_max_points(settings, error);
     if (!status) status = check_margin(settings, error);
+    if (!status) status = check_step_time(settings, error);
     if (!status) status = check_patches(settings, row, error);
     return status ? status : check_cells(settings, row, error);
 }

@@ -136,7 +136,7 @@ typedef struct wire_settings { /* partial in requests: has_* tells which are set
                                   may have no resolution */
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches, has_voxels;
     bool has_tolerance, has_tolerance_rel, has_strict, has_optimize_directions, has_ray_budget, has_cell_size, has_margin;
-    bool has_allocation;
+    bool has_max_step_time, has_allocation;
     wire_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: resolution rules */
@@ -148,6 +148,7 @@ typedef struct wire_settings { /* partial in requests: has_* tells which are set
     uint64_t ray_budget; /* 0: the default; below 2^63 */
     double cell_size;    /* m; 0: no cells */
     double margin;       /* m; 0: none */
+    double max_step_time; /* s, > 0. Not has_: none of the scene's own */
     wire_voxels voxels;
 } wire_settings;
 typedef struct wire_open_scene { wire_settings settings; const char *name; uint64_t key, revision; } wire_open_scene;

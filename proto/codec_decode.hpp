@@ -152,6 +152,8 @@ struct Decoder {
         out->cell_size = out->has_cell_size ? in->cell_size() : 0;
         out->has_margin = in->margin() != -1;
         out->margin = out->has_margin ? in->margin() : 0;
+        out->has_max_step_time = in->max_step_time() != -1;
+        out->max_step_time = out->has_max_step_time ? in->max_step_time() : 0;
         return !in->voxels() || voxels(in->voxels(), out);
     }
 

@@ -208,7 +208,7 @@ struct Encoder {
             s.has_strict ? int8_t(s.strict) : int8_t(-1), s.has_ray_budget ? int64_t(s.ray_budget) : -1,
             s.has_cell_size ? s.cell_size : -1, voxels, s.has_margin ? s.margin : -1,
             int8_t(s.has_optimize_directions ? s.optimize_directions : -1),
-            int8_t(s.has_allocation ? s.allocation : -1));
+            int8_t(s.has_allocation ? s.allocation : -1), s.has_max_step_time ? s.max_step_time : -1);
     }
 
     Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {

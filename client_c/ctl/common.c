@@ -180,6 +180,12 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
         ctl_mistake("--margin is \"%s\", expected a length > 0 in m, or 0 for none", ctl->options[OPT_MARGIN]);
         return false;
     }
+    if (!ctl_number(ctl, OPT_MAX_STEP_TIME, &out->max_step_time)) return false;
+    if (ctl->options[OPT_MAX_STEP_TIME] && !(out->max_step_time > 0 && isfinite(out->max_step_time))) {
+        ctl_mistake("--max-step-time is \"%s\", expected seconds > 0; leave it out for the server's limit",
+                    ctl->options[OPT_MAX_STEP_TIME]);
+        return false;
+    }
     if (ctl->options[OPT_PATCHES] || ctl->options[OPT_NO_PATCHES]) out->patches = ctl->options[OPT_PATCHES] != NULL;
     bool ok = resolution_of(ctl, out) && ctl_number(ctl, OPT_PIXEL_SIZE, &out->pixel_size) &&
               ctl_number(ctl, OPT_STIFFNESS, &out->stiffness) && precision_of(ctl, out) && voxels_of(ctl, &out->voxels);

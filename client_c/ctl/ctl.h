@@ -47,6 +47,7 @@ typedef enum ctl_option {
     OPT_PATCHES,
     OPT_CELL_SIZE,
     OPT_MARGIN,
+    OPT_MAX_STEP_TIME,
     OPT_NO_PATCHES,
     OPT_NAME,
     OPT_ROLE,

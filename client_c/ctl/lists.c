@@ -210,6 +210,7 @@ static void scene_json(const contactd_scene_info *s) {
     json_count("ray_budget", s->ray_budget);
     json_number("cell_size", s->cell_size);
     json_number("margin", s->margin);
+    json_number("max_step_time", s->max_step_time);
     json_count("voxel_level", (uint64_t)s->voxels.voxel_level);
     json_count("level", (uint64_t)s->voxels.level);
     json_count("pair_budget", (uint64_t)s->voxels.pair_budget);
@@ -277,6 +278,7 @@ static int scene_by_id(ctl *ctl, const contactd_settings *settings) {
     } else {
         scene_head();
         scene_row(&info);
+        if (info.max_step_time > 0) printf("steps are ended after %.6g s (max_step_time)\n", info.max_step_time);
     }
     return EXIT_OK;
 }
@@ -292,11 +294,11 @@ int ctl_scene_set(ctl *ctl) {
         !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_CELL_SIZE] && !ctl->options[OPT_MARGIN] &&
         !ctl->options[OPT_PATCHES] && !ctl->options[OPT_NO_PATCHES] && !ctl->options[OPT_LEVEL] &&
         !ctl->options[OPT_VOXEL_LEVEL] && !ctl->options[OPT_PAIR_BUDGET] && !ctl->options[OPT_MAX_POINTS] &&
-        !ctl->options[OPT_REFINE])
+        !ctl->options[OPT_REFINE] && !ctl->options[OPT_MAX_STEP_TIME])
         return ctl_mistake(
             "nothing to set: give --resolution, --pixel-size, --stiffness, --method, --cell-size, --margin, "
             "--patches, --no-patches, "
-            "--level, --voxel-level, --pair-budget, --max-points or --refine");
+            "--level, --voxel-level, --pair-budget, --max-points, --refine or --max-step-time");
     return scene_by_id(ctl, &settings);
 }
 

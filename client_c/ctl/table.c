@@ -8,7 +8,7 @@
      CTL_BIT(OPT_PATCHES) | CTL_BIT(OPT_CELL_SIZE) | CTL_BIT(OPT_MARGIN) | CTL_BIT(OPT_TOLERANCE) |                    \
      CTL_BIT(OPT_TOLERANCE_REL) | CTL_BIT(OPT_STRICT) | CTL_BIT(OPT_OPTIMIZE_DIRECTIONS) | CTL_BIT(OPT_ALLOCATION) |   \
      CTL_BIT(OPT_RAY_BUDGET) | CTL_BIT(OPT_LEVEL) | CTL_BIT(OPT_VOXEL_LEVEL) | CTL_BIT(OPT_PAIR_BUDGET) |              \
-     CTL_BIT(OPT_MAX_POINTS) | CTL_BIT(OPT_REFINE))
+     CTL_BIT(OPT_MAX_POINTS) | CTL_BIT(OPT_REFINE) | CTL_BIT(OPT_MAX_STEP_TIME))
 
 #define PICTURE                                                                                                        \
     (CTL_BIT(OPT_WIDTH) | CTL_BIT(OPT_HEIGHT) | CTL_BIT(OPT_CONTACT) | CTL_BIT(OPT_SHOW) | CTL_BIT(OPT_RESOLUTION) |   \
@@ -62,6 +62,8 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
                         "in place of B: all points p with n . p <= OFFSET, n the normal NX,NY,NZ scaled to length 1"},
     [OPT_CELL_SIZE] = {"--cell-size", "M", "divides contacts into cubes of this size, in m; method ldi"},
     [OPT_MARGIN] = {"--margin", "M", "lists bodies without a contact that are closer, with their distance, in m"},
+    [OPT_MAX_STEP_TIME] = {"--max-step-time", "SECONDS",
+                           "a step that takes longer is ended with an error; default: the server's limit"},
     [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
     [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
     [OPT_REPAIR] =

@@ -195,7 +195,7 @@ def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
             "strict": table["strict"] == 1, "optimize_directions": table["optimize_directions"] == 1,
             "allocation": max(table["allocation"], 0),
             "ray_budget": max(table["ray_budget"], 0), "cell_size": max(table["cell_size"], 0.0),  # an older server sends -1: absent
-            "margin": max(table["margin"], 0.0),
+            "margin": max(table["margin"], 0.0), "max_step_time": max(table["max_step_time"], 0.0),
             "voxels": {name: max(table["voxels"][name], 0) if table["voxels"] else 0 for name in VOXELS}}
 
 
@@ -240,6 +240,8 @@ class SceneState:
 
     def open_message(self) -> dict[str, Any]:
         settings = {name: value for name, value in self.settings.items() if value is not None}
+        if settings.get("max_step_time") == 0:  # none of the scene's own, which no request says
+            del settings["max_step_time"]
         return {"settings": settings, "name": self.name, "key": self.key, "revision": self.revision}
 
     def adopt(self, settings: dict[str, Any] | None, running_method: int, revision: int) -> None:

@@ -357,16 +357,16 @@ class Client:
                    patches: bool | None = None, *, tolerance: float | None = None, tolerance_rel: float | None = None,
                    strict: bool | None = None, ray_budget: int | None = None, cell_size: float | None = None,
                    margin: float | None = None, optimize_directions: bool | None = None,
-                   allocation: str | None = None,
+                   allocation: str | None = None, max_step_time: float | None = None,
                    voxel_level: int | None = None,
                    level: int | None = None, pair_budget: int | None = None, max_points: int | None = None,
                    center_normals: bool | None = None, plain_average: bool | None = None,
                    refine: bool | None = None, name: str = "", timeout: float | None = None) -> Scene:
         """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
-        resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells, no margin."""
+        resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells, no margin, no time limit of its own."""
         state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches, tolerance,
                                                   tolerance_rel, strict, ray_budget, cell_size, margin,
-                                                   optimize_directions, allocation, self.server.get("methods"))
+                                                   optimize_directions, allocation, self.server.get("methods"), max_step_time)
                            | voxels_message(voxel_level, level, pair_budget, max_points, center_normals, plain_average,
                                             refine))
 
@@ -390,17 +390,19 @@ class Client:
 
     def overlap(self, a: Mesh, b: Mesh, pose_a: ArrayLike | None = None, pose_b: ArrayLike | None = None, *,
                 method: str | None = None, resolution: int | Sequence[int] | None = None,
-                pixel_size: float | None = None, timeout: float | None = None) -> Overlap:
+                pixel_size: float | None = None, max_step_time: float | None = None,
+                timeout: float | None = None) -> Overlap:
         """The intersection of two meshes, each as it is or at a pose, (4, 4) or (3, 4), in one call. No scene stays.
 
-        method, resolution, pixel_size: as of Scene.configure, but for "ebpi", which needs a tolerance. timeout: of each of the
+        method, resolution, pixel_size, max_step_time: as of Scene.configure, but for "ebpi", which needs a tolerance. timeout: of each of the
         five requests it takes.
         """
         if method == "ebpi":
             raise error_for(ErrorCode.INVALID_ARGUMENT,
                             'an overlap takes "auto", "ldi", "exact" or "voxtree", and no tolerance, which "ebpi" needs: open a '
                             "scene for it", field="method")
-        with self.open_scene(method, resolution, pixel_size, name="overlap", timeout=timeout) as scene:
+        with self.open_scene(method, resolution, pixel_size, name="overlap", max_step_time=max_step_time,
+                             timeout=timeout) as scene:
             bodies = [scene.add_body(mesh, np.eye(4) if pose is None else pose, timeout=timeout)
                       for mesh, pose in ((a, pose_a), (b, pose_b))]
             result = scene.step(want="frame", timeout=timeout)

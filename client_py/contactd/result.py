@@ -588,9 +588,9 @@ class StepResult:
     @property
     def settings(self) -> dict[str, Any] | None:
         """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches, tolerance,
-        tolerance_rel, strict, optimize_directions, allocation, ray_budget, cell_size, margin, voxels (as Scene.voxels) and revision, which rises with every change of them. Not only this
-        client may change them: an operator may too. None: the server
-        is older than this."""
+        tolerance_rel, strict, optimize_directions, allocation, ray_budget, cell_size, margin, max_step_time (0: the server's), voxels (as
+        Scene.voxels) and revision, which rises with every change of them. Not only this client may change them: an operator
+        may too. None: the server is older than this."""
         table = self._answer.body["settings"]
         if table is None:
             return None

@@ -180,6 +180,11 @@ class Scene:
         return self._state.settings["margin"]
 
     @property
+    def max_step_time(self) -> float:
+        """A step that takes longer fails with TIME_LIMIT, s; 0: the server's limit holds."""
+        return self._state.settings["max_step_time"]
+
+    @property
     def voxels(self) -> dict[str, Any]:
         """The settings of "voxtree": voxel_level, level, pair_budget, max_points, center_normals, plain_average and refine,
         as of configure; 0 and False are the defaults. max_points is one of every method."""
@@ -190,6 +195,7 @@ class Scene:
                   tolerance: float | None = None, tolerance_rel: float | None = None, strict: bool | None = None,
                   ray_budget: int | None = None, cell_size: float | None = None, margin: float | None = None,
                   optimize_directions: bool | None = None, allocation: str | None = None,
+                  max_step_time: float | None = None,
                   voxel_level: int | None = None, level: int | None = None,
                   pair_budget: int | None = None, max_points: int | None = None, center_normals: bool | None = None,
                   plain_average: bool | None = None, refine: bool | None = None, timeout: float | None = None) -> None:
@@ -221,6 +227,9 @@ class Scene:
                 methods drop what was named before, and refuse it.
             margin: m; > 0: pairs of bodies that have no contact and are closer than this are listed with their distance
                 (`result.separations`); 0: none. For every method.
+            max_step_time: s, more than 0; a step that takes longer is ended and raises TimeLimitError, with the scene as it
+                was before. Above the server's limit it is lowered to that, as `scene.max_step_time` then tells. For every
+                method.
             voxel_level: finest level of the meshes' voxel trees, 3 to 8, for "voxtree": cubes of 2**-level of a mesh's
                 longest extent; 0: about as large as its triangles. Without a method and a sampling, this and the following
                 make the method "voxtree"; other methods drop those of before, and refuse them.
@@ -235,7 +244,7 @@ class Scene:
         """
         settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
                                     ray_budget, cell_size, margin, optimize_directions, allocation,
-                                    self.client.server.get("methods")) | voxels_message(
+                                    self.client.server.get("methods"), max_step_time) | voxels_message(
             voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine)
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
@@ -660,7 +669,7 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
                      patches: bool | None, tolerance: float | None, tolerance_rel: float | None, strict: bool | None,
                      ray_budget: int | None, cell_size: float | None, margin: float | None,
                      optimize_directions: bool | None = None, allocation: str | None = None,
-                     offered: Sequence[str] | None = None) -> dict[str, Any]:
+                     offered: Sequence[str] | None = None, max_step_time: float | None = None) -> dict[str, Any]:
     """The wire's Settings, with only what is given. offered: the server's methods, for messages."""
     out: dict[str, Any] = {}
     if method is not None:
@@ -696,6 +705,8 @@ def settings_message(method: str | None, resolution: Any, pixel_size: float | No
         out["cell_size"] = _not_negative(cell_size, "cell_size")
     if margin is not None:
         out["margin"] = _not_negative(margin, "margin")
+    if max_step_time is not None:
+        out["max_step_time"] = _step_time(max_step_time)
     return out
 
 
@@ -759,6 +770,13 @@ def _positive(value: Any, field: str) -> float:
     if not number > 0:
         raise error_for(ErrorCode.OUT_OF_RANGE, f"expected more than 0, got {number:g}", field=field)
     return number
+
+
+def _step_time(value: Any) -> float:
+    number = _arrays.real(value, field="max_step_time")
+    if not math.isfinite(number):
+        raise error_for(ErrorCode.NON_FINITE, f"expected a number of seconds, got {number:g}", field="max_step_time")
+    return _positive(number, "max_step_time")
 
 
 def _check_range(end: int, state: BodyState, body: Body, field: str) -> None:

@@ -79,6 +79,8 @@ typedef struct ct_scene_settings {
     double margin;    /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
                          distance (ct_result.separations), whatever the method and the backend: the search runs on the
                          host, once for each step. 0: none */
+    double max_step_time; /* s; a step that takes longer is cancelled (CT_CANCELLED), and has changed nothing; every
+                             method. 0: no limit of the scene's own */
 
     /* VOXTREE; other methods refuse what is not 0 (INVALID_ARGUMENT). Answers have the same bits whatever the threads
      * and the backend as long as the step has no time budget. */
@@ -100,7 +102,8 @@ typedef struct ct_scene_settings {
 } ct_scene_settings;
 
 void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches, no cells */
-/* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE. */
+/* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE.
+ */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
 
 /* ---- scenes ---- */

@@ -75,6 +75,7 @@ static void settings(json_out *out, const ct_scene_settings *settings, uint64_t 
     json_out_integer(out, "ray_budget", settings->ray_budget);
     json_out_number(out, "cell_size", settings->cell_size);
     json_out_number(out, "margin", settings->margin);
+    json_out_number(out, "max_step_time", settings->max_step_time);
     json_out_integer(out, "voxel_level", settings->voxel_level);
     json_out_integer(out, "level", settings->level);
     json_out_integer(out, "pair_budget", settings->pair_budget);

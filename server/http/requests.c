@@ -146,6 +146,17 @@ static bool take_length(const json_fields *fields, const char *name, double *out
     return true;
 }
 
+static bool take_step_time(const json_fields *fields, scene_patch *out) {
+    double seconds = 0;
+    if (!json_take_number(fields, "max_step_time", -DBL_MAX, DBL_MAX, &seconds, &out->has_max_step_time)) return false;
+    if (out->has_max_step_time && !(seconds > 0))
+        return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, "max_step_time",
+                           "max_step_time is %g s; expected a positive number, or none at all for the server's limit",
+                           seconds);
+    out->max_step_time = seconds;
+    return true;
+}
+
 static bool take_settings(const json_fields *fields, scene_patch *out) {
     if (!take_method(fields, out)) return false;
     return take_resolution(fields, out) && take_length(fields, "pixel_size", &out->pixel_size, &out->has_pixel_size) &&
@@ -153,16 +164,16 @@ static bool take_settings(const json_fields *fields, scene_patch *out) {
            json_take_bool(fields, "patches", &out->patches, &out->has_patches) &&
            take_length(fields, "cell_size", &out->cell_size, &out->has_cell_size) &&
            json_take_number(fields, "margin", 0, MOST_LENGTH, &out->margin, &out->has_margin) &&
-           take_precision(fields, out) && take_voxels(fields, out);
+           take_step_time(fields, out) && take_precision(fields, out) && take_voxels(fields, out);
 }
 
 #define VOXEL_FIELDS "voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average", "refine"
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
     static const char *const known[] = {
-        "name",      "method",        "resolution", "pixel_size",          "stiffness",  "patches",
-        "tolerance", "tolerance_rel", "strict",     "optimize_directions", "allocation", "ray_budget",
-        "cell_size", "margin",        "ttl_s",      VOXEL_FIELDS,          NULL};
+        "name",          "method", "resolution",          "pixel_size", "stiffness",  "patches",   "tolerance",
+        "tolerance_rel", "strict", "optimize_directions", "allocation", "ray_budget", "cell_size", "margin",
+        "max_step_time", "ttl_s",  VOXEL_FIELDS,          NULL};
     json_fields fields;
     int64_t ttl_s = 0;
     memset(out, 0, sizeof *out);
@@ -177,9 +188,9 @@ bool request_scene(const char *bytes, size_t size, scene_request *out, problem *
 
 bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p) {
     static const char *const known[] = {
-        "method",     "resolution",    "pixel_size", "stiffness",           "patches",
-        "tolerance",  "tolerance_rel", "strict",     "optimize_directions", "allocation",
-        "ray_budget", "cell_size",     "margin",     VOXEL_FIELDS,          NULL};
+        "method",        "resolution",    "pixel_size",          "stiffness",  "patches",    "tolerance",
+        "tolerance_rel", "strict",        "optimize_directions", "allocation", "ray_budget", "cell_size",
+        "margin",        "max_step_time", VOXEL_FIELDS,          NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);
@@ -327,7 +338,7 @@ static bool check_overlap_method(const scene_patch *settings, problem *p) {
 }
 
 bool request_overlap(const char *bytes, size_t size, overlap_request *out, problem *p) {
-    static const char *const known[] = {"a", "b", "method", "resolution", "pixel_size", NULL};
+    static const char *const known[] = {"a", "b", "method", "resolution", "pixel_size", "max_step_time", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, p);

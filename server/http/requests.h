@@ -21,8 +21,8 @@ void request_mesh_free(mesh_request *request);
 
 typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size", "stiffness", "patches",
                                   "tolerance", "tolerance_rel", "strict", "optimize_directions", "ray_budget",
-                                  "cell_size", "margin", "voxel_level", "level", "pair_budget", "max_points",
-                                  "center_normals", "plain_average", "refine", "ttl_s"} */
+                                  "cell_size", "margin", "max_step_time", "voxel_level", "level",
+                                  "pair_budget", "max_points", "center_normals", "plain_average", "refine", "ttl_s"} */
     char name[REGISTRY_NAME];
     scene_patch settings;
     bool has_ttl;
@@ -63,7 +63,8 @@ typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "i
 bool request_step(const char *bytes, size_t size, step_request *out, problem *p);
 void request_step_free(step_request *request);
 
-typedef struct overlap_request { /* {"a": {"mesh", "pose"}, "b": {"mesh", "pose"}, "method", "resolution", "pixel_size"}
+typedef struct overlap_request { /* {"a": {"mesh", "pose"}, "b": {"mesh", "pose"}, "method", "resolution", "pixel_size",
+                                   "max_step_time"}
                                   */
     body_request body[2];        /* rigid */
     scene_patch settings;

@@ -51,7 +51,7 @@ static void set_method(ct_scene_settings *settings, ct_method method) {
     if (method != CT_METHOD_VOXTREE) apply_voxels(settings, &(voxel_patch){.max_points = keep_points});
 }
 
-/* See scene_patch. OUT_OF_RANGE: a resolution of 0, which the engine would take for none. */
+/* See scene_patch. OUT_OF_RANGE: a resolution or a step time of 0, which the engine would take for none. */
 static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, const char *object,
                         server_error *error) {
     const uint32_t *n = patch->resolution;
@@ -61,6 +61,10 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     const bool is_sampled = patch->has_resolution || (patch->has_pixel_size && patch->pixel_size != 0);
     const bool is_bounded =
         (patch->has_tolerance && patch->tolerance != 0) || (patch->has_tolerance_rel && patch->tolerance_rel != 0);
+    /* 0 is how settings say that there is no limit of their own. */
+    if (patch->has_max_step_time && patch->max_step_time == 0)
+        return server_fail(error, CONTACTD_OUT_OF_RANGE, object, "max_step_time",
+                           "max_step_time is 0 s, expected a positive number, or none at all for the server's limit");
     if (patch->has_method)
         set_method(settings, patch->method);
     else if (is_sampled)
@@ -81,6 +85,7 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     if (patch->has_ray_budget) settings->ray_budget = patch->ray_budget;
     if (patch->has_cell_size) settings->cell_size = patch->cell_size;
     if (patch->has_margin) settings->margin = patch->margin;
+    if (patch->has_max_step_time) settings->max_step_time = patch->max_step_time;
     if (patch->has_voxels) apply_voxels(settings, &patch->voxels);
     return true;
 }

@@ -108,7 +108,7 @@ typedef struct voxel_patch {
 typedef struct scene_patch {
     bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
     bool has_tolerance, has_tolerance_rel, has_strict, has_optimize_directions, has_ray_budget, has_cell_size,
-        has_margin, has_allocation;
+        has_margin, has_max_step_time, has_allocation;
     ct_method method;
     uint32_t resolution[3];
     double pixel_size; /* m; 0: back to resolution */
@@ -117,9 +117,10 @@ typedef struct scene_patch {
     double tolerance, tolerance_rel; /* m^3, 1; 0: none */
     bool strict, optimize_directions;
     ct_allocation allocation;
-    uint64_t ray_budget; /* 0: the default */
-    double cell_size;    /* m; 0: no cells */
-    double margin;       /* m; 0: none. Every method keeps it */
+    uint64_t ray_budget;  /* 0: the default */
+    double cell_size;     /* m; 0: no cells */
+    double margin;        /* m; 0: none. Every method keeps it */
+    double max_step_time; /* s, > 0; above the server's limit it is lowered to that. Every method keeps it */
     bool has_voxels;
     voxel_patch voxels;
 } scene_patch;

@@ -85,6 +85,7 @@ static bool list(state *state, const stored_settings *settings) {
     X("patches", SWITCH, patches)                                                                                      \
     X("cell_size", NUMBER, cell_size)                                                                                  \
     X("margin", NUMBER, margin)                                                                                        \
+    X("max_step_time", NUMBER, max_step_time)                                                                          \
     X("voxel_level", COUNT, voxel_level)                                                                               \
     X("level", COUNT, level)                                                                                           \
     X("pair_budget", BUDGET, pair_budget)                                                                              \
@@ -94,7 +95,7 @@ static bool list(state *state, const stored_settings *settings) {
     X("refine", SWITCH, refine)                                                                                        \
     X("optimize_directions", SWITCH, optimize_directions)                                                              \
     X("allocation", COUNT, allocation)
-static_assert(sizeof(ct_scene_settings) == 120, "a setting that is new belongs into SETTINGS_MAP");
+static_assert(sizeof(ct_scene_settings) == 128, "a setting that is new belongs into SETTINGS_MAP");
 
 static int print(const stored_settings *in, char *text, size_t size) {
     const ct_scene_settings *s = &in->settings;

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import subprocess
+
 import contactd
 import numpy as np
 import pytest
-from conftest import SLOW
+from conftest import CONTACTCTL, SLOW
+from contactd import errors
 from geometry import UNIT_BOX, moved
 from http_api import Api
+from raw import Raw
 
-NO_PRECISION = {"cell_size": 0, "margin": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "optimize_directions": False,
+NO_PRECISION = {"cell_size": 0, "margin": 0, "max_step_time": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "optimize_directions": False,
                 "allocation": "optimal", "ray_budget": 0}
 
 
@@ -93,3 +100,63 @@ def test_http_steps_tell_their_settings(world):
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
     assert settings == {"method": "ebpi", "resolution": None, "pixel_size": 0, "stiffness": 1, "patches": False,
                         **NO_PRECISION, **precision, **NO_VOXELS, "revision": 3}
+
+
+def test_a_limit_of_the_step_time_is_told_and_kept(world):
+    server, client, scene, b = world
+    api = Api(server.http)
+    assert scene.max_step_time == 0 and scene.step().settings["max_step_time"] == 0  # the server's limit holds
+    server.restart(hard=True)
+    scene.step()  # no limit of its own is not asked for as one of 0
+    scene.configure(max_step_time=5)
+    assert scene.max_step_time == 5 and scene.info()["settings"]["max_step_time"] == 5
+    for method in ("exact", "ldi", "auto"):
+        scene.configure(method=method)
+        assert scene.step().settings["max_step_time"] == 5, method
+    server.restart(hard=True)
+    assert scene.step().settings["max_step_time"] == 5
+    assert client.open_scene(max_step_time=0.5).max_step_time == 0.5
+    opened = api("POST", "/v1/scenes", {"max_step_time": 2.5}).json
+    assert opened["max_step_time"] == 2.5
+    assert api("PATCH", f"/v1/scenes/{opened['id']}", {"max_step_time": 1.5}).json["max_step_time"] == 1.5
+    assert api("PATCH", f"/v1/scenes/{opened['id']}", {"resolution": 8}).json["max_step_time"] == 1.5
+    assert api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]["max_step_time"] == 1.5
+    mesh = client.register_mesh(*UNIT_BOX)
+    assert client.overlap(mesh, mesh, pose_b=moved(0.5), max_step_time=5).volume == pytest.approx(0.5)
+    both = {"a": {"mesh": mesh.hash}, "b": {"mesh": mesh.hash}}
+    assert api("POST", "/v1/overlap", both | {"max_step_time": 5}).status == 200
+    assert api("POST", "/v1/overlap", both | {"max_step_time": 0}).status == 422
+
+
+@pytest.mark.parametrize("seconds, error", [
+    (0, errors.OutOfRangeError), (-1, errors.OutOfRangeError), (-2, errors.OutOfRangeError), (math.nan, errors.NonFiniteError),
+    (math.inf, errors.NonFiniteError)])
+def test_a_limit_that_is_no_time_is_refused(world, seconds, error):
+    server, client, scene, b = world
+    for refused in (lambda: client.open_scene(max_step_time=seconds), lambda: scene.configure(max_step_time=seconds)):
+        with pytest.raises(error) as caught:
+            refused()
+        assert caught.value.field == "max_step_time"
+    raw = Raw(server.stream)
+    if seconds != -1:  # says on the wire that there is none
+        code, _, field, _ = raw.refused("OpenScene", {"settings": {"max_step_time": seconds}})
+        assert (code, field) == (error.code.name, "max_step_time")
+    raw.close()
+    done = subprocess.run([*CONTACTCTL, "scene", "set", str(scene.id), "--max-step-time", str(seconds)],
+                          env=os.environ | {"CONTACTD_SERVER": server.stream}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--max-step-time" in done.stderr
+    assert scene.info()["settings"]["max_step_time"] == 0
+
+
+def test_contactctl_shows_the_limit(world):
+    server, client, scene, b = world
+
+    def run(*words: str) -> str:
+        return subprocess.run([*CONTACTCTL, *words], env=os.environ | {"CONTACTD_SERVER": server.stream}, capture_output=True,
+                              text=True, check=True).stdout
+
+    assert "max_step_time" not in run("scene", "show", str(scene.id))
+    assert "steps are ended after 2.5 s" in run("scene", "set", str(scene.id), "--max-step-time", "2.5")
+    assert "steps are ended after 2.5 s" in run("scene", "show", str(scene.id))
+    assert json.loads(run("scene", "show", str(scene.id), "--json"))["max_step_time"] == 2.5
+    assert scene.step().settings["max_step_time"] == 2.5

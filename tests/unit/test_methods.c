@@ -199,6 +199,17 @@ static void test_ebpi(void **state) {
         assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), cases[i].status);
         expect(&error, cases[i].status, cases[i].field, cases[i].words);
     }
+    const struct {
+        double seconds;
+        ct_status status;
+    } limits[] = {{-1, CT_OUT_OF_RANGE}, {NAN, CT_NON_FINITE}, {INFINITY, CT_NON_FINITE}, {-INFINITY, CT_NON_FINITE}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        ct_scene_settings_init(&settings);
+        settings.max_step_time = limits[i].seconds;
+        ct_error error = {0};
+        assert_int_equal(ct_scene_configure(stage.scene, &settings, &error), limits[i].status);
+        expect(&error, limits[i].status, "max_step_time", "expected a positive number");
+    }
     ct_scene_settings turned;
     ct_error refused = {0};
     ct_scene_settings_init(&turned);

@@ -261,6 +261,13 @@ static void test_scenes(void **state) {
     contactd_settings_init(&settings);
     settings.ray_budget = -2;
     blames(contactd_configure(client, scene, &settings), CONTACTD_OUT_OF_RANGE, "ray_budget");
+    const double limits[] = {0, -2, NAN, INFINITY};
+    for (int i = 0; i < 4; i++) {
+        contactd_settings_init(&settings);
+        settings.max_step_time = limits[i];
+        blames(contactd_configure(client, scene, &settings),
+               isfinite(limits[i]) ? CONTACTD_OUT_OF_RANGE : CONTACTD_NON_FINITE, "max_step_time");
+    }
     assert_int_equal(contactd_configure(client, scene, NULL), CONTACTD_OK);
     NULL_IS_REFUSED(contactd_get_scene_info(client, scene, NULL), "out");
     NULL_IS_REFUSED(contactd_list_scenes(client, NULL, &n), "out");

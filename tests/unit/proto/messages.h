@@ -366,6 +366,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(has_ray_budget);
     SAME(has_cell_size);
     SAME(has_margin);
+    SAME(has_max_step_time);
     SAME(method);
     SAME(resolution);
     SAME(pixel_size);
@@ -379,6 +380,7 @@ static inline const char *differ_settings(const wire_settings *a, const wire_set
     SAME(ray_budget);
     SAME(cell_size);
     SAME(margin);
+    SAME(max_step_time);
     SAME(has_voxels);
     SAME(voxels.voxel_level);
     SAME(voxels.level);

@@ -332,6 +332,8 @@ static void cells_round_trip(void **state) {
         m.u.open_scene.settings.cell_size = 0.25 * set;
         m.u.open_scene.settings.has_margin = set;
         m.u.open_scene.settings.margin = 0.125 * set;
+        m.u.open_scene.settings.has_max_step_time = set;
+        m.u.open_scene.settings.max_step_time = 1.5 * set;
         round_trip(&m, 0);
     }
     wire_contact contacts[2] = {store.contacts[0], store.contacts[1]}, cells[3];

@@ -28,14 +28,16 @@ static void takes_a_scene(void **state) {
     (void)state;
     problem p = {0};
     scene_request scene;
-    static const char all[] = "{\"name\":\"s\",\"method\":\"ldi\",\"resolution\":[16,32,4096],\"pixel_size\":0,"
-                              "\"stiffness\":2.5,\"patches\":true,\"cell_size\":0.5,\"margin\":0.25}";
+    static const char all[] =
+        "{\"name\":\"s\",\"method\":\"ldi\",\"resolution\":[16,32,4096],\"pixel_size\":0,"
+        "\"stiffness\":2.5,\"patches\":true,\"cell_size\":0.5,\"margin\":0.25,\"max_step_time\":1.5}";
     assert_true(request_scene(all, sizeof all - 1, &scene, &p));
     assert_true(scene.settings.has_method && scene.settings.has_resolution && scene.settings.has_pixel_size &&
                 scene.settings.has_stiffness && scene.settings.has_patches && scene.settings.patches);
     assert_true(scene.settings.resolution[0] == 16 && scene.settings.resolution[2] == 4096);
     assert_true(scene.settings.has_cell_size && scene.settings.cell_size == 0.5);
     assert_true(scene.settings.has_margin && scene.settings.margin == 0.25);
+    assert_true(scene.settings.has_max_step_time && scene.settings.max_step_time == 1.5);
     assert_true(scene.settings.pixel_size == 0 && scene.settings.stiffness == 2.5);
     assert_true(scene.settings.method == CT_METHOD_LDI);
     assert_true(request_scene("{\"method\":\"auto\"}", 17, &scene, &p));
@@ -150,6 +152,11 @@ static void refuses_by_name(void **state) {
         {SCENE, "{\"stiffness\":\"high\"}", CONTACTD_INVALID_ARGUMENT, "stiffness"},
         {SCENE, "{\"cell_size\":-1}", CONTACTD_OUT_OF_RANGE, "cell_size"},
         {SCENE, "{\"margin\":-1}", CONTACTD_OUT_OF_RANGE, "margin"},
+        {SCENE, "{\"max_step_time\":0}", CONTACTD_OUT_OF_RANGE, "max_step_time"},
+        {SCENE, "{\"max_step_time\":-1}", CONTACTD_OUT_OF_RANGE, "max_step_time"},
+        {PATCH, "{\"max_step_time\":0.0}", CONTACTD_OUT_OF_RANGE, "max_step_time"},
+        {SCENE, "{\"max_step_time\":1e999}", CONTACTD_OUT_OF_RANGE, "max_step_time"},
+        {SCENE, "{\"max_step_time\":\"1\"}", CONTACTD_INVALID_ARGUMENT, "max_step_time"},
         {SCENE, "{\"patches\":1}", CONTACTD_INVALID_ARGUMENT, "patches"},
         {SCENE, "{\"method\":\"fem\"}", CONTACTD_INVALID_ARGUMENT, "method"},
         {SCENE, "{\"name\":\"0123456789012345678901234567890123456789012345678901234567890123\"}",

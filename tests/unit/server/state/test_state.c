@@ -240,9 +240,9 @@ static bool same_settings(const ct_scene_settings *a, const ct_scene_settings *b
            a->pixel_size == b->pixel_size && a->stiffness == b->stiffness && a->patches == b->patches &&
            a->tolerance == b->tolerance && a->tolerance_rel == b->tolerance_rel && a->strict == b->strict &&
            a->ray_budget == b->ray_budget && a->cell_size == b->cell_size && a->margin == b->margin &&
-           a->voxel_level == b->voxel_level && a->level == b->level && a->pair_budget == b->pair_budget &&
-           a->max_points == b->max_points && a->center_normals == b->center_normals &&
-           a->plain_average == b->plain_average && a->refine == b->refine &&
+           a->max_step_time == b->max_step_time && a->voxel_level == b->voxel_level && a->level == b->level &&
+           a->pair_budget == b->pair_budget && a->max_points == b->max_points &&
+           a->center_normals == b->center_normals && a->plain_average == b->plain_average && a->refine == b->refine &&
            a->optimize_directions == b->optimize_directions && a->allocation == b->allocation;
 }
 
@@ -264,6 +264,7 @@ static void settings_are_there_again(void **unused) {
     settings.patches = true;
     settings.cell_size = 0.7;
     settings.margin = 0.01;
+    settings.max_step_time = 0.3;
     settings.voxel_level = 7;
     settings.level = 6;
     settings.pair_budget = 1ull << 40;
