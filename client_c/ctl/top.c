@@ -61,6 +61,20 @@ static void put_fields(const view *v, const rates *r) {
         json_close('}');
     }
     json_close(']');
+    json_open("running", '[');
+    const json_t *running = json_object_get(v->status, "running"); /* an older server does not say */
+    for (size_t i = 0; i < json_array_size(running); i++) {
+        const json_t *row = json_array_get(running, i);
+        json_open(NULL, '{');
+        json_count("scene", ctl_count_of(row, "scene"));
+        json_text("name", ctl_text_of(row, "name"));
+        json_text("principal", ctl_text_of(row, "principal"));
+        json_text("command", ctl_text_of(row, "command"));
+        json_text("phase", ctl_text_of(row, "phase"));
+        json_number("seconds", json_number_value(json_object_get(row, "seconds")));
+        json_close('}');
+    }
+    json_close(']');
 }
 
 /* A number of microseconds in eight columns, "-" where there is none. */
@@ -75,6 +89,28 @@ static size_t rows_for_scenes(bool is_live, size_t head_rows) {
     struct winsize size;
     if (!is_live || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= head_rows + 1) return DEFAULT_ROWS;
     return (size_t)size.ws_row - head_rows - 1;
+}
+
+static size_t count_running(const view *v) {
+    return json_array_size(json_object_get(v->status, "running"));
+}
+
+/* What takes long, the longest first, as the server orders it. address: NULL: of one server alone. */
+static void put_running(const view *v, const char *address) {
+    const json_t *running = json_object_get(v->status, "running");
+    for (size_t i = 0; i < json_array_size(running); i++) {
+        const json_t *row = json_array_get(running, i);
+        if (address) printf("%-28s ", address);
+        printf("%-18" PRIu64 " %-16.16s %-16.16s %-12.12s %-24.24s %9.1f\n", ctl_count_of(row, "scene"),
+               ctl_text_of(row, "name"), ctl_text_of(row, "principal"), ctl_text_of(row, "command"),
+               ctl_text_of(row, "phase"), json_number_value(json_object_get(row, "seconds")));
+    }
+}
+
+static void put_running_head(bool is_several) {
+    if (is_several) printf("\n%-28s", "ADDRESS");
+    printf("%s%-18s %-16s %-16s %-12s %-24s %9s\n", is_several ? " " : "\n", "RUNS IN SCENE", "NAME", "PRINCIPAL",
+           "COMMAND", "PHASE", "SECONDS");
 }
 
 /* In the order given. */
@@ -115,7 +151,12 @@ static void put_table(const char *address, const view *v, const rates *r, bool i
         put_us(r->lanes[i].p99);
         putchar('\n');
     }
-    put_scenes(v->scenes, v->n, rows_for_scenes(is_live, HEAD_ROWS), false);
+    const size_t n_running = count_running(v);
+    if (n_running) {
+        put_running_head(false);
+        put_running(v, NULL);
+    }
+    put_scenes(v->scenes, v->n, rows_for_scenes(is_live, HEAD_ROWS + (n_running ? n_running + 2 : 0)), false);
 }
 
 /* ---- watching ---- */
@@ -243,14 +284,21 @@ static void put_server_row(const watched *w) {
 }
 
 static int put_all_tables(const top *t) {
-    size_t n_scenes = 0, n_rows = HEAD_ROWS_OF_SEVERAL;
+    size_t n_scenes = 0, n_running = 0, n_rows = HEAD_ROWS_OF_SEVERAL;
     printf("%-28s %-9s %8s %8s %7s %7s %7s %9s %10s %8s %8s\n", "ADDRESS", "STATE", "UP s", "SESSIONS", "SCENES",
            "BODIES", "QUEUE", "STEPS/s", "CONTACTS/s", "P50 us", "P99 us");
     for (size_t i = 0; i < t->n; i++) {
         if (!t->watched[i].is_there) continue;
         put_server_row(&t->watched[i]);
         n_scenes += t->watched[i].shown.n;
+        n_running += count_running(&t->watched[i].shown);
         n_rows++;
+    }
+    if (n_running) {
+        put_running_head(true);
+        for (size_t i = 0; i < t->n; i++)
+            if (t->watched[i].is_there) put_running(&t->watched[i].shown, t->watched[i].address);
+        n_rows += n_running + 2;
     }
     scene_row *scenes = malloc((n_scenes + 1) * sizeof *scenes);
     if (!scenes) return ctl_mistake("out of memory");
