@@ -256,6 +256,22 @@ static void drop_cancelled(ct_step *step) {
     ct_work_back(before);
 }
 
+/* Steps whose scenes have a max_step_time get a ct_cancel of their own, in `own`, inside the one that they have or
+ * their thread's. */
+static void begin_limit(ct_step *step, ct_cancel *own) {
+    const double seconds = step->scene->settings.max_step_time;
+    if (!(seconds > 0)) return;
+    ct_cancel_init(own, seconds);
+    own->outer = step->cancel ? step->cancel : ct_thread_working.cancel;
+    step->cancel = own;
+}
+
+static bool has_limit(const ct_step *steps, size_t n_steps) {
+    for (size_t i = 0; i < n_steps; i++)
+        if (steps[i].scene->settings.max_step_time > 0) return true;
+    return false;
+}
+
 /* A step that failed has changed nothing. */
 static void end_step(const ct_engine *engine, ct_step *step) {
     drop_cancelled(step);
@@ -266,8 +282,7 @@ static void end_step(const ct_engine *engine, ct_step *step) {
     step->scene->is_moved = false;
 }
 
-ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
-    if (n_steps == 0) return CT_OK;
+static ct_status run_steps(ct_engine *engine, ct_step *steps, size_t n_steps) {
     const size_t device = steps[0].scene->device;
     ct_method_run *const run = run_of(engine, &steps[0]);
     bool is_uniform = true;
@@ -291,6 +306,28 @@ ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
         if (!first) first = steps[i].error.status;
     }
     return first;
+}
+
+ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
+    if (n_steps == 0) return CT_OK;
+    if (!has_limit(steps, n_steps)) return run_steps(engine, steps, n_steps);
+    ct_cancel *own = malloc(n_steps * sizeof *own), **given = malloc(n_steps * sizeof *given);
+    ct_status status = CT_OUT_OF_MEMORY;
+    for (size_t i = 0; i < n_steps; i++) {
+        if (own && given) {
+            given[i] = steps[i].cancel;
+            begin_limit(&steps[i], &own[i]);
+        } else {
+            steps[i].result = NULL;
+            memset(&steps[i].error, 0, sizeof steps[i].error);
+            ct_fail(&steps[i].error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
+        }
+    }
+    if (own && given) status = run_steps(engine, steps, n_steps);
+    for (size_t i = 0; own && given && i < n_steps; i++) steps[i].cancel = given[i];
+    free(own);
+    free(given);
+    return status;
 }
 
 const char *ct_ended_name(ct_ended ended) {

@@ -57,17 +57,22 @@ static void note_where(ct_cancel *cancel, const ct_working *working, const char 
     __atomic_store_n(&cancel->is_noted, 2, __ATOMIC_RELEASE);
 }
 
-bool ct_cancel_check(const ct_working *working, const char *what, uint64_t count) {
-    ct_cancel *cancel = working->cancel;
+static bool is_requested(ct_cancel *cancel, const ct_working *working, const char *what, uint64_t count) {
     if (__atomic_load_n(&cancel->phase, __ATOMIC_RELAXED) != working->phase && working->phase)
         __atomic_store_n(&cancel->phase, working->phase, __ATOMIC_RELAXED);
     if (cancel->until > 0 && coarse_now() >= cancel->until) ct_cancel_request(cancel, CT_CANCEL_TIME);
     if (__atomic_load_n(&cancel->at_poll, __ATOMIC_RELAXED) &&
         __atomic_fetch_sub(&cancel->at_poll, 1, __ATOMIC_RELAXED) == 1)
         ct_cancel_request(cancel, CT_CANCEL_CALLER);
+    if (cancel->outer && is_requested(cancel->outer, working, what, count))
+        ct_cancel_request(cancel, ct_cancel_reason(cancel->outer));
     if (ct_cancel_reason(cancel) == CT_CANCEL_NONE) return false;
     note_where(cancel, working, what, count);
     return true;
+}
+
+bool ct_cancel_check(const ct_working *working, const char *what, uint64_t count) {
+    return is_requested(working->cancel, working, what, count);
 }
 
 bool ct_cancel_was_seen(const ct_cancel *cancel) {

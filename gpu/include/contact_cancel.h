@@ -32,9 +32,10 @@ typedef struct ct_cancel_point {
     uint32_t body[2]; /* of the pair that was computed; 0: none, or the scene as a whole */
 } ct_cancel_point;
 
-typedef struct ct_cancel { /* fill it by ct_cancel_init; it must live until the call returns */
-    double until;          /* s of CLOCK_MONOTONIC at which the call ends; 0: none. Fixed while a call runs */
-    uint64_t at_poll;      /* for tests: ends the call when the engine looks for this time, from 1; 0: it does not */
+typedef struct ct_cancel {   /* fill it by ct_cancel_init; it must live until the call returns */
+    double until;            /* s of CLOCK_MONOTONIC at which the call ends; 0: none. Fixed while a call runs */
+    uint64_t at_poll;        /* for tests: ends the call when the engine looks for this time, from 1; 0: it does not */
+    struct ct_cancel *outer; /* ends the call, too; NULL: none. It must live until the call returns */
     /* The engine's, read by the functions below: */
     uint32_t reason;
     uint32_t is_noted;

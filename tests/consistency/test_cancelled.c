@@ -186,6 +186,30 @@ static void test_before_it_begins(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* The scene's own limit ends a step as its ct_cancel would, and leaves that one as it was. */
+static void test_limit_of_a_scene(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(2, NULL);
+    ct_scene_settings settings = stage_exact();
+    settings.max_step_time = 1e-9;
+    struct stage stage = open_scene(engine, &settings, true);
+    for (int has_cancel = 0; has_cancel < 2; has_cancel++) {
+        ct_cancel cancel;
+        ct_cancel_init(&cancel, 3600);
+        ct_step step = {.scene = stage.scene, .cancel = has_cancel ? &cancel : NULL};
+        while (ct_engine_run(engine, &step, 1) == CT_OK) ct_result_free(&step.result); /* within a tick of the clock */
+        assert_int_equal(step.error.status, CT_CANCELLED);
+        assert_ptr_equal(step.cancel, has_cancel ? &cancel : NULL);
+        assert_int_equal(ct_cancel_reason(&cancel), CT_CANCEL_NONE);
+    }
+    settings.max_step_time = 3600;
+    assert_int_equal(ct_scene_configure(stage.scene, &settings, NULL), CT_OK);
+    ct_result *result = stage_step(&stage, NULL, 0, 0);
+    ct_result_free(&result);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
 /* Of a batch only the step is cancelled whose ct_cancel says so; the thread's own ends those that have none. */
 static void test_batch(void **state) {
     (void)state;
@@ -236,6 +260,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_methods),
         cmocka_unit_test(test_before_it_begins),
+        cmocka_unit_test(test_limit_of_a_scene),
         cmocka_unit_test(test_batch),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -172,6 +172,7 @@ static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
 
 static void compute_pair(struct batch *batch, ct_pair_task *pair, uint32_t worker, bool is_spread) {
     const ct_working before = work_for_pair(batch, pair);
+    ct_enter_phase("computing contacts");
     if (ct_is_cancelled_at("pairs of bodies", (uint64_t)(pair - batch->pairs)))
         pair->status = CT_CANCELLED;
     else
