@@ -276,7 +276,7 @@ static bool has_limit(const ct_step *steps, size_t n_steps) {
 static void end_step(const ct_engine *engine, ct_step *step) {
     drop_cancelled(step);
     if (!step->result) {
-        if (engine->backend->undo) engine->backend->undo(engine->devices[step->scene->device].device, step);
+        engine->backend->undo(engine->devices[step->scene->device].device, step);
         ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
     }
     step->scene->is_moved = false;

@@ -32,7 +32,10 @@ CT_DEVICE void write_rows(const ct_resident_tables &b, uint64_t chunk, uint32_t 
         const ct_gpu_position_write w = b.position_writes[write + mine];
         const uint64_t k = row - w.first_row;
         const uint64_t vertex = w.first_index == CT_GPU_NONE ? w.first_vertex + k : b.indices[w.first_index + k];
-        for (int i = 0; i < 3; i++) w.positions[3 * vertex + i] = b.rows[3 * row + i];
+        for (int i = 0; i < 3; i++) {
+            w.before[3 * vertex + i] = w.positions[3 * vertex + i];
+            w.positions[3 * vertex + i] = b.rows[3 * row + i];
+        }
     }
 }
 

@@ -225,7 +225,8 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
                              ct_error *error) {
     const ct_clusters *clusters = clusters_of(body, info);
     const bool is_rigid = body->kind == CT_BODY_RIGID;
-    const uint64_t own = is_rigid ? 0 : info->vertices * 12 + cluster_bytes(clusters);
+    const uint64_t positions_and_boxes = (info->vertices * 12 + cluster_bytes(clusters) + 3) / 4 * 4;
+    const uint64_t own = is_rigid ? 0 : positions_and_boxes + info->vertices * 12;
     resident->n_vertices = (uint32_t)info->vertices;
     resident->n_triangles = (uint32_t)info->triangles;
     resident->bytes = ct_gpu_rounded(sizeof(ct_gpu_body) + own);
@@ -236,6 +237,7 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
     else
         body->box = box_of(body, ct_mesh_positions(body->mesh), info->vertices);
     float *positions = (float *)(resident->body + 1);
+    resident->before = is_rigid ? NULL : (float *)((char *)positions + positions_and_boxes);
     ct_gpu_body state = state_of(body, resident->mesh, positions, info);
     state.searches_box = is_rigid && clusters && clusters->has_all_vertices && clusters->n >= CT_SEARCHED_CLUSTERS;
     resident->n_box_chunks = ct_gpu_box_chunks(info->vertices, (uint32_t)info->triangles, state.searches_box);

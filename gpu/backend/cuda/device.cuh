@@ -17,6 +17,7 @@
 extern "C" {
 #include "gpu/backend/backend.h"
 #include "gpu/backend/cuda/backend_cuda.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
 #include "gpu/ebpi/refine.h"
@@ -68,16 +69,31 @@ struct ct_mesh_copy {
     ct_mesh_copy *next;
 };
 
+/* What a body was before the step that runs, on the host: see ct_backend.undo. */
+struct ct_body_before {
+    bool is_kept; /* the step has moved the body */
+    ct_box box;
+    uint32_t box_level;
+    double pose[12];
+    double volume;
+    bool is_volume_old;
+    uint32_t updates_since_volume;
+};
+
 struct ct_resident {
     ct_mesh_copy *mesh;
     ct_gpu_body *body; /* on the device; a deformable body's positions and clusters' boxes follow it */
+    float *before;     /* on the device, behind those: positions that the last step overwrote, at their vertices */
     uint64_t bytes;
     uint32_t n_vertices, n_triangles;
     uint64_t n_box_chunks; /* see ct_gpu_box_update */
     bool has_topology;     /* body->topology is set, and body->own_surface if it meets itself */
     uint32_t
         box_level;  /* the box on the host is that of the mesh's tree of this finest level at the pose; 0: it is not */
-    bool is_behind; /* the pose and the box on the device are older: the method `voxtree` moved the body */
+    bool is_behind; /* the pose and the box on the device are not the host's: the method `voxtree` moved the body, or a
+                       step that moved it failed. Of a deformable body: the box and the volume */
+    ct_body_before kept;
+    bool is_only_behind; /* while a step runs: it sends the body because it was behind, not to update it */
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */
     const ct_update *last_update; /* of them */
@@ -301,6 +317,15 @@ void ct_gpu_scene_forget(ct_device *device, ct_scene *scene);
 bool ct_gpu_reserve_table(ct_device *device, ct_scene *scene);
 bool ct_gpu_evict_meshes(ct_device *device); /* frees meshes without users; false: there is none */
 void ct_gpu_free_meshes(ct_device *device);
+
+/* ---- undo.cu ---- */
+
+/* Before a step moves the body: keeps what it was. */
+void ct_gpu_keep_body(ct_body *body);
+/* Before a step runs: nothing of its bodies is kept. */
+void ct_gpu_forget_kept(const ct_step *step);
+/* As ct_backend.undo. */
+void ct_gpu_undo(ct_device *device, ct_step *step);
 
 /* ---- stage.cu ---- */
 

@@ -620,7 +620,11 @@ bool refine_planned(const ebpi_run *like, const ct_batch *b, const planned *of, 
             run.pair.turned = run.turned->is_turned ? b->turned + c : NULL;
         }
         if (step->error.status || !plan_run(&run, step, bodies, &of->plans[p])) continue;
-        if (!refine(&run, bodies, &of->plans[p]) || !add_spans(&run, b, c, s)) return false;
+        const ct_working before = ct_work_for(step->cancel, bodies[0]->id, bodies[1]->id);
+        ct_enter_phase("casting rays");
+        const bool ok = !ct_is_cancelled() && refine(&run, bodies, &of->plans[p]) && add_spans(&run, b, c, s);
+        ct_work_back(before);
+        if (!ok) return false;
         double bound[3], deviation[3];
         ct_ebpi_view_errors(&run.refinement, bound, deviation);
         for (int w = 0; w < 3; w++) {

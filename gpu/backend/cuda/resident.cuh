@@ -101,6 +101,7 @@ CT_FN const uint64_t *ct_gpu_ignored(const ct_gpu_step *step) {
  * first_vertex on, or to those that `indices` lists from first_index on. No vertex is written twice. */
 struct ct_gpu_position_write {
     float *positions;
+    float *before; /* as long as positions: gets what is overwritten, at the same vertices */
     uint64_t first_row;
     uint32_t first_vertex, first_index; /* first_index CT_GPU_NONE: no list */
 };

@@ -526,18 +526,44 @@ static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
                                            b->n_steps * sizeof(ct_gpu_step_totals));
     const ct_gpu_pose_write *poses = (const ct_gpu_pose_write *)workspace->pose_writes.data;
     const double *volumes = (const double *)(boxes + b->n_box_updates);
+    ct_step *const *steps = (ct_step *const *)workspace->members.data;
+    for (uint32_t i = 0; i < b->n_steps; i++) steps[i]->scene->is_moved = true;
     for (uint32_t i = 0; i < b->n_box_updates; i++) {
+        ct_gpu_keep_body(moved[i]);
         moved[i]->box = boxes[i];
         moved[i]->resident->box_level = 0;
         moved[i]->resident->is_behind = false;
-        if (ct_body_volume_is_due(moved[i], moved[i]->resident->n_triangles) || workspace->is_exact)
-            ct_body_set_volume(moved[i], volumes[i]);
+        const bool is_due =
+            !moved[i]->resident->is_only_behind && ct_body_volume_is_due(moved[i], moved[i]->resident->n_triangles);
+        moved[i]->resident->is_only_behind = false;
+        if (is_due || workspace->is_exact) ct_body_set_volume(moved[i], volumes[i]);
     }
     for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
 }
 
-/* Computes the batch. False: no memory for what *n says, or the device is lost. Sets *applied once the steps' updates
- * are written, after which they must not be sent again. */
+static bool is_cancelled(const ct_step *step) {
+    const ct_working before = ct_work_for(step->cancel, 0, 0);
+    const bool is = ct_is_cancelled();
+    ct_work_back(before);
+    return is;
+}
+
+/* Some step of the batch is: it is not computed further, and the others run again without those. */
+static bool is_any_cancelled(const ct_workspace *workspace) {
+    ct_step *const *steps = (ct_step *const *)workspace->members.data;
+    for (uint64_t i = 0; i < workspace->members.n; i++)
+        if (is_cancelled(steps[i])) return true;
+    return false;
+}
+
+static void fail_cancelled(ct_step *step) {
+    const ct_working before = ct_work_for(step->cancel, 0, 0);
+    if (!step->error.status && ct_is_cancelled()) ct_fail_cancelled(&step->error);
+    ct_work_back(before);
+}
+
+/* Computes the batch. False: no memory for what *n says, a step was cancelled, or the device is lost. Sets *applied
+ * once the steps' updates are written, after which they must not be sent again. */
 static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, bool *applied, ct_gpu_need *n) {
     n->what = "what it sends";
     n->bytes = workspace->tables_staging.bytes + workspace->rows_staging.bytes;
@@ -549,11 +575,12 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
         return false;
     workspace->is_clean = false;
     for (;;) {
+        if (*applied && is_any_cancelled(workspace)) return false;
         if (!launch(device, workspace, b, n) || !wait(device, workspace)) return false;
         const ct_gpu_counts counts = *(const ct_gpu_counts *)workspace->answer_host.host; /* it may grow below */
         if (!*applied) copy_state_to_host(workspace, b);
         *applied = true;
-        if (b->lacks_memory) return false;
+        if (b->lacks_memory || is_any_cancelled(workspace)) return false;
         const uint32_t shortage = ct_gpu_shortage(&counts, &workspace->capacity);
         if (!shortage) {
             assert(counts.inconsistent == 0);
@@ -625,13 +652,16 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
                      bool alone) {
     ct_gpu_need n = {"its tables", 0, 0};
     ct_batch batch = {};
+    /* The host's part of a batch of one step is cancelled with it. */
+    const ct_working before = n_steps == 1 ? ct_work_for(steps[0]->cancel, 0, 0) : ct_thread_working;
+    ct_enter_phase("computing on the device");
     const bool is_ready = !workspace->is_exact || ct_gpu_prepare_exact(device, workspace, steps, n_steps, &n);
     const ct_staged staged = is_ready ? ct_gpu_stage(device, workspace, steps, n_steps, !applied) : CT_STAGE_NO_MEMORY;
-    if (staged == CT_STAGED_NOTHING) return;
-    if (staged == CT_STAGED && compute(device, workspace, &batch, &applied, &n)) {
-        ct_gpu_answer(device, workspace, &batch);
-        return;
-    }
+    const bool is_done =
+        staged == CT_STAGED_NOTHING || (staged == CT_STAGED && compute(device, workspace, &batch, &applied, &n));
+    if (is_done && staged == CT_STAGED) ct_gpu_answer(device, workspace, &batch);
+    ct_work_back(before);
+    if (is_done) return;
     wait(device, workspace); /* before its memory is used for anything else */
     if (device->lost) {
         fail_all(device, steps, n_steps);
@@ -639,12 +669,18 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
     }
     /* Steps that were refused have their errors already. */
     ct_step **left = (ct_step **)malloc(n_steps * sizeof *left);
-    size_t n_left = 0;
-    for (size_t i = 0; left && i < n_steps; i++)
+    size_t n_left = 0, n_cancelled = 0;
+    for (size_t i = 0; left && i < n_steps; i++) {
+        if (steps[i]->error.status) continue;
+        fail_cancelled(steps[i]);
+        n_cancelled += steps[i]->error.status != CT_OK;
         if (!steps[i]->error.status) left[n_left++] = steps[i];
+    }
     if (!left) {
         for (size_t i = 0; i < n_steps; i++)
             ct_fail(&steps[i]->error, CT_OUT_OF_MEMORY, "", "no memory for a batch of %zu steps", n_steps);
+    } else if (n_cancelled && n_left) {
+        run_part(device, workspace, left, n_left, applied, alone);
     } else if (n_left > 1) {
         run_part(device, workspace, left, n_left / 2, applied, alone);
         run_part(device, workspace, left + n_left / 2, n_left - n_left / 2, applied, alone);
@@ -670,8 +706,13 @@ void ct_gpu_run_exact_on(ct_device *device, ct_workspace *workspace, ct_step *co
 static void run_voxels(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps, double start,
                        bool alone) {
     ct_gpu_need n = {"its tables", 0, 0};
-    if (ct_gpu_compute_voxels(device, workspace, steps, n_steps, start, alone, &n)) return;
+    const ct_working before = n_steps == 1 ? ct_work_for(steps[0]->cancel, 0, 0) : ct_thread_working;
+    ct_enter_phase("comparing voxels on the device");
+    const bool is_done = ct_gpu_compute_voxels(device, workspace, steps, n_steps, start, alone, &n);
+    ct_work_back(before);
+    if (is_done) return;
     wait(device, workspace); /* before its memory is used for anything else */
+    for (size_t i = 0; i < n_steps && !device->lost; i++) fail_cancelled(steps[i]);
     if (device->lost) {
         fail_all(device, steps, n_steps);
     } else if (n_steps > 1) {
@@ -692,6 +733,9 @@ static void run_steps(ct_device *device, ct_step *steps, size_t n_steps, ct_meth
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++) {
         if (steps[i].error.status) continue;
+        fail_cancelled(&steps[i]);
+        if (steps[i].error.status) continue;
+        ct_gpu_forget_kept(&steps[i]);
         if (live)
             live[n++] = &steps[i];
         else

@@ -104,15 +104,15 @@ static bool is_rising(const ct_update *u) {
 /* How adding an update to the lists ended. */
 enum outcome { DONE, NOT_FINITE, NO_MEMORY };
 
-static float *positions_of(const ct_body *body) {
-    return (float *)(body->resident->body + 1);
+static ct_gpu_position_write write_of(const ct_workspace *workspace, const ct_body *body, uint32_t first_vertex,
+                                      uint32_t first_index) {
+    return {(float *)(body->resident->body + 1), body->resident->before, workspace->n_rows, first_vertex, first_index};
 }
 
 /* Adds the positions of closing vertices behind those of all given ones, which begin at row `given`. */
 static bool add_closing(ct_workspace *workspace, const ct_body *body, uint64_t given) {
     const uint32_t n = ct_closing_count(body->mesh), *rim = ct_mesh_rim(body->mesh);
-    const ct_gpu_position_write w = {positions_of(body), workspace->n_rows, body->resident->n_vertices - n,
-                                     CT_GPU_NONE};
+    const ct_gpu_position_write w = write_of(workspace, body, body->resident->n_vertices - n, CT_GPU_NONE);
     if (n == 0) return true;
     float *rows = (float *)workspace->rows_staging.host;
     for (uint32_t i = 0; i < n; i++)
@@ -126,7 +126,7 @@ static outcome add_rising(ct_workspace *workspace, const ct_body *body, const ct
     float *rows = (float *)workspace->rows_staging.host + 3 * workspace->n_rows;
     if (!copy_rows(rows, u)) return NOT_FINITE;
     if (u->count == 0) return DONE;
-    ct_gpu_position_write w = {positions_of(body), workspace->n_rows, 0, CT_GPU_NONE};
+    ct_gpu_position_write w = write_of(workspace, body, 0, CT_GPU_NONE);
     const bool by_range = u->kind == CT_UPDATE_RANGES && u->count >= 8 * (u->n_indices / 2);
     if (u->kind == CT_UPDATE_POSITIONS) {
         if (!append(&workspace->position_writes, w)) return NO_MEMORY;
@@ -180,7 +180,7 @@ static outcome add_row(ct_workspace *workspace, const ct_body *body, const ct_up
 
 /* Everything that a step sends for one body, from the last row to the first, as the last row for a vertex counts. */
 static outcome add_any(ct_workspace *workspace, const ct_step *step, const ct_body *body, uint64_t *written) {
-    ct_gpu_position_write w = {positions_of(body), workspace->n_rows, 0, (uint32_t)workspace->indices.n};
+    const ct_gpu_position_write w = write_of(workspace, body, 0, (uint32_t)workspace->indices.n);
     for (size_t i = step->n_updates; i-- > 0;) {
         const ct_update *u = &step->updates[i];
         if (u->body != body->id) continue;
@@ -210,6 +210,7 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
     update.body = body->resident->body;
     update.first_chunk = workspace->n_box_chunks;
     update.measures_volume = workspace->is_exact || ct_body_will_measure_volume(body, body->resident->n_triangles);
+    body->resident->is_only_behind = false;
     if (!append(&workspace->box_updates, update) || !append(&workspace->moved_bodies, body)) return NO_MEMORY;
     workspace->n_box_chunks += body->resident->n_box_chunks;
     if (u->kind == CT_UPDATE_POSE) {
@@ -226,7 +227,14 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
     return o;
 }
 
-/* Adds the poses of bodies that another method moved on the host alone, unless they are moved again. */
+/* Adds a deformable body whose positions are right, but whose box and volume on the device are not. */
+static bool add_box(ct_workspace *workspace, ct_body *body) {
+    const ct_gpu_box_update update = {body->resident->body, workspace->n_box_chunks, 1};
+    workspace->n_box_chunks += body->resident->n_box_chunks;
+    return append(&workspace->box_updates, update) && append(&workspace->moved_bodies, body);
+}
+
+/* Adds the bodies that are behind, unless they are moved again. */
 static outcome add_bodies_behind(ct_workspace *workspace, const ct_step *step) {
     ct_scene_table *table = step->scene->table;
     if (!table || !table->may_be_behind) return DONE;
@@ -236,11 +244,16 @@ static outcome add_bodies_behind(ct_workspace *workspace, const ct_step *step) {
         if (!body->resident->is_behind) continue;
         table->may_be_behind = true;
         if (body->resident->updates_left) continue;
-        ct_update update;
-        memset(&update, 0, sizeof update);
-        update.kind = CT_UPDATE_POSE;
-        memcpy(update.pose, body->pose, sizeof update.pose);
-        if (outcome o = add_body(workspace, step, body, &update, true)) return o;
+        if (body->kind == CT_BODY_RIGID) {
+            ct_update update;
+            memset(&update, 0, sizeof update);
+            update.kind = CT_UPDATE_POSE;
+            memcpy(update.pose, body->pose, sizeof update.pose);
+            if (outcome o = add_body(workspace, step, body, &update, true)) return o;
+        } else if (!add_box(workspace, body)) {
+            return NO_MEMORY;
+        }
+        body->resident->is_only_behind = true;
     }
     return DONE;
 }
@@ -249,10 +262,8 @@ static outcome add_bodies_behind(ct_workspace *workspace, const ct_step *step) {
 static outcome add_old_volumes(ct_workspace *workspace, const ct_step *step) {
     for (uint32_t b = 0; b < step->scene->n_bodies && workspace->is_exact; b++) {
         ct_body *body = step->scene->bodies[b];
-        if (!body->is_volume_old || body->resident->updates_left) continue;
-        const ct_gpu_box_update update = {body->resident->body, workspace->n_box_chunks, 1};
-        if (!append(&workspace->box_updates, update) || !append(&workspace->moved_bodies, body)) return NO_MEMORY;
-        workspace->n_box_chunks += body->resident->n_box_chunks;
+        if (!body->is_volume_old || body->resident->updates_left || body->resident->is_behind) continue;
+        if (!add_box(workspace, body)) return NO_MEMORY;
     }
     return DONE;
 }

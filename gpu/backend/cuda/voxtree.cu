@@ -116,8 +116,10 @@ static void move_on_host(ct_step *step) {
         return;
     }
     scene->table->may_be_behind = true;
+    scene->is_moved = true;
     for (size_t i = 0; i < step->n_updates; i++) {
         ct_body *body = ct_scene_find(scene, step->updates[i].body, NULL);
+        ct_gpu_keep_body(body);
         if (memcmp(body->pose, step->updates[i].pose, sizeof body->pose) != 0) body->resident->box_level = 0;
         memcpy(body->pose, step->updates[i].pose, sizeof body->pose);
     }
@@ -288,6 +290,16 @@ static bool compute_level(ct_device *device, ct_workspace *workspace, ct_voxel_r
     return ok;
 }
 
+static bool is_any_cancelled(ct_step *const *steps, size_t n_steps) {
+    bool is_any = false;
+    for (size_t i = 0; i < n_steps && !is_any; i++) {
+        const ct_working before = ct_work_for(steps[i]->cancel, 0, 0);
+        is_any = !steps[i]->error.status && ct_is_cancelled();
+        ct_work_back(before);
+    }
+    return is_any;
+}
+
 bool ct_gpu_compute_voxels(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
                            double start, bool alone, ct_gpu_need *need) {
     const ct_trace_range range("voxel trees");
@@ -299,7 +311,7 @@ bool ct_gpu_compute_voxels(ct_device *device, ct_workspace *workspace, ct_step *
     voxel_round round = {};
     const double begun = ct_gpu_now();
     while (ok && (round.n = ct_voxel_rounds_next(rounds, ct_gpu_now(), &round.pairs, &round.tests)) > 0)
-        ok = compute_level(device, workspace, rounds, &round, need);
+        ok = !is_any_cancelled(steps, n_steps) && compute_level(device, workspace, rounds, &round, need);
     ok = ok && ct_gpu_refine_voxels(device, workspace, rounds, alone, need);
     const double computed = ct_gpu_now();
     if (ok) ct_voxel_rounds_answer(rounds);
