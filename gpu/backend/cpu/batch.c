@@ -72,10 +72,12 @@ static ct_working work_for_pair(const struct batch *batch, const ct_pair_task *p
     return ct_work_for(batch->steps[pair->step].cancel, pair->body[0]->id, pair->body[1]->id);
 }
 
-static bool reserve_pairs(ct_workspace *workspace, size_t n) {
+/* is_last_try: else the batch is divided, and tries again. */
+static bool reserve_pairs(ct_workspace *workspace, size_t n, bool is_last_try) {
     ct_budget *budget = &workspace->device->budget;
     if (ct_buffer_reserve(&workspace->pairs, budget, n * sizeof(ct_pair_task), 0, false)) return true;
-    ct_workspace_begin_exclusive(workspace);
+    if (!is_last_try) return false;
+    if (!ct_workspace_begin_exclusive(workspace)) return false;
     ct_workspaces_free_scratch(workspace->device);
     bool fits = ct_buffer_reserve(&workspace->pairs, budget, n * sizeof(ct_pair_task), 0, false);
     ct_workspace_end_exclusive(workspace);
@@ -152,7 +154,7 @@ static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
     size_t n = 0;
     for (size_t i = 0; i < n_steps; i++)
         if (!batch->steps[i].error.status) n += batch->steps[i].scene->broad.n_pairs;
-    if (!reserve_pairs(batch->workspace, n)) return false;
+    if (!reserve_pairs(batch->workspace, n, n_steps == 1)) return false;
     batch->pairs = batch->workspace->pairs.data;
     n = 0;
     for (size_t i = 0; i < n_steps; i++) {
@@ -232,8 +234,16 @@ static void retry_pairs(struct batch *batch, size_t n) {
     for (size_t i = 0; i < n; i++) {
         ct_pair_task *pair = &batch->pairs[i];
         if (pair->status != CT_OUT_OF_MEMORY || is_refused(batch, i)) continue;
-        if (!is_exclusive) ct_workspace_begin_exclusive(batch->workspace);
-        is_exclusive = true;
+        if (!is_exclusive) {
+            const ct_working before = work_for_pair(batch, pair);
+            ct_enter_phase("waiting for memory");
+            is_exclusive = ct_workspace_begin_exclusive(batch->workspace);
+            ct_work_back(before);
+        }
+        if (!is_exclusive) { /* cancelled meanwhile */
+            pair->status = CT_CANCELLED;
+            continue;
+        }
         ct_workspaces_free_scratch(batch->device);
         pair->status = CT_OK;
         pair->rays = pair->fragments = 0;
@@ -306,7 +316,9 @@ static void share_wall(const struct batch *batch, size_t n_steps, const struct s
 static void compute(struct batch *batch, uint32_t n_steps) {
     size_t n_pairs = 0;
     const double start = ct_now();
+    const ct_working before = n_steps == 1 ? ct_work_for(batch->steps[0].cancel, 0, 0) : ct_thread_working;
     uint32_t *order = plan_pairs(batch, n_steps, &n_pairs) ? malloc((n_pairs ? n_pairs : 1) * sizeof *order) : NULL;
+    ct_work_back(before);
     if (order) {
         compute_pairs(batch, n_pairs, order);
         retry_pairs(batch, n_pairs);
@@ -325,9 +337,11 @@ static void compute(struct batch *batch, uint32_t n_steps) {
         compute(&rest, n_steps - half);
     } else {
         const ct_scene *scene = batch->steps[0].scene;
+        const ct_working of_step = ct_work_for(batch->steps[0].cancel, 0, 0);
         ct_fail(&batch->steps[0].error, CT_OUT_OF_MEMORY, "scratch",
                 "%zu pairs of %u bodies overlap: their list does not fit the working memory", scene->broad.n_pairs,
                 scene->n_bodies);
+        ct_work_back(of_step);
     }
     free(order);
 }
@@ -342,12 +356,28 @@ static bool is_large(const ct_step *steps, size_t n_steps) {
     return triangles >= LARGE;
 }
 
+/* Fails the steps that are cancelled. False: all of them, or none could go on anyway. */
+static bool fail_cancelled(ct_step *steps, size_t n_steps) {
+    bool goes_on = false;
+    for (size_t i = 0; i < n_steps; i++) {
+        if (steps[i].error.status) continue;
+        const ct_working before = ct_work_for(steps[i].cancel, 0, 0);
+        ct_enter_phase("waiting for other batches");
+        if (ct_is_cancelled()) ct_fail_cancelled(&steps[i].error);
+        ct_work_back(before);
+        goes_on = goes_on || !steps[i].error.status;
+    }
+    return goes_on;
+}
+
 void ct_cpu_run_pairs(ct_device *device, ct_step *steps, size_t n_steps, const ct_pair_method *method) {
     struct batch batch = {
         .device = device, .steps = steps, .method = method, .start = ct_now(), .is_wide = n_steps > FEW_STEPS};
     batch.states = calloc(n_steps ? n_steps : 1, sizeof *batch.states);
-    if (batch.states && n_steps) {
-        batch.workspace = ct_workspace_acquire(device, is_large(steps, n_steps), steps[0].in_background);
+    const bool large = is_large(steps, n_steps);
+    while (batch.states && fail_cancelled(steps, n_steps) && !batch.workspace)
+        batch.workspace = ct_workspace_try(device, large, steps[0].in_background);
+    if (batch.workspace) {
         ct_pool_run(batch.is_wide ? batch.workspace->pool : NULL, (uint32_t)n_steps, update_bodies, &batch);
         for (size_t i = 0; i < n_steps && !batch.is_wide; i++)
             ct_cpu_refit_clusters(device, &steps[i], method->needs_boxes, batch.workspace->pool);

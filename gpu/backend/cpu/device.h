@@ -213,8 +213,8 @@ typedef struct ct_workspace {
     double voxel_answers_at, voxel_answers_expected; /* of voxtree.c: when they were begun, ct_now, and how long: s */
     ct_raster_gl *gl;                                /* NULL where OpenGL does not draw */
     ct_buffer regions;                               /* of a drawing of several pairs */
-    bool is_taken, is_waiting; /* guarded by the device's mutex. is_waiting: its batch waits for exclusive use and is
-                                  not computing */
+    bool is_taken, in_background, is_waiting;        /* guarded by the device's mutex. is_waiting: its batch waits for
+                                         exclusive use and is        not computing */
 } ct_workspace;
 
 /* Draws a batch's patches. As ct_raster_gl_draw. */
@@ -241,16 +241,18 @@ struct ct_device {
 /* workspace.c: */
 ct_status ct_workspaces_create(ct_device *device, ct_error *error); /* after device->threads was set */
 void ct_workspaces_destroy(ct_device *device);
-/* Waits for a free workspace. Large batches, all that run in the background among them, and small ones keep to
- * different workspaces where they can, so that few workspaces hold a large batch's scratch. */
-ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large, bool in_background);
+/* A free workspace, which is waited for, but not for long. Large batches, all that run in the background among them,
+ * and small ones keep to different workspaces where they can, so that few workspaces hold a large batch's scratch.
+ * NULL: none is free, so try again. */
+ct_workspace *ct_workspace_try(ct_device *device, bool is_large, bool in_background);
 void ct_workspace_release(ct_workspace *workspace);
-/* For an acquired workspace that computes nothing now: waits until no other batch computes. None starts before
- * ct_workspace_end_exclusive. */
-void ct_workspace_begin_exclusive(ct_workspace *workspace);
+/* For a taken workspace that computes nothing now: waits until no other batch computes, or, where its batch is in the
+ * background, no other one of these. None of those starts before ct_workspace_end_exclusive. False: the thread's work
+ * was cancelled. */
+bool ct_workspace_begin_exclusive(ct_workspace *workspace);
 void ct_workspace_end_exclusive(ct_workspace *workspace);
-/* Frees the scratch that all workspaces keep for later pairs; not the answers and pair lists of acquired ones. Needs
- * exclusive use. */
+/* Frees the scratch that workspaces whose batches do not compute keep for later pairs; not the answers and pair lists
+ * of taken ones. Needs exclusive use. */
 void ct_workspaces_free_scratch(ct_device *device);
 
 /* device_gl.c and no_opengl.c, for devices that OpenGL draws for: */

@@ -1,8 +1,10 @@
 /* workspace.c - scratch for the batches that run at the same time, and its assignment to them: acquire, release and
  * exclusive use. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 
 /* ---- scratch ---- */
@@ -67,23 +69,25 @@ static void free_thread_scratch(ct_device *device, ct_thread_scratch *scratch) {
     ct_arena_free(&scratch->exact.arena, &device->budget);
 }
 
-void ct_workspaces_free_scratch(ct_device *device) {
-    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
-        ct_workspace *workspace = &device->workspaces[i];
-        for (uint32_t w = 0; workspace->workers && w < device->threads; w++) {
-            free_thread_scratch(device, &workspace->workers[w]);
-            if (!workspace->is_taken) ct_arena_free(&workspace->workers[w].answers, &device->answers);
-        }
-        ct_cpu_gl_release(workspace);
-        ct_buffer_free(&workspace->regions, &device->budget);
-        ct_cpu_free_voxel_tasks(workspace);
-        if (!workspace->is_taken) ct_buffer_free(&workspace->pairs, &device->budget);
+static void free_scratch(ct_workspace *workspace) {
+    ct_device *device = workspace->device;
+    for (uint32_t w = 0; workspace->workers && w < device->threads; w++) {
+        free_thread_scratch(device, &workspace->workers[w]);
+        if (!workspace->is_taken) ct_arena_free(&workspace->workers[w].answers, &device->answers);
     }
+    ct_cpu_gl_release(workspace);
+    ct_buffer_free(&workspace->regions, &device->budget);
+    ct_cpu_free_voxel_tasks(workspace);
+    if (!workspace->is_taken) ct_buffer_free(&workspace->pairs, &device->budget);
 }
 
 ct_status ct_workspaces_create(ct_device *device, ct_error *error) {
     pthread_mutex_init(&device->mutex, NULL);
-    pthread_cond_init(&device->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&device->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
         ct_workspace *workspace = &device->workspaces[i];
         workspace->device = device;
@@ -104,25 +108,47 @@ void ct_workspaces_destroy(ct_device *device) {
 
 /* ---- assignment to batches ---- */
 
-/* Call it with the mutex locked. NULL: all are taken, or a batch waits for exclusive use, which has priority. */
-static ct_workspace *find_free(ct_device *device, bool is_large) {
+/* With the mutex locked: waits for a change of the workspaces, but not for long, so that who waits sees its own
+ * cancellation. */
+static void wait_for_change(ct_device *device) {
+    enum { POLL_NS = 5000000 };
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += POLL_NS;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&device->changed, &device->mutex, &until);
+}
+
+/* A batch that has, or waits for, exclusive use keeps this one from beginning. One in the background lets those of the
+ * foreground go on: they are short, and must not wait for a long one. */
+static bool is_kept_out(const ct_workspace *exclusive, bool in_background) {
+    return exclusive && (!exclusive->in_background || in_background);
+}
+
+/* Call it with the mutex locked. NULL: all are taken, or a batch has exclusive use or waits for it. */
+static ct_workspace *find_free(ct_device *device, bool is_large, bool in_background) {
     ct_workspace *found = NULL;
-    if (device->exclusive) return NULL;
+    if (is_kept_out(device->exclusive, in_background)) return NULL;
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
         ct_workspace *workspace = &device->workspaces[is_large ? CT_MAX_CONCURRENT_BATCHES - 1 - i : i];
-        if (workspace->is_waiting) return NULL;
+        if (workspace->is_waiting && is_kept_out(workspace, in_background)) return NULL;
         if (!workspace->is_taken) found = workspace;
     }
     return found;
 }
 
-ct_workspace *ct_workspace_acquire(ct_device *device, bool is_large, bool in_background) {
-    ct_workspace *workspace;
+ct_workspace *ct_workspace_try(ct_device *device, bool is_large, bool in_background) {
     pthread_mutex_lock(&device->mutex);
-    while (!(workspace = find_free(device, is_large || in_background)))
-        pthread_cond_wait(&device->changed, &device->mutex);
-    workspace->is_taken = true;
-    workspace->pool = in_background ? device->background_pool : device->pool;
+    ct_workspace *workspace = find_free(device, is_large || in_background, in_background);
+    if (!workspace) {
+        wait_for_change(device);
+        workspace = find_free(device, is_large || in_background, in_background);
+    }
+    if (workspace) {
+        workspace->is_taken = true;
+        workspace->in_background = in_background;
+        workspace->pool = in_background ? device->background_pool : device->pool;
+    }
     pthread_mutex_unlock(&device->mutex);
     return workspace;
 }
@@ -135,23 +161,34 @@ void ct_workspace_release(ct_workspace *workspace) {
     pthread_mutex_unlock(&device->mutex);
 }
 
+/* Its batch computes, or may do so at any time. */
+static bool is_computing(const ct_workspace *workspace) {
+    return workspace->is_taken && !workspace->is_waiting && workspace->device->exclusive != workspace;
+}
+
 /* Call it with the mutex locked. Of several waiting batches, the one that checks first gets exclusive use. */
-static bool can_be_exclusive(const ct_device *device) {
+static bool can_be_exclusive(const ct_workspace *self) {
+    const ct_device *device = self->device;
     if (device->exclusive) return false;
-    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++)
-        if (device->workspaces[i].is_taken && !device->workspaces[i].is_waiting) return false;
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
+        const ct_workspace *other = &device->workspaces[i];
+        if (other != self && is_computing(other) && (!self->in_background || other->in_background)) return false;
+    }
     return true;
 }
 
-void ct_workspace_begin_exclusive(ct_workspace *workspace) {
+bool ct_workspace_begin_exclusive(ct_workspace *workspace) {
     ct_device *device = workspace->device;
+    bool is_cancelled = false;
     pthread_mutex_lock(&device->mutex);
     workspace->is_waiting = true;
     pthread_cond_broadcast(&device->changed);
-    while (!can_be_exclusive(device)) pthread_cond_wait(&device->changed, &device->mutex);
+    while (!can_be_exclusive(workspace) && !(is_cancelled = ct_is_cancelled())) wait_for_change(device);
     workspace->is_waiting = false;
-    device->exclusive = workspace;
+    if (!is_cancelled) device->exclusive = workspace;
+    pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->mutex);
+    return !is_cancelled;
 }
 
 void ct_workspace_end_exclusive(ct_workspace *workspace) {
@@ -159,5 +196,12 @@ void ct_workspace_end_exclusive(ct_workspace *workspace) {
     pthread_mutex_lock(&device->mutex);
     device->exclusive = NULL;
     pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->mutex);
+}
+
+void ct_workspaces_free_scratch(ct_device *device) {
+    pthread_mutex_lock(&device->mutex);
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++)
+        if (!is_computing(&device->workspaces[i])) free_scratch(&device->workspaces[i]);
     pthread_mutex_unlock(&device->mutex);
 }

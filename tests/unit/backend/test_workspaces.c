@@ -10,6 +10,13 @@
 
 enum { CALLERS = CT_MAX_CONCURRENT_BATCHES + 1, SMALL = 20 };
 
+static ct_workspace *acquire(ct_device *device, bool is_large, bool in_background) {
+    ct_workspace *workspace;
+    while (!(workspace = ct_workspace_try(device, is_large, in_background))) {
+    }
+    return workspace;
+}
+
 static struct stage open_large(ct_engine *engine) {
     return open_ball_and_torus(engine, 4, 30, 48);
 }
@@ -82,6 +89,7 @@ static void test_same_bits(void **state) {
     struct caller callers[CALLERS] = {{engine, open_large, 1, 12, CT_WANT_ALL, large[0], 0, 0, 0},
                                       {engine, open_small, 1, 300, everything, small[0], 0, 0, 0},
                                       {engine, open_small, SMALL, 40, everything, small[0], 0, 0, 0}};
+    for (int i = 3; i < CALLERS; i++) callers[i] = callers[i % 2];
     run_callers(callers, CALLERS);
     ct_engine_destroy(&engine);
 }
@@ -109,7 +117,7 @@ static void test_second_does_not_wait(void **state) {
     ct_engine *engine = engine_of(3, 0);
     struct stage small = open_small(engine);
     for (int large = 0; large < 2; large++) {
-        ct_workspace *first = ct_workspace_acquire(engine->devices[0].device, large, false);
+        ct_workspace *first = acquire(engine->devices[0].device, large, false);
         assert_true(run_batch(&small, 1, everything, hash));
         assert_string_equal(hash[0], expected[0]);
         ct_workspace_release(first);
@@ -128,8 +136,8 @@ static void test_further_ones_wait(void **state) {
     for (int alone = 0; alone < 2; alone++) {
         ct_workspace *lanes[CT_MAX_CONCURRENT_BATCHES];
         int n = alone ? 1 : CT_MAX_CONCURRENT_BATCHES;
-        for (int i = 0; i < n; i++) lanes[i] = ct_workspace_acquire(device, true, false);
-        if (alone) ct_workspace_begin_exclusive(lanes[0]);
+        for (int i = 0; i < n; i++) lanes[i] = acquire(device, true, false);
+        if (alone) assert_true(ct_workspace_begin_exclusive(lanes[0]));
         struct caller caller = {engine, open_small, 1, 1, everything, expected[0], 0, 0, 0};
         pthread_t thread;
         pthread_create(&thread, NULL, call, &caller);
@@ -148,9 +156,42 @@ static void test_further_ones_wait(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* A batch in the background that waits for memory, or has it all, waits for others of the background alone, and lets
+ * those of the foreground go on; what is cancelled waits no longer. */
+static void test_background_lets_others_on(void **state) {
+    (void)state;
+    char expected[1][33], hash[1][33];
+    reference(open_small, everything, expected, NULL);
+    ct_engine *engine = engine_of(3, 0);
+    ct_device *device = engine->devices[0].device;
+    struct stage small = open_small(engine);
+    ct_workspace *fore = acquire(device, false, false), *back = acquire(device, true, true);
+    assert_true(ct_workspace_begin_exclusive(back));
+    ct_workspaces_free_scratch(device);
+    assert_true(run_batch(&small, 1, everything, hash));
+    assert_string_equal(hash[0], expected[0]);
+    assert_null(ct_workspace_try(device, true, true));
+    ct_cancel cancel;
+    ct_cancel_init(&cancel, 0);
+    ct_cancel_request(&cancel, CT_CANCEL_CALLER);
+    ct_cancel_scope(&cancel);
+    assert_false(ct_workspace_begin_exclusive(fore));
+    ct_cancel_scope(NULL);
+    ct_step late = {.scene = small.scene, .in_background = true, .cancel = &cancel}; /* it finds no workspace */
+    assert_int_equal(ct_engine_run(engine, &late, 1), CT_CANCELLED);
+    ct_workspace_end_exclusive(back);
+    ct_workspace_release(fore);
+    assert_true(ct_workspace_begin_exclusive(back));
+    ct_workspace_end_exclusive(back);
+    ct_workspace_release(back);
+    stage_close(&small);
+    ct_engine_destroy(&engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_fits_beside_a_neighbour),
                                        cmocka_unit_test(test_second_does_not_wait),
-                                       cmocka_unit_test(test_further_ones_wait)};
+                                       cmocka_unit_test(test_further_ones_wait),
+                                       cmocka_unit_test(test_background_lets_others_on)};
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }
