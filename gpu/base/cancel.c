@@ -94,6 +94,7 @@ static const char *remedy_of(const char *what) {
         {"pairs of clusters", "use meshes with fewer triangles near each other"},
         {"pairs of triangles", "use meshes with fewer triangles near each other"},
         {"crossings", "use meshes with fewer triangles that cross"},
+        {"contacts", "leave out patches or cells, or ask for less of each contact"},
         {"patches", "leave out patches, or use meshes with fewer parts"},
         {"ray crossings", "use a lower resolution or a larger pixel_size, or meshes of fewer layers"},
         {"rays", "use a lower resolution, a larger pixel_size, or a lower ray_budget"},

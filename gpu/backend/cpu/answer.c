@@ -113,6 +113,41 @@ static void add_progress(ct_result *r, const ct_pair_task *pair) {
     r->quality += pair->quality;
 }
 
+/* Where the next rows of the result's arrays begin. */
+struct ends {
+    uint64_t entry, span, product;
+};
+
+/* Adds contact k of a pair, which was found. only: the result has taken its entries over. */
+static void add_contact(ct_result *r, const ct_pair_task *pair, uint32_t k, bool only, struct ends *ends) {
+    const ct_pair_contact *contact = &pair->contacts[k];
+    ct_contact *c = ct_result_add(r, &contact->contact, &ends->entry, &ends->span);
+    if (r->vertices && !only) ct_result_copy(r, c, &contact->entries);
+    if (r->n_directions) copy_products(r, c, contact, &ends->product);
+    copy_points(r, c, contact);
+    copy_tiles(r, c, contact);
+    if (r->spans) fill_spans(r, &pair->window, contact, c->first_span);
+    for (uint32_t n = 0; n < contact->n_cells; n++) {
+        const ct_contact *cell = ct_result_add_cell(r, &contact->cells[n].contact, &ends->entry);
+        if (r->vertices) ct_result_copy(r, cell, &contact->cells[n].entries);
+    }
+}
+
+/* False: cancelled. */
+static bool add_pair(ct_result *r, const ct_pair_task *pair, bool only, struct ends *ends) {
+    r->rays += pair->rays;
+    if (pair->passes > r->passes) r->passes = pair->passes;
+    if (pair->ended > r->ended) r->ended = pair->ended;
+    r->fragments += pair->fragments;
+    for (int p = 0; p < CT_PHASES; p++) r->seconds[p] += pair->seconds[p];
+    for (uint32_t k = 0; pair->contacts && k < pair->n_contacts; k++) {
+        if (!pair->contacts[k].is_found) continue;
+        if (CT_POLL_EVERY(r->n_contacts + 1, 16) && ct_is_cancelled_at("contacts", r->n_contacts)) return false;
+        add_contact(r, pair, k, only, ends);
+    }
+    return true;
+}
+
 void ct_cpu_answer(ct_device *device, ct_step *step, bool has_progress, ct_pair_task *pairs, size_t n_pairs) {
     for (size_t i = 0; i < n_pairs; i++)
         if (pairs[i].status) {
@@ -138,30 +173,14 @@ void ct_cpu_answer(ct_device *device, ct_step *step, bool has_progress, ct_pair_
     r->method = ct_method_of_step(step);
     r->pairs = n_pairs;
     size_t n_met = 0;
-    uint64_t first = 0, first_span = 0, first_product = 0;
+    struct ends ends = {0, 0, 0};
     for (size_t i = 0; i < n_pairs; i++) {
-        const ct_pair_task *pair = &pairs[i];
-        r->rays += pair->rays;
-        if (pair->passes > r->passes) r->passes = pair->passes;
-        if (pair->ended > r->ended) r->ended = pair->ended;
-        n_met += pair->ended == CT_ENDED_COMPLETED;
-        r->fragments += pair->fragments;
-        if (has_progress) add_progress(r, pair);
-        for (int p = 0; p < CT_PHASES; p++) r->seconds[p] += pair->seconds[p];
-        for (uint32_t k = 0; pair->contacts && k < pair->n_contacts; k++) {
-            const ct_pair_contact *contact = &pair->contacts[k];
-            if (!contact->is_found) continue;
-            ct_contact *c = ct_result_add(r, &contact->contact, &first, &first_span);
-            if (r->vertices && !totals.only) ct_result_copy(r, c, &contact->entries);
-            if (n_directions) copy_products(r, c, contact, &first_product);
-            copy_points(r, c, contact);
-            copy_tiles(r, c, contact);
-            if (r->spans) fill_spans(r, &pair->window, contact, c->first_span);
-            for (uint32_t n = 0; n < contact->n_cells; n++) {
-                const ct_contact *cell = ct_result_add_cell(r, &contact->cells[n].contact, &first);
-                if (r->vertices) ct_result_copy(r, cell, &contact->cells[n].entries);
-            }
-        }
+        n_met += pairs[i].ended == CT_ENDED_COMPLETED;
+        if (has_progress) add_progress(r, &pairs[i]);
+        if (add_pair(r, &pairs[i], totals.only, &ends)) continue;
+        ct_fail_cancelled(&step->error);
+        ct_result_free(&r);
+        return;
     }
     if (!has_progress)
         r->quality = n_pairs ? (double)n_met / (double)n_pairs : 1;
