@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "gpu/base/cancel.h"
+
 enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21 }; /* bytes: a cache line, what most processors have for huge pages */
 
 void *ct_scratch_new(size_t bytes) {
@@ -35,6 +37,21 @@ void ct_budget_release(ct_budget *budget, size_t bytes) {
     atomic_fetch_sub(&budget->used, bytes);
 }
 
+/* Copies, or clears where `from` is NULL, with polls: pages that are touched for the first time take the system a
+ * second a gigabyte. False: cancelled. */
+static bool fill(char *to, const char *from, size_t bytes) {
+    enum { SLICE = 1 << 22 };
+    for (size_t at = 0; at < bytes; at += SLICE) {
+        const size_t n = bytes - at < SLICE ? bytes - at : SLICE;
+        if (at && ct_is_cancelled()) return false;
+        if (from)
+            memcpy(to + at, from + at, n);
+        else
+            memset(to + at, 0, n);
+    }
+    return true;
+}
+
 bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_t kept, bool zero) {
     if (bytes <= buffer->capacity) return true;
     if (bytes > SIZE_MAX / 2) return false;
@@ -49,8 +66,11 @@ bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_
         ct_budget_release(budget, capacity);
         return false;
     }
-    if (kept) memcpy(data, buffer->data, kept);
-    if (zero) memset((char *)data + kept, 0, capacity - kept);
+    if (!fill(data, buffer->data, kept) || (zero && !fill((char *)data + kept, NULL, capacity - kept))) {
+        free(data);
+        ct_budget_release(budget, capacity);
+        return false;
+    }
     ct_buffer_free(buffer, budget);
     buffer->data = data;
     buffer->capacity = capacity;

@@ -26,7 +26,7 @@ typedef struct ct_buffer {
 } ct_buffer;
 
 /* Grows the capacity to at least `bytes`. If that takes new memory, the first `kept` bytes are copied and, with `zero`,
- * the others are set to zero. False: over the limit or out of memory; the buffer is unchanged. */
+ * the others are set to zero. False: over the limit, out of memory or cancelled; the buffer is unchanged. */
 bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_t kept, bool zero);
 void ct_buffer_free(ct_buffer *buffer, ct_budget *budget);
 

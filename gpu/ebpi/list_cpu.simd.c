@@ -71,7 +71,8 @@ struct pixels4 {
 static __attribute__((noinline)) void list_edge_on(const ct_ebpi_view *view, const struct faces4 *f,
                                                    const struct pixels4 *range, const struct writer *to, uint32_t l) {
     const int32_t *const *corner = f->corner + 3 * (size_t)l;
-    for (int32_t row = range->row[0][l]; row <= range->row[1][l]; row++)
+    for (int32_t row = range->row[0][l]; row <= range->row[1][l] && !(CT_POLL_EVERY(row, 64) && ct_is_cancelled());
+         row++)
         for (int32_t column = range->column[0][l]; column <= range->column[1][l]; column++) {
             const ct_ebpi_rect rect = ct_ebpi_pixel_rect(view, column, row);
             if (ct_ebpi_face_meets(view, corner, &rect)) add_to_pixel(to, row * view->columns + column, l);

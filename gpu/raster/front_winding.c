@@ -22,13 +22,15 @@ static void add_up_along(const struct samples *s) {
         }
 }
 
-static void add_triangle(const struct samples *s, const int32_t *const q[3], int view, int32_t begin) {
+/* Returns the samples that it looked at. */
+static uint32_t add_triangle(const struct samples *s, const int32_t *const q[3], int view, int32_t begin) {
     ct_front_edge edge;
-    if (!ct_find_front_edge(&s->plane, q[0], q[1], q[2], view, begin, &edge)) return;
+    if (!ct_find_front_edge(&s->plane, q[0], q[1], q[2], view, begin, &edge)) return 0;
     for (int32_t i = edge.first; i < edge.end; i++) {
         const int32_t n = ct_samples_before_edge(&s->plane, &edge, i);
         if (n > 0) s->winding[(size_t)i * s->step_across + (size_t)(n - 1) * s->step_along] += edge.sign;
     }
+    return edge.end > edge.first ? (uint32_t)(edge.end - edge.first) : 0;
 }
 
 void ct_count_front_winding(const ct_front_loops *loops, const ct_window *window, int view, int32_t *winding) {
@@ -36,13 +38,17 @@ void ct_count_front_winding(const ct_front_loops *loops, const ct_window *window
     const size_t row = (size_t)tile.n_u;
     const struct samples s = {ct_front_plane_of(window, view, loops->along_u), loops->along_u ? row : 1,
                               loops->along_u ? 1 : row, winding};
+    enum { POLL_SAMPLES = 1 << 15, POLL_TRIANGLE = 8 }; /* a triangle costs as much as so many samples */
+    uint32_t looked_at = 0;
     memset(winding, 0, row * (size_t)tile.n_v * sizeof *winding);
     for (size_t r = 0; r < loops->n_runs; r++)
         for (uint32_t t = loops->runs[r].first; t < loops->runs[r].end; t++) {
             const uint32_t *k = loops->triangles + 3 * (size_t)t;
             const int32_t *const q[3] = {loops->coords[k[0]], loops->coords[k[1]], loops->coords[k[2]]};
-            if (CT_POLL_EVERY(t + 1, 64) && ct_is_cancelled()) return;
-            add_triangle(&s, q, view, window->axis[view].lo);
+            looked_at += POLL_TRIANGLE + add_triangle(&s, q, view, window->axis[view].lo);
+            if (looked_at < POLL_SAMPLES) continue;
+            looked_at = 0;
+            if (ct_is_cancelled()) return;
         }
     add_up_along(&s);
 }

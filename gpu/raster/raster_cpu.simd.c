@@ -88,6 +88,8 @@ static void raster_rows(struct fragment_writer *to, const ct_triangle_setup *s, 
     edges_of(s, edge);
     int64_t row1 = s->edge[1], row2 = s->edge[2];
     for (int32_t v = rect.v0; v < rect.v1; v++, ray += columns) {
+        if (CT_POLL_EVERY(v - rect.v0 + 1, 32) && ct_is_cancelled()) to->has_failed = true;
+        if (to->has_failed) return;
         int64_t begin = 0, end = n;
         for (int k = 0; k < 3; k++) clip(&edge[k], n, &begin, &end);
         if (begin < end && is_in_front)

@@ -31,8 +31,11 @@ static bool span(const ct_ray_lists *rays, const ct_span_options *options, ct_co
     const uint32_t *heads = rays->head;
     bool ok = true;
     size_t n_rays = ct_ray_count(rays);
+    /* Rays between polls: some 4,096 crossings. */
+    size_t poll_every = 1;
+    while (poll_every < 128 && poll_every * rays->n_fragments < 4096 * n_rays) poll_every *= 2;
     for (size_t ray = 0; ray < n_rays && ok; ray++) {
-        if (CT_POLL_EVERY(ray + 1, 128)) ok = !ct_is_cancelled_at("ray crossings", rays->n_fragments);
+        if (CT_POLL_EVERY(ray + 1, poll_every)) ok = !ct_is_cancelled_at("ray crossings", rays->n_fragments);
         const uint32_t head = heads[ray];
         if (!can_have_span(&bin, ray, head, first_body, rule)) continue;
         const enum ray_outcome result = may_skip_walk ? walk_single_layer(&to, rays, &bin, ray, head) : RAY_NEEDS_WALK;

@@ -1,5 +1,6 @@
 /* batch.c - a batch of steps on the CPU: updates and broad phase per step, then all pairs of all steps over the
  * threads, then a result per step. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,9 @@ struct batch {
     struct step_state *states;
     ct_pair_task *pairs;
     const uint32_t *order; /* of the pairs that are not spread */
-    bool is_wide;          /* more than FEW_STEPS: steps are spread over the threads, not the work of one */
+    atomic_bool is_over;   /* its only step is cancelled: what is left of its pairs is not looked at */
+    bool has_one_step;
+    bool is_wide; /* more than FEW_STEPS: steps are spread over the threads, not the work of one */
 };
 
 /* ---- bodies and pairs ---- */
@@ -91,8 +94,13 @@ static bool has_no_contact(const struct batch *batch, const ct_body *a, const ct
                                             : a->is_half_space || b->is_half_space;
 }
 
+/* What a cancelled step leaves to do costs nothing: a list of millions of pairs takes long merely to be walked. */
+static void note_cancelled(struct batch *batch) {
+    if (batch->has_one_step) batch->is_over = true;
+}
+
 /* Lists the pairs of one step from pairs[0] on and returns how many there are. */
-static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_task *pairs) {
+static size_t list_step_pairs(struct batch *batch, size_t index, ct_pair_task *pairs) {
     const ct_step *step = &batch->steps[index];
     const ct_scene *scene = step->scene;
     const uint32_t n_directions = ct_directions_count(step->directions, step->n_directions);
@@ -100,6 +108,10 @@ static size_t list_step_pairs(const struct batch *batch, size_t index, ct_pair_t
     for (size_t p = 0; p < scene->broad.n_pairs; p++) {
         const ct_body *a = scene->bodies[scene->broad.pairs[p].a], *b = scene->bodies[scene->broad.pairs[p].b];
         if (has_no_contact(batch, a, b)) continue;
+        if (CT_POLL_EVERY(p + 1, 256) && ct_is_cancelled_at("pairs of bodies", p)) {
+            note_cancelled(batch);
+            return 0;
+        }
         ct_pair_task *pair = &pairs[n++];
         memset(pair, 0, sizeof *pair);
         pair->step = index;
@@ -122,12 +134,16 @@ static void plan_pair(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     struct batch *batch = argument;
     ct_pair_task *pair = &batch->pairs[i];
+    if (batch->is_over) return;
     const ct_working before = work_for_pair(batch, pair);
     ct_enter_phase("planning pairs");
     pair->status = ct_is_cancelled_at("pairs of bodies", i)
                        ? CT_CANCELLED
                        : batch->method->plan(batch->device, &batch->steps[pair->step].scene->settings, pair, NULL);
-    if (ct_is_cancelled()) pair->status = CT_CANCELLED; /* the plan may lack something */
+    if (ct_is_cancelled()) {
+        pair->status = CT_CANCELLED; /* the plan may lack something */
+        note_cancelled(batch);
+    }
     ct_work_back(before);
 }
 
@@ -164,6 +180,7 @@ static bool plan_pairs(struct batch *batch, size_t n_steps, size_t *n_pairs) {
         n += state->n_pairs;
     }
     ct_pool_run(n > FEW_PAIRS ? batch->workspace->pool : NULL, (uint32_t)n, plan_pair, batch);
+    if (batch->is_over) n = batch->states[0].n_pairs = 0;
     for (size_t i = 0; i < n; i++)
         if (batch->pairs[i].status) refuse_step(batch, &batch->pairs[i]);
     *n_pairs = n;
@@ -179,12 +196,13 @@ static void compute_pair(struct batch *batch, ct_pair_task *pair, uint32_t worke
         pair->status = CT_CANCELLED;
     else
         batch->method->compute(batch->workspace, pair, worker, is_spread);
+    if (pair->status == CT_CANCELLED) note_cancelled(batch);
     ct_work_back(before);
 }
 
 static void compute_small_pair(void *argument, uint32_t i, uint32_t worker) {
     struct batch *batch = argument;
-    compute_pair(batch, &batch->pairs[batch->order[i]], worker, false);
+    if (!batch->is_over) compute_pair(batch, &batch->pairs[batch->order[i]], worker, false);
 }
 
 /* ns; below this much work, waking other threads costs more than they save. */
@@ -204,11 +222,13 @@ static bool is_refused(const struct batch *batch, size_t i) {
 static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {
     ct_device *device = batch->device;
     double total = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && !batch->is_over; i++) {
+        if (CT_POLL_EVERY(i + 1, 1024) && ct_is_cancelled_at("pairs of bodies", i)) note_cancelled(batch);
         if (!is_refused(batch, i)) total += batch->pairs[i].cost;
+    }
     const bool uses_threads = device->threads > 1 && total > WORTH_SPREADING;
     uint32_t n_small = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !batch->is_over; i++) {
         if (is_refused(batch, i)) continue;
         if (uses_threads && !batch->method->compute_all && is_worth_spreading(&batch->pairs[i], total, device->threads))
             compute_pair(batch, &batch->pairs[i], 0, true);
@@ -270,10 +290,18 @@ static void answer_step(void *argument, uint32_t i, uint32_t worker) {
     step->result->seconds[CT_PHASE_DOWNLOAD] = ct_now() - start;
 }
 
-static void drop_answers(struct batch *batch, size_t n_pairs) {
-    for (size_t i = 0; i < n_pairs; i++) ct_cpu_clear_pair(&batch->pairs[i]);
-    for (uint32_t w = 0; w < batch->device->threads; w++)
-        ct_arena_reset(&batch->workspace->workers[w].answers, &batch->device->answers);
+static void drop_answers(struct batch *batch, uint32_t n_steps) {
+    for (uint32_t i = 0; i < n_steps; i++) { /* other pairs have nothing but what is in arenas */
+        ct_pair_task *first = &batch->pairs[batch->states[i].first_pair];
+        if (batch->states[i].n_pairs == 1 && first->is_alone) ct_cpu_clear_pair(first);
+    }
+    for (uint32_t w = 0; w < batch->device->threads; w++) {
+        ct_arena *answers = &batch->workspace->workers[w].answers;
+        if (batch->is_over)
+            ct_arena_free(answers, &batch->device->answers);
+        else
+            ct_arena_reset(answers, &batch->device->answers);
+    }
 }
 
 /* ---- time ---- */
@@ -316,19 +344,26 @@ static void share_wall(const struct batch *batch, size_t n_steps, const struct s
 static void compute(struct batch *batch, uint32_t n_steps) {
     size_t n_pairs = 0;
     const double start = ct_now();
+    batch->is_over = false;
+    batch->has_one_step = n_steps == 1;
     const ct_working before = n_steps == 1 ? ct_work_for(batch->steps[0].cancel, 0, 0) : ct_thread_working;
     uint32_t *order = plan_pairs(batch, n_steps, &n_pairs) ? malloc((n_pairs ? n_pairs : 1) * sizeof *order) : NULL;
-    ct_work_back(before);
     if (order) {
         compute_pairs(batch, n_pairs, order);
+        if (batch->is_over) {
+            ct_fail_cancelled(&batch->steps[0].error);
+            n_pairs = 0;
+        }
+        ct_work_back(before);
         retry_pairs(batch, n_pairs);
         const double computed = ct_now();
         const struct section pairs = sum_pairs(batch, n_pairs, computed - start);
         ct_pool_run(n_steps > FEW_STEPS ? batch->workspace->pool : NULL, n_steps, answer_step, batch);
         share_wall(batch, n_steps, &pairs, ct_now() - computed);
-        drop_answers(batch, n_pairs);
+        drop_answers(batch, n_steps);
         if (batch->method->answered) batch->method->answered(batch->workspace);
     } else if (n_steps > 1) {
+        ct_work_back(before);
         uint32_t half = n_steps / 2;
         struct batch rest = *batch;
         rest.steps += half;
@@ -337,11 +372,10 @@ static void compute(struct batch *batch, uint32_t n_steps) {
         compute(&rest, n_steps - half);
     } else {
         const ct_scene *scene = batch->steps[0].scene;
-        const ct_working of_step = ct_work_for(batch->steps[0].cancel, 0, 0);
         ct_fail(&batch->steps[0].error, CT_OUT_OF_MEMORY, "scratch",
                 "%zu pairs of %u bodies overlap: their list does not fit the working memory", scene->broad.n_pairs,
                 scene->n_bodies);
-        ct_work_back(of_step);
+        ct_work_back(before);
     }
     free(order);
 }
