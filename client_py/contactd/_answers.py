@@ -50,6 +50,8 @@ class Answers:
             if not number and connection.is_ready and not connection.target:  # in answer to no request
                 connection.leave_drained()
                 return
+        if error is not None and error.code == ErrorCode.SHUTTING_DOWN:
+            connection.session.is_end_announced = True
         if connection.session.procedure is not None:
             connection.session.take(answer, error)
             return

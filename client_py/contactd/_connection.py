@@ -2,7 +2,8 @@
 
 The holder of the I/O lock calls it (_link says who that is). When the connection drops, requests in flight are sent again: to
 the same server, which answers repeated steps from its cache, or, where it restarted or forgot the session, after meshes,
-scenes and bodies have been built again (_session) from what the client keeps of them (_state).
+scenes and bodies have been built again (_session) from what the client keeps of them (_state). But what two servers were at
+work on when they ended is not sent to a third (_tables.note_end).
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ class Connection:
             times.append(session)
         if self.is_ready:
             times += [s.hold_until for s in self.tables.scenes if s.hold_until]
+            if self.tables.next_suspect_at:
+                times.append(self.tables.next_suspect_at)
             if self.tables.queue:
                 times.append(self.tables.queue[0].not_before)
         return min(times)

@@ -62,7 +62,7 @@ class Request:
     """
 
     __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "velocities", "sequence", "began",
-                 "sent", "whole", "not_before", "mesh", "after", "is_repeat")
+                 "sent", "whole", "not_before", "mesh", "after", "is_repeat", "epoch", "ends")
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
                  done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
@@ -82,6 +82,8 @@ class Request:
         self.sequence = 0
         self.sent = False
         self.is_repeat = False  # sent before, over a connection that was lost before the answer came
+        self.epoch = 0  # of the server that it was sent to last
+        self.ends = 0  # of servers that were at work on it
         self.whole = False  # a step sent with the state of all bodies
         self.not_before = 0.0
         self.after: SceneState | None = None  # it waits for the steps of this scene, and later ones wait for it

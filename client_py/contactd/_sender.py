@@ -23,7 +23,10 @@ class Sender:
         connection, tables = self._connection, self._tables
         if connection.target:
             return
+        tables.next_suspect_at = 0.0
         while tables.queue and connection.is_ready and tables.queue[0].not_before <= now:
+            if tables.must_wait(tables.queue[0], now):
+                break
             self._send(tables.queue.popleft())
         for scene in tables.scenes:
             if scene.hold_until > now:
@@ -39,6 +42,8 @@ class Sender:
                 limit = 1 if not scene.synced else 1 << 30
                 in_flight = len(tables.steps)
                 if len(scene.flying) >= limit or in_flight >= (connection.session.welcome["max_in_flight"] or 1 << 30):
+                    break
+                if tables.must_wait(scene.pending[0], now):
                     break
                 self._send_step(scene, scene.pending.popleft(), now)
 
@@ -62,7 +67,7 @@ class Sender:
             return
         number = next(self._tables.numbers)
         self._tables.flying[number] = request
-        request.sent = True
+        request.sent, request.epoch = True, self._connection.session.epoch
         self._connection.transmit(request.kind, body, arrays, number)
 
     def _fits(self, request: Request, arrays: Arrays | None) -> bool:
@@ -106,4 +111,5 @@ class Sender:
         number = next(self._tables.numbers)
         scene.flying[number] = self._tables.steps[number] = request
         request.sent, request.whole = True, not scene.synced
+        request.epoch = self._connection.session.epoch
         self._connection.transmit("Step", body, arrays, number)

@@ -12,7 +12,7 @@ from . import _wire
 from ._answers import LATER, delay_of
 from ._request import Request
 from ._state import MeshState, SceneState, no_self_contact, settings_of
-from ._tables import Tables
+from ._tables import MOST_ENDS, Tables, server_ended
 from ._wire import Arrays, Decoded
 from .errors import ContactdError, ErrorCode
 
@@ -37,6 +37,8 @@ class Session:
         self._is_whole = False  # the server has all meshes and scenes
         self.welcome: dict[str, Any] = {}  # the server's last answer to Hello
         self.reconnects = 0  # sessions set up after the first
+        self.is_end_announced = False  # the server said that it shuts down
+        self._restoring: MeshState | SceneState | None = None  # by the procedure, which may have been cut off
         self.procedure: Procedure | None = None  # under way
         self._message: TypedMessage | None = None
         self._number = 0  # of the message
@@ -144,6 +146,7 @@ class Session:
         self._is_whole = False
         answer = yield "Hello", {"version": _wire.VERSION, "min_version": _wire.VERSION, "client": self._name,
                                  "lease_ms": round(self._lease_s * 1000)}, None
+        self._note_end(answer.body["epoch"])
         self.welcome = answer.body
         self.id, self.epoch = answer.body["session"], answer.body["epoch"]
         self.reconnects += again
@@ -151,8 +154,9 @@ class Session:
             connection.successors.add(successors, connection.address)
         for mesh in self._tables.meshes:
             try:
+                self._begin_to_restore(mesh, f"mesh {mesh.name!r}")
                 mesh.id = yield from _find_or_register(mesh)
-                mesh.error = None
+                mesh.error, mesh.ends = None, 0
             except ContactdError as e:
                 if e.code == ErrorCode.STATE_LOST:
                     raise
@@ -160,13 +164,33 @@ class Session:
         for scene in list(self._tables.scenes):
             try:
                 scene.synced, scene.error, scene.by_id = False, None, {}
+                self._begin_to_restore(scene, scene.label)
                 yield from _rebuild(scene)
+                scene.ends = 0
             except ContactdError as e:
                 if e.code == ErrorCode.STATE_LOST:
                     raise
                 scene.error = e
+        self._restoring = None
         self._tables.requeue(keep_sequence=False)
         self._is_whole = True
+
+    def _note_end(self, epoch: int) -> None:
+        """Another server than the last one answers. Unless that one announced its end, what it was at work on is noted."""
+        ended, restoring = self.welcome.get("epoch", 0), self._restoring
+        was_announced, self.is_end_announced, self._restoring = self.is_end_announced, False, None
+        if not ended or ended == epoch or was_announced:
+            return
+        if restoring is not None:
+            restoring.ends += 1
+        self._tables.note_end(ended)
+
+    def _begin_to_restore(self, what: MeshState | SceneState, label: str) -> None:
+        """Raises: SERVER_ENDED where servers ended over it before; a later one is asked again."""
+        if what.ends >= MOST_ENDS:
+            what.ends = 0
+            raise server_ended("restored this", label)
+        self._restoring = what
 
 
 def _find_or_register(mesh: MeshState) -> Generator[TypedMessage, Decoded, int]:

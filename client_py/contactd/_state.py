@@ -35,6 +35,7 @@ class MeshState:
     info: dict[str, Any] = field(default_factory=dict)
     error: ContactdError | None = None  # why a restarted server refused it
     making: dict[str, Any] = field(default_factory=dict)  # fields of RegisterMesh: how it is made
+    ends: int = 0  # of servers that were at work on restoring it
 
     def message(self) -> tuple[dict[str, Any], Arrays]:
         arrays = Arrays()
@@ -232,6 +233,7 @@ class SceneState:
     closed: bool = False
     frames: Frames | None = None  # of the last answered step, if frames are continuous
     error: ContactdError | None = None  # why it could not be rebuilt
+    ends: int = 0  # of servers that were at work on rebuilding it
 
     @property
     def label(self) -> str:

@@ -14,6 +14,17 @@ from ._request import Request
 from ._state import MeshState, SceneState
 from .errors import ContactdError, ErrorCode, error_for
 
+MOST_ENDS = 2  # of servers, after which what they were at work on is not sent again
+ALONE_S = 1.0  # so long is a request alone of those that a server was at work on when it ended
+
+# What a server works on, beside steps.
+_WORK = {"RegisterMesh", "AddBody", "Configure", "ReplaceMesh", "GetSnapshot"}
+
+
+def server_ended(doing: str, object: str, remedy: str = "") -> ContactdError:
+    return error_for(ErrorCode.SERVER_ENDED, f"the server ended twice while it {doing}, which is not sent again: look into "
+                     f"its log for 'running'{remedy}", object=object)
+
 
 class Tables:
     """All but the inbox is changed by the holder of the I/O lock alone."""
@@ -27,6 +38,9 @@ class Tables:
         self.flying: dict[int, Request] = {}  # sent, other than steps
         self.steps: dict[int, Request] = {}  # sent steps, of all scenes
         self.deadlines: list[tuple[float, int, Request]] = []  # a heap
+        self._suspect: Request | None = None  # sent, of those that a server was at work on when it ended
+        self._alone_until = 0.0
+        self.next_suspect_at = 0.0  # when the next may be sent at the latest; 0: none waits
 
     # ---- in ----
 
@@ -46,13 +60,46 @@ class Tables:
         else:
             request.scene.pending.append(request)
 
+    # ---- when servers end ----
+
+    def note_end(self, epoch: int) -> None:
+        """The server of this epoch ended without a word. What it was at work on may be why: the oldest step of each scene,
+        and each other piece of work. What that happened to twice fails, and is not sent again."""
+        at_work = [request for request in self.flying.values() if request.kind in _WORK]
+        for scene in self.scenes:
+            at_work += itertools.islice((r for r in scene.flying.values() if r not in scene.refused), 1)
+        for request in at_work:
+            if request.epoch != epoch:
+                continue
+            request.ends += 1
+            if request.ends < MOST_ENDS:
+                continue
+            if request.scene is None:
+                request.fail(server_ended("worked on this", request.kind))
+            else:
+                request.fail(server_ended(f"computed step {request.scene.number + 1} of this scene", request.scene.label,
+                                          ", and step with other input"))
+
+    def must_wait(self, request: Request, now: float) -> bool:
+        """Of the requests that a server was at work on when it ended, one is sent after the other, as long as each is
+        answered soon: so the one that ends servers is told from those beside it. False: the request is sent now."""
+        if not request.ends:
+            return False
+        other = self._suspect
+        if other is None or other is request or other.future.done() or now >= self._alone_until:
+            self._suspect, self._alone_until = request, now + ALONE_S
+            return False
+        self.next_suspect_at = self._alone_until
+        return True
+
     # ---- in order again ----
 
     def requeue(self, keep_sequence: bool) -> None:
         """Puts what was in flight at the head of the queues, in its old order."""
-        for request in self.flying.values():
+        flying = [request for request in self.flying.values() if request.ends < MOST_ENDS]
+        for request in flying:
             request.is_repeat = True
-        self.queue.extendleft(reversed(self.flying.values()))
+        self.queue.extendleft(reversed(flying))
         self.flying.clear()
         self.steps.clear()
         for scene in self.scenes:

@@ -429,7 +429,10 @@ class Scene:
                 to `want`, and Contact.relative_velocity and spin to its contacts.
             viscosity: N s/m^3: viscous friction per area and sliding velocity, Contact.friction_forces and friction.
             timeout: seconds for everything: queueing, computing, reconnecting. The client's where None.
-        Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out.
+        Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out here.
+            TimeLimitError: it took longer than max_step_time, or than the server allows. ServerEndedError: the server ended
+            twice while it computed this step, which is not sent again. The scene is usable after both: its bodies are
+            where the last step that was answered left them.
         """
         request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, directions, velocities,
                                 viscosity, timeout, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import errno
 import os
 import random
@@ -834,3 +835,209 @@ def opens(socket, address):
         socket.close()
         return False
     return True
+
+
+# ---- servers that end over what they are asked ----
+
+POISON = 666
+
+
+def is_poison(kind, body):
+    return kind == "Step" and any(u["kind"] == 4 and u["pose"][0] == POISON for u in body["updates"] or ())
+
+
+class Deadly:
+    """Steps with the poison are not answered, and none behind them; when a test ends the server, it looks as if they had
+    done it."""
+
+    def __init__(self, fake):
+        self.fake, self.sent, self.stuck = fake, 0, None
+        fake.hook = self
+
+    def __call__(self, kind, body):
+        if is_poison(kind, body):
+            self.sent += 1
+            self.stuck = self.fake.epoch, body["scene"]
+        return "silence" if kind == "Step" and self.stuck == (self.fake.epoch, body["scene"]) else None
+
+    def end_server(self, after: int) -> None:
+        """As soon as the poison was sent so often."""
+        wait_until(lambda: self.sent >= after, f"the step sent {after} times")
+        self.fake.crash()
+        self.fake.start()
+
+
+def test_a_step_is_not_sent_to_a_third_server_that_ends_over_it(client, fake):
+    scene, a, b = scene_of_two(client)
+    other, c, d = scene_of_two(client)
+    scene.step(poses={b: pose(1)})
+    deadly = Deadly(fake)
+    bad = scene.submit(poses={b: pose(POISON)})
+    behind = scene.submit(positions={a: full(1)})
+    deadly.end_server(1)
+    wait_until(lambda: deadly.sent == 2, "the step sent again")
+    assert volume(other.step(poses={d: pose(3)})) == 36
+    deadly.end_server(2)
+    with pytest.raises(errors.ServerEndedError) as caught:
+        bad.result(PATIENCE)
+    e = caught.value
+    assert isinstance(e, ConnectionError) and e.code == ErrorCode.SERVER_ENDED and not e.retry
+    assert e.object.startswith("scene ") and "step 2 " in e.message and "twice" in e.message and "'running'" in e.message
+    assert volume(behind.result(PATIENCE)) == 24 + 12  # without what the bad one would have moved
+    assert volume(scene.step(poses={b: pose(2)})) == 24 + 24
+    assert volume(other.step()) == 36
+    assert deadly.sent == 2
+
+
+@pytest.mark.parametrize("announces", [True, False])
+def test_a_server_that_announces_its_end_or_goes_on_does_not_count(client, fake, announces):
+    scene, a, b = scene_of_two(client)
+    deadly = Deadly(fake)
+    asked, is_to_hang_up = [], threading.Event()
+
+    def hook(kind, body):
+        if kind != "GetStatus":
+            return deadly(kind, body)
+        asked.append(kind)
+        if announces:
+            raise Refusal(ErrorCode.SHUTTING_DOWN, "the server is shutting down")
+        if is_to_hang_up.is_set():
+            is_to_hang_up.clear()
+            fake.hang_up()
+        return "silence"
+
+    fake.hook = hook
+    bad = scene.submit(poses={b: pose(POISON)})
+    for i in range(1, 4):
+        wait_until(lambda: deadly.sent == i, f"the step sent {i} times")
+        is_to_hang_up.set()
+        with pytest.raises((TimeoutError, ConnectionError, errors.ShuttingDownError)):
+            client.status(timeout=0.2)
+        assert len(asked) >= i
+        if announces:
+            fake.crash()
+            fake.start()
+    wait_until(lambda: deadly.sent == 4, "the step sent once more")
+    assert not bad.done()
+    fake.crash()  # the client would wait for answers to what it asked
+
+
+@pytest.mark.parametrize("kind, ask", [
+    ("RegisterMesh", lambda client, scene, mesh, body: client.register_mesh(BOX + 1, FACES, name="deadly")),
+    ("AddBody", lambda client, scene, mesh, body: scene.add_body(mesh, group=7)),
+    ("Configure", lambda client, scene, mesh, body: scene.configure(method="voxtree")),
+    ("ReplaceMesh", lambda client, scene, mesh, body: scene.replace_mesh(body, mesh))])
+def test_other_work_is_not_sent_to_a_third_server_that_ends_over_it(client, fake, kind, ask):
+    scene, a, b = scene_of_two(client)
+    mesh = client.register_mesh(BOX, FACES)
+    fake.has_meshes = True
+    sent = []
+
+    def deadly(asked, body):
+        is_other = asked == "AddBody" and body["group"] != 7 or asked == "RegisterMesh" and body["name"] != "deadly"
+        if asked != kind or is_other or len(sent) == 2:
+            return None
+        sent.append(asked)
+        return "silence"
+
+    fake.hook = deadly
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asked = pool.submit(ask, client, scene, mesh, a)
+        for i in (1, 2):
+            wait_until(lambda: len(sent) >= i, f"{kind} sent {i} times")
+            fake.crash()
+            fake.start()
+        with pytest.raises(errors.ServerEndedError, match="worked on this"):
+            asked.result(PATIENCE)
+    assert scene.step(positions={a: full(1)}).contacts[0].volume == 24
+
+
+def test_a_step_beside_one_that_ends_servers_is_told_from_it(client, fake):
+    """Both were in flight when the first server ended: then they are sent one after the other."""
+    scene, a, b = scene_of_two(client)
+    other, c, d = scene_of_two(client)
+    deadly = Deadly(fake)
+    held = []
+
+    def hold(kind, body):
+        if kind == "Step" and not is_poison(kind, body) and not held:
+            held.append(body)
+            return "silence"
+        return deadly(kind, body)
+
+    fake.hook = hold
+    bad, good = scene.submit(poses={b: pose(POISON)}), other.submit(poses={d: pose(3)})
+    wait_until(lambda: held, "the step beside it")
+    deadly.end_server(1)
+    deadly.end_server(2)
+    with pytest.raises(errors.ServerEndedError):
+        bad.result(PATIENCE)
+    assert volume(good.result(PATIENCE)) == 36
+
+
+def test_a_step_beside_one_that_is_not_answered_waits_a_moment_only(client, fake):
+    scene, a, b = scene_of_two(client)
+    other, c, d = scene_of_two(client)
+    deadly = Deadly(fake)
+    held = []
+
+    def hold(kind, body):
+        if kind == "Step" and not is_poison(kind, body) and not held:
+            held.append(body)
+            return "silence"
+        return deadly(kind, body)
+
+    fake.hook = hold
+    bad, good = scene.submit(poses={b: pose(POISON)}), other.submit(poses={d: pose(3)})
+    wait_until(lambda: held, "the step beside it")
+    deadly.end_server(1)
+    assert volume(good.result(PATIENCE)) == 36
+    assert deadly.sent == 2 and not bad.done()
+
+
+def test_a_scene_whose_restoring_ends_servers_is_left_out(client, fake):
+    scene, a, b = scene_of_two(client)
+    other, c, d = scene_of_two(client)
+    sent = []
+
+    def deadly(kind, body):
+        if kind == "OpenScene" and body["key"] == scene._state.key and len(sent) < 2:
+            sent.append(kind)
+            return "silence"
+        return None
+
+    fake.hook = deadly
+    fake.crash()
+    fake.start()
+    for i in (1, 2):
+        wait_until(lambda: len(sent) == i, f"the scene opened again {i} times")
+        fake.crash()
+        fake.start()
+    assert volume(other.step(poses={d: pose(3)})) == 36
+    with pytest.raises(errors.ServerEndedError, match="restored this"):
+        scene.step()
+    fake.crash()
+    fake.start()
+    assert volume(other.step()) == 36
+    assert volume(scene.step(poses={b: pose(1)})) == 12  # the next server is asked again
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TIME_LIMIT, ErrorCode.DEADLINE_EXCEEDED])
+def test_a_step_that_takes_too_long_is_not_sent_again(client, fake, code):
+    scene, a, b = scene_of_two(client)
+    sent = []
+
+    def refuse(kind, body):
+        if is_poison(kind, body):
+            sent.append(kind)
+            scene_there = fake.scenes[body["scene"]]
+            scene_there.sequence += 1  # as of every step that was begun
+            raise Refusal(code, "cancelled while finding patches", object=f"scene {body['scene']}")
+
+    fake.hook = refuse
+    bad, behind = scene.submit(poses={b: pose(POISON)}), scene.submit(positions={a: full(1)})
+    with pytest.raises(TimeoutError, match="finding patches") as caught:
+        bad.result(PATIENCE)
+    assert caught.value.code == code and not caught.value.retry
+    assert volume(behind.result(PATIENCE)) == 24 and len(sent) == 1
+    assert volume(scene.step(poses={b: pose(1)})) == 24 + 12
