@@ -4,6 +4,10 @@
  * server knows it by its sequence number. What must not happen twice (opening a scene, adding a body) is not: when its
  * answer may be lost the client starts a session anew and rebuilds its scenes there (recover.c), the old session's
  * scenes ending with their lease.
+ *
+ * A server may end over what it is asked. What two servers were at work on when they ended is not sent to a third: the
+ * oldest step of each scene (ctc_note_ends), and the request other than a step that a call waits for. An end that the
+ * server announced does not count.
  */
 #ifndef CONTACTD_CLIENT_H
 #define CONTACTD_CLIENT_H
@@ -66,7 +70,9 @@ typedef struct ctc_scene {
         uint32_t server, handle;
     } * ids; /* in rising order of server; n_ids 0: to be made */
     uint32_t n_ids, cap_ids;
-    bool rebuilt; /* once for the step that is in conflict */
+    bool rebuilt;          /* once for the step that is in conflict */
+    uint32_t ends;         /* of servers that were at work on restoring it */
+    uint64_t barred_epoch; /* of the server that is not asked to restore it, as two ended over it; 0: none */
     bool has_continuous_frames;
     struct ctc_frame *frames; /* [n_frames] of the last step waited for, by bodies and index; see frames.c */
     uint32_t n_frames, cap_frames;
@@ -99,8 +105,10 @@ typedef struct ctc_step {
     size_t n_large, cap_large;
     uint64_t submitted_ns, sent_ns, retry_ns, answered_ns; /* retry_ns: not to be sent before */
     uint64_t breaks;                                       /* of the connection, when it was sent */
-    bool abandoned;                                        /* no call waits for it, but it may still change the state */
-    contactd_error error;                                  /* its answer, or why it was refused last */
+    uint64_t epoch;       /* of the server that it was sent to; 0: none, or one that refused it */
+    uint32_t ends;        /* of servers that were at work on it */
+    bool abandoned;       /* no call waits for it, but it may still change the state */
+    contactd_error error; /* its answer, or why it was refused last */
     /* The answer: */
     ctc_received *received;
     wire_scratch *scratch;
@@ -174,6 +182,10 @@ struct contactd_client {
     uint64_t strangers;      /* messages that are not of the protocol */
     bool has_lost_answer;    /* there was no memory to decode an answer, not of a step */
     uint64_t session, epoch, request;
+    bool is_end_announced; /* the server said that it shuts down, or was left in order */
+    uint64_t work_epoch;   /* of the server that works on a request other than a step in flight; 0: none does */
+    uint32_t call_ends;    /* of servers that worked on what the call asks for */
+    uint32_t *work_ends; /* where the ends of servers are counted now: call_ends, or those of a scene being restored */
     uint32_t recoveries;
     uint64_t recovered_ns;
     bool lost, recovering; /* the server has no state of this session; being restored */
@@ -290,6 +302,9 @@ void ctc_servers_tend(contactd_client *client); /* while waiting: leaves a serve
 
 /* ---- recover.c ---- */
 
+enum { CTC_MOST_ENDS = 2 }; /* of servers, after which what they were at work on is not sent again */
+/* The text of SERVER_ENDED: what the servers did, and what the caller may do beside looking into their log. */
+#define CTC_ENDED_TEXT "the server ended twice while it %s, which is not sent again: look into its log for 'running'%s"
 /* Starts a session anew, until the deadline; meshes and scenes follow when they are next needed. */
 contactd_code ctc_recover(contactd_client *client);
 /* Makes sure that the server has the mesh; the scene with its bodies in their last state. CTC_AGAIN as in
@@ -331,6 +346,8 @@ void ctc_adopt_settings(ctc_scene *scene, const wire_settings *settings, uint64_
 /* Sends what is unsent and may be sent now, in order, and again what may have been lost. Recovers a lost session. */
 contactd_code ctc_serve_steps(contactd_client *client);
 void ctc_step_answered(contactd_client *client, ctc_step *step); /* client->message is its answer */
+/* The server of this epoch ended without a word, and the steps have not been sent to another. */
+void ctc_note_ends(contactd_client *client, uint64_t epoch);
 /* Waits until none of the scene's steps is without an answer; scene 0: fewer than `below` of all. */
 contactd_code ctc_flush(contactd_client *client, uint32_t scene, size_t below);
 /* Sends steps again, with their numbers, as the answer was lost: that of the request, or of all that are sent where it

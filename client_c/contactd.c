@@ -111,6 +111,9 @@ void ctc_begin(contactd_client *client) {
     client->greeting.is_asked = false;
     client->unauthenticated = false;
     client->waiting_ns = 0;
+    client->work_epoch = 0;
+    client->call_ends = 0;
+    client->work_ends = &client->call_ends;
 }
 
 /* ---- connecting ---- */

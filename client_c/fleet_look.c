@@ -211,6 +211,7 @@ static contactd_code move(contactd_fleet *fleet, contactd_client *client, const 
     if (is_server_up && client->connected && !client->lost && ctc_flush(client, 0, 1) == CONTACTD_OK && !client->lost) {
         ctc_say_goodbye(client);
         client->recovering = false;
+        client->is_end_announced = true; /* it goes on without this client */
     }
     bool went = strcmp(client->address, to) == 0 || ctc_servers_go(client, to);
     client->lost = true; /* the scenes are closed there, or were the old server's */

@@ -345,6 +345,8 @@ ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns)
     if (!client->connected) drain_monitor(client);
     if (client->message.type == WIRE_ERROR && *client->message.u.error.successors)
         ctc_servers_learn(client, client->message.u.error.successors);
+    if (client->message.type == WIRE_ERROR && client->message.u.error.code == CONTACTD_SHUTTING_DOWN)
+        client->is_end_announced = true;
     if (request && client->message.request == request) return CTC_ANSWER;
     ctc_step *step = ctc_step_of_request(client, client->message.request);
     if (step) ctc_step_answered(client, step);
@@ -363,6 +365,12 @@ void ctc_answer_error(const wire_error *from, const char *object, contactd_error
 
 static bool repeatable(wire_type type) {
     return type != WIRE_OPEN_SCENE && type != WIRE_ADD_BODY;
+}
+
+/* What a server works on: beside what restores a scene, requests that may take long. */
+static bool is_work(const contactd_client *client, wire_type type) {
+    return type == WIRE_REGISTER_MESH || type == WIRE_ADD_BODY || type == WIRE_CONFIGURE || type == WIRE_REPLACE_MESH ||
+           type == WIRE_GET_SNAPSHOT || (type != WIRE_HELLO && client->work_ends != &client->call_ends);
 }
 
 /* The object is gone: an earlier, unanswered sending of the same request removed it, so the request succeeded. */
@@ -386,11 +394,14 @@ contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type e
             contactd_code code = ctc_recover(client);
             return code == CONTACTD_OK ? CTC_AGAIN : code;
         }
+        if (is_work(client, m->type) && client->call_ends >= CTC_MOST_ENDS)
+            return ctc_fail(client, CONTACTD_SERVER_ENDED, object, "", CTC_ENDED_TEXT, "worked on this", "");
         drain_monitor(client);
         client->has_lost_answer = false;
         uint64_t breaks = client->breaks;
         contactd_code code = ctc_send(client, m, NULL, true);
         if (code != CONTACTD_OK) return code;
+        if (is_work(client, m->type)) client->work_epoch = client->epoch;
         sent++;
         ctc_event event;
         bool broken = false;
@@ -414,12 +425,14 @@ contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type e
             if (client->lost && client->recovering && m->type != WIRE_HELLO) return CTC_AGAIN;
             continue; /* repeat, or recover */
         }
+        bool has_lost_state = client->message.type == WIRE_ERROR && client->message.u.error.code == CONTACTD_STATE_LOST;
+        if (is_work(client, m->type) && !has_lost_state) client->work_epoch = 0;
         if (client->message.type == expected) return CONTACTD_OK;
         if (client->message.type != WIRE_ERROR)
             return ctc_fail(client, CONTACTD_INTERNAL, object, "answer", "the server answered %s with %s, expected %s",
                             wire_type_name(m->type), wire_type_name(client->message.type), wire_type_name(expected));
         wire_error e = client->message.u.error;
-        if (e.code == CONTACTD_STATE_LOST && m->type != WIRE_HELLO) {
+        if (has_lost_state && m->type != WIRE_HELLO) {
             client->lost = true;
             if (client->recovering) return CTC_AGAIN;
             continue;

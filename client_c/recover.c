@@ -24,10 +24,17 @@ contactd_code ctc_recover(contactd_client *client) {
                                             "%s lost this client's session, and it could not be restored within %u ms",
                                             client->address, client->timeout_ms)
                                  : ctc_timed_out(client, "client", "an answer");
+    const uint64_t ended = client->epoch;
     client->recovering = true;
     contactd_code code = ctc_hello(client);
     client->recovering = false;
     if (code != CONTACTD_OK) return code;
+    if (client->epoch != ended && !client->is_end_announced) {
+        if (client->work_epoch == ended) ++*client->work_ends;
+        ctc_note_ends(client, ended);
+    }
+    client->is_end_announced = false;
+    client->work_epoch = 0;
     client->recoveries++;
     client->recovered_ns = ctc_now();
     for (uint32_t i = 0; i < client->n_meshes; i++)
@@ -104,10 +111,20 @@ static contactd_code restore_positions(contactd_client *client, ctc_scene *scene
 }
 
 static contactd_code build_scene(contactd_client *client, ctc_scene *scene, const char *object) {
+    if (scene->ends >= CTC_MOST_ENDS) {
+        scene->ends = 0;
+        scene->barred_epoch = client->epoch;
+    }
+    if (scene->barred_epoch && scene->barred_epoch == client->epoch)
+        return ctc_fail(client, CONTACTD_SERVER_ENDED, object, "", CTC_ENDED_TEXT, "restored this", "");
+    client->work_ends = &scene->ends;
     contactd_code code = ctc_send_open(client, scene, &scene->settings);
     for (uint32_t i = 0; i < scene->n_bodies && code == CONTACTD_OK; i++)
         if (scene->bodies[i]) code = ctc_send_add_body(client, scene, scene->bodies[i]);
-    return code == CONTACTD_OK ? restore_positions(client, scene, object) : code;
+    if (code == CONTACTD_OK) code = restore_positions(client, scene, object);
+    client->work_ends = &client->call_ends;
+    if (code == CONTACTD_OK) scene->ends = 0;
+    return code;
 }
 
 contactd_code ctc_ensure_scene(contactd_client *client, ctc_scene *scene) {

@@ -11,6 +11,8 @@
 enum { AWAY_NS = 100000 };
 /* Before a step is sent again whose answer there was no memory for. */
 enum { RESEND_NS = 20000000 };
+/* So long is a step alone of those that a server was at work on when it ended. */
+enum { ALONE_NS = 1000000000 };
 
 void contactd_step_options_init(contactd_step_options *options) {
     if (!options) return;
@@ -101,7 +103,7 @@ void ctc_unsend_steps(contactd_client *client, uint32_t scene) {
         ctc_step *step = client->steps[i];
         if (!in_flight(step) || (scene && step->scene != scene)) continue;
         step->state = STEP_UNSENT;
-        step->request = step->sequence = step->retry_ns = 0;
+        step->request = step->sequence = step->retry_ns = step->epoch = 0;
     }
 }
 
@@ -168,6 +170,7 @@ static void step_refused(contactd_client *client, ctc_scene *scene, ctc_step *st
         double ms = (e->retry_after_ms ? e->retry_after_ms : 20) * (0.5 + ctc_random(client));
         step->state = STEP_UNSENT;
         step->retry_ns = ctc_now() + (uint64_t)(ms * 1e6);
+        step->epoch = 0;
         return;
     }
     end_step(client, step);
@@ -200,6 +203,41 @@ void ctc_step_answered(contactd_client *client, ctc_step *step) {
     client->scratch = scratch;
     ctc_mirror_step(scene, step);
     end_step(client, step);
+}
+
+/* ---- when servers end ---- */
+
+static bool is_oldest_of_scene(const contactd_client *client, const ctc_step *step) {
+    for (size_t i = 0; client->steps[i] != step; i++)
+        if (client->steps[i]->scene == step->scene && in_flight(client->steps[i])) return false;
+    return true;
+}
+
+void ctc_note_ends(contactd_client *client, uint64_t epoch) {
+    for (size_t i = 0; i < client->n_steps; i++) {
+        ctc_step *step = client->steps[i];
+        if (in_flight(step) && step->epoch == epoch && is_oldest_of_scene(client, step)) step->ends++;
+    }
+    /* From the last on, as abandoned ones leave the list. */
+    for (size_t i = client->n_steps; i-- > 0;) {
+        ctc_step *step = client->steps[i];
+        if (!in_flight(step) || step->ends < CTC_MOST_ENDS) continue;
+        char object[CTC_OBJECT], doing[64];
+        snprintf(doing, sizeof doing, "computed step %llu of this scene", (unsigned long long)step->ticket);
+        ctc_fill_error(&step->error, CONTACTD_SERVER_ENDED, ctc_scene_object(client->scenes[step->scene - 1], object),
+                       "", CTC_ENDED_TEXT, doing, ", and step with other input");
+        end_step(client, step);
+    }
+}
+
+/* Of the steps that a server was at work on when it ended, one is sent after the other, as long as each is answered
+ * soon: so the one that ends servers is told from those beside it. */
+static bool must_wait(const contactd_client *client, const ctc_step *step, uint64_t now) {
+    for (size_t i = 0; step->ends && i < client->n_steps; i++) {
+        const ctc_step *other = client->steps[i];
+        if (other->ends && other->state == STEP_SENT && now < other->sent_ns + ALONE_NS) return true;
+    }
+    return false;
 }
 
 /* ---- sending ---- */
@@ -254,6 +292,7 @@ static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_st
     step->state = STEP_SENT;
     step->sent_ns = ctc_now();
     step->breaks = client->breaks;
+    step->epoch = client->epoch;
     return CONTACTD_OK;
 }
 
@@ -281,6 +320,7 @@ static bool may_send(contactd_client *client, const ctc_step *step, uint64_t now
         if (other->scene == step->scene && other->state == STEP_UNSENT) return false;
     }
     for (size_t i = 0; i < client->n_steps; i++) sent += client->steps[i]->state == STEP_SENT;
+    if (must_wait(client, step, now)) return false;
     return now >= step->retry_ns && (!client->welcome.max_in_flight || sent < client->welcome.max_in_flight);
 }
 
@@ -384,7 +424,8 @@ static ctc_step *submit(contactd_client *client, contactd_scene handle, const co
     step->state = STEP_UNSENT;
     step->ticket = ++client->ticket;
     step->scene = scene->handle;
-    step->request = step->sequence = step->retry_ns = 0;
+    step->request = step->sequence = step->retry_ns = step->epoch = 0;
+    step->ends = 0;
     step->want = options->want;
     step->deadline_us = options->deadline_us;
     step->time_budget_us = options->time_budget_us;

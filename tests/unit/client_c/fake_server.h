@@ -22,6 +22,9 @@
 
 enum { FAKE_SCENES = 16, FAKE_BODIES = 16, FAKE_MESHES = 16, FAKE_KEPT = 8, FAKE_MAX_IN_FLIGHT = 4 };
 
+#define FAKE_DEADLY 666.0 /* x of a pose: the server ends over such a step */
+#define FAKE_LONG   777.0 /* the step takes too long: TIME_LIMIT */
+
 typedef struct fake_body {
     bool live, rigid;
     uint64_t vertices;
@@ -59,10 +62,15 @@ typedef struct fake_server {
     atomic_bool skip_number; /* once: expect another sequence number than the client */
     atomic_bool is_old;      /* knows nothing of self-contact and of revisions */
     atomic_bool configure;   /* before the next step: an operator changes the resolution to 7, 8, 9 */
-    atomic_bool warn;        /* warn of body 2, and of body 1 by an unknown code */
+    atomic_int ends_over; /* a wire_type: it restarts instead of an answer to it, of AddBody to one with the group 7 */
+    atomic_int ends_over_all; /* the same, for each message of this type */
+    atomic_int ends_left;     /* so often; also over steps with the pose FAKE_DEADLY */
+    atomic_bool announces;    /* it only says that it will; the test then ends it */
+    atomic_bool warn;         /* warn of body 2, and of body 1 by an unknown code */
 
     /* For the test to look at. */
     atomic_int self_added; /* bodies with self-contact */
+    atomic_int ended;      /* over something */
     atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured;
     atomic_uint most_in_flight;
     _Atomic uint64_t last_key; /* of the newest scene */
@@ -232,6 +240,27 @@ static inline void fake_result(fake_server *f, const wire_message *m, fake_scene
     fake_reply(f, &r, m->request);
 }
 
+static inline bool fake_has_pose(const wire_message *m, double x) {
+    for (uint32_t i = 0; i < m->u.step.n_updates; i++)
+        if (m->u.step.updates[i].kind == WIRE_UPDATE_POSE && m->u.step.updates[i].pose[3] == x) return true;
+    return false;
+}
+
+/* True: the server ends over this message, without an answer. */
+static inline bool fake_ends_over(fake_server *f, const wire_message *m) {
+    bool is_deadly = (int)m->type == atomic_load(&f->ends_over_all) || (int)m->type == atomic_load(&f->ends_over);
+    if (m->type == WIRE_ADD_BODY && !atomic_load(&f->ends_over_all)) is_deadly &= m->u.add_body.group == 7;
+    if (m->type == WIRE_STEP) is_deadly = fake_has_pose(m, FAKE_DEADLY);
+    if (!is_deadly || atomic_load(&f->ends_left) == 0) return false;
+    atomic_fetch_sub(&f->ends_left, 1);
+    atomic_fetch_add(&f->ended, 1);
+    if (atomic_load(&f->announces))
+        fake_error(f, 0, CONTACTD_SHUTTING_DOWN, "server", "the server is shutting down");
+    else
+        atomic_store(&f->restart, true);
+    return true;
+}
+
 static inline void fake_step(fake_server *f, const wire_message *m) {
     fake_scene *s = fake_find(f, m, m->u.step.scene);
     if (!s) return;
@@ -255,6 +284,11 @@ static inline void fake_step(fake_server *f, const wire_message *m) {
     if (atomic_load(&f->busy) > 0) {
         atomic_fetch_sub(&f->busy, 1);
         fake_error(f, m->request, CONTACTD_BUSY, "queue", "full");
+        return;
+    }
+    if (fake_has_pose(m, FAKE_LONG)) {
+        s->sequence = n;
+        fake_error(f, m->request, CONTACTD_TIME_LIMIT, "scene", "cancelled while finding patches");
         return;
     }
     for (uint32_t i = 0; i < m->u.step.n_updates; i++) {
@@ -366,6 +400,7 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         fake_error(f, m->request, CONTACTD_STATE_LOST, "session", "unknown");
         return;
     }
+    if (fake_ends_over(f, m)) return;
     switch (m->type) {
     case WIRE_PING:
         r.type = WIRE_PONG;

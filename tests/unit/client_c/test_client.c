@@ -483,6 +483,133 @@ static void a_restart_amid_pipelined_steps(void **state) {
     assert_true(recoveries(w->client) >= 1);
 }
 
+static contactd_ticket submit_pose(world *w, contactd_scene scene, contactd_body body, double x) {
+    double pose[12] = {1, 0, 0, x, 0, 1, 0, 0, 0, 0, 1, 0};
+    contactd_update update = contactd_move(body, pose);
+    contactd_ticket ticket;
+    ok(w->client, contactd_step_submit(w->client, scene, &update, 1, NULL, &ticket));
+    return ticket;
+}
+
+static void expect_server_ended(world *w, contactd_code code, const char *doing) {
+    const contactd_error *e = contactd_last_error(w->client);
+    assert_int_equal(code, CONTACTD_SERVER_ENDED);
+    assert_false(e->retry);
+    if (!strstr(e->message, "the server ended twice while it ") || !strstr(e->message, doing) ||
+        !strstr(e->message, "'running'"))
+        fail_msg("%s: %s", e->object, e->message);
+}
+
+/* Nor is a step beside it blamed, which was in flight, too. */
+static void a_step_is_not_sent_to_a_third_server_that_ends_over_it(void **state) {
+    world *w = *state;
+    contactd_scene other;
+    contactd_body body;
+    contactd_body_options rigid;
+    contactd_body_options_init(&rigid);
+    rigid.rigid = true;
+    ok(w->client, contactd_open_scene(w->client, "other", NULL, &other));
+    for (int i = 0; i < 2; i++) ok(w->client, contactd_add_body(w->client, other, w->mesh, &rigid, &body));
+    step_by_pose(w, 1);
+    atomic_store(&w->server->ends_left, 100);
+    const contactd_ticket bad = submit_pose(w, w->scene, w->hard, FAKE_DEADLY);
+    const contactd_ticket beside = submit_pose(w, other, body, 3);
+    contactd_ticket behind;
+    ok(w->client, contactd_step_submit(w->client, w->scene, NULL, 0, NULL, &behind));
+    const contactd_result *result;
+    char doing[64];
+    snprintf(doing, sizeof doing, "computed step %llu of this scene", (unsigned long long)bad);
+    expect_server_ended(w, contactd_step_wait(w->client, bad, &result), doing);
+    assert_string_equal(contactd_last_error(w->client)->object, "scene 1 \"drop\"");
+    assert_int_equal(atomic_load(&w->server->ended), 2);
+    ok(w->client, contactd_step_wait(w->client, beside, &result));
+    assert_true(fabs(result->contacts[0].volume - (2 * (1 + 6 + 11) + 4 * 3)) < 1e-9);
+    ok(w->client, contactd_step_wait(w->client, behind, &result)); /* without the bad one's pose */
+    assert_true(fabs(result->contacts[0].volume - w->soft_sum - w->hard_sum) < 1e-9);
+    step_by_pose(w, 2);
+    assert_int_equal(atomic_load(&w->server->ended), 2);
+}
+
+static void a_server_that_announces_its_end_does_not_count(void **state) {
+    world *w = *state;
+    const contactd_result *result;
+    double us;
+    atomic_store(&w->server->announces, true);
+    atomic_store(&w->server->ends_left, 3);
+    const contactd_ticket ticket = submit_pose(w, w->scene, w->hard, FAKE_DEADLY);
+    for (int i = 1; i <= 3; i++) {
+        ok(w->client, contactd_set_timeout(w->client, 100));
+        while (atomic_load(&w->server->ended) < i) contactd_step_wait(w->client, ticket, &result);
+        ok(w->client, contactd_set_timeout(w->client, PATIENCE_MS));
+        ok(w->client, contactd_ping(w->client, &us)); /* so that it has read what came before */
+        order(&w->server->restart);
+    }
+    ok(w->client, contactd_step_wait(w->client, ticket, &result));
+    assert_int_equal(atomic_load(&w->server->ended), 3);
+}
+
+static void other_work_is_not_sent_to_a_third_server_that_ends_over_it(void **state) {
+    world *w = *state;
+    contactd_client *c = w->client;
+    contactd_mesh mesh;
+    contactd_body body;
+    contactd_settings settings;
+    contactd_body_options options;
+    contactd_snapshot_options picture;
+    const void *png;
+    size_t size;
+    contactd_settings_init(&settings);
+    contactd_body_options_init(&options);
+    contactd_snapshot_options_init(&picture);
+    options.group = 7;
+    const wire_type types[] = {WIRE_ADD_BODY, WIRE_CONFIGURE, WIRE_REPLACE_MESH, WIRE_GET_SNAPSHOT};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        atomic_store(&w->server->ended, 0);
+        atomic_store(&w->server->ends_over, (int)types[i]);
+        atomic_store(&w->server->ends_left, 100);
+        contactd_code code = types[i] == WIRE_ADD_BODY       ? contactd_add_body(c, w->scene, w->mesh, &options, &body)
+                             : types[i] == WIRE_CONFIGURE    ? contactd_configure(c, w->scene, &settings)
+                             : types[i] == WIRE_REPLACE_MESH ? contactd_replace_mesh(c, w->scene, w->soft, w->mesh)
+                                                             : contactd_snapshot(c, w->scene, &picture, &png, &size);
+        expect_server_ended(w, code, "worked on this");
+        assert_int_equal(atomic_load(&w->server->ended), 2);
+        step_by_pose(w, 1);
+    }
+    atomic_store(&w->server->ended, 0);
+    atomic_store(&w->server->ends_over, WIRE_REGISTER_MESH);
+    expect_server_ended(w, contactd_register_mesh(c, "deadly", positions, 4, triangles, 4, &mesh), "worked on this");
+    assert_int_equal(atomic_load(&w->server->ended), 2);
+}
+
+static void a_scene_whose_restoring_ends_servers_is_left_out(void **state) {
+    world *w = *state;
+    const contactd_result *result;
+    atomic_store(&w->server->ends_over_all, WIRE_ADD_BODY);
+    atomic_store(&w->server->ends_left, 100);
+    order(&w->server->restart);
+    for (int i = 0; i < 2; i++) {
+        expect_server_ended(w, contactd_step(w->client, w->scene, NULL, 0, NULL, &result), "restored this");
+        assert_int_equal(atomic_load(&w->server->ended), 2);
+    }
+    double us;
+    atomic_store(&w->server->ends_left, 0);
+    order(&w->server->restart);
+    ok(w->client, contactd_ping(w->client, &us)); /* so that it knows the next server */
+    step_by_pose(w, 1);                           /* the next server is asked again */
+}
+
+static void a_step_that_takes_too_long_is_not_sent_again(void **state) {
+    world *w = *state;
+    const contactd_result *result;
+    const int refused = atomic_load(&w->server->refused);
+    const contactd_ticket bad = submit_pose(w, w->scene, w->hard, FAKE_LONG);
+    assert_int_equal(contactd_step_wait(w->client, bad, &result), CONTACTD_TIME_LIMIT);
+    assert_false(contactd_last_error(w->client)->retry);
+    assert_non_null(strstr(contactd_last_error(w->client)->message, "finding patches"));
+    assert_int_equal(atomic_load(&w->server->refused), refused + 1);
+    step_by_vertex(w, 1, 0.25); /* the pose is the one before */
+}
+
 static void a_lost_session_keeps_the_meshes(void **state) {
     world *w = *state;
     step_by_vertex(w, 2, 2);
@@ -781,6 +908,11 @@ int main(void) {
         TEST(methods_asked_for_and_running),
         TEST(a_mesh_is_replaced),
         TEST(a_restart_amid_pipelined_steps),
+        TEST(a_step_is_not_sent_to_a_third_server_that_ends_over_it),
+        TEST(a_server_that_announces_its_end_does_not_count),
+        TEST(other_work_is_not_sent_to_a_third_server_that_ends_over_it),
+        TEST(a_scene_whose_restoring_ends_servers_is_left_out),
+        TEST(a_step_that_takes_too_long_is_not_sent_again),
         TEST(a_lost_session_keeps_the_meshes),
         TEST(a_mesh_that_made_room_is_registered_again),
         TEST(without_kept_meshes_the_loss_is_told),
