@@ -14,8 +14,9 @@ import urllib.request
 import contactd
 import numpy as np
 import pytest
-from conftest import ROOT, SLOW, wait_until
+from conftest import BUILD, ROOT, SLOW, wait_until
 from geometry import UNIT_BOX, blob, icosphere, moved
+from http_api import Api
 from raw import Raw
 
 
@@ -53,7 +54,7 @@ def test_killed_and_restarted_mid_stream(make_server, ahead):
     """No step lost, none answered twice, none different: the volumes are those of an undisturbed run, to the last bit."""
     server = make_server()
     calm = soft_run(server, 80, ahead=ahead)
-    kills = {20, 21, 50}
+    kills = {20, 40, 60}  # so far apart that no step sees two
 
     def disturb(i):
         if i in kills:
@@ -85,10 +86,11 @@ def test_filters_survive_a_restart(make_server):
 
 
 def test_killed_while_steps_run(make_server):
-    """The same with the kill from another thread, at no particular moment."""
+    """The same with the kill from another thread, at no particular moment, but none that a step sees after another."""
     server = make_server()
     calm = soft_run(server, 150, ahead=6)
     begun, over = threading.Event(), threading.Event()
+    at = [0]
 
     def killer():
         begun.wait()
@@ -96,12 +98,16 @@ def test_killed_while_steps_run(make_server):
             if over.wait(delay):
                 return
             server.restart(hard=True)
+            killed_at = at[0]
+            while at[0] <= killed_at + 6 and not over.wait(0.001):
+                pass
 
     thread = threading.Thread(target=killer)
     thread.start()
 
     def disturb(i):
         time.sleep(0.004)
+        at[0] = i
         if i == 5:
             begun.set()
         if i == 140:
@@ -314,3 +320,43 @@ print(scene.step().contacts[0].volume, client.reconnects, flush=True)
     finally:
         child.kill()
         child.wait()
+
+
+def no_limit_of_steps() -> tuple[str, ...]:
+    """Flags: what is slow is not to be cancelled here, however slow the machine."""
+    known = subprocess.run([str(BUILD / "contactd"), "--help"], capture_output=True, text=True, check=True).stdout
+    return ("--max-step-time", "1h") if "--max-step-time" in known else ()
+
+
+def slow_scene(client):
+    """Its steps take minutes."""
+    ball = client.register_mesh(*icosphere(1.0, 4))
+    scene = client.open_scene(method="ebpi", tolerance_rel=1e-6, strict=True, ray_budget=2**28, name="slow")
+    bodies = [scene.add_body(ball, pose=moved(0.1 * i, 0.02 * i)) for i in range(6)]
+    return scene, bodies
+
+
+def test_a_step_that_two_servers_ended_over_is_not_sent_to_a_third(make_server):
+    """Killed while it runs, as by a watchdog or for want of memory. What is beside it goes on."""
+    server = make_server(*no_limit_of_steps())
+    with contactd.connect(server.stream, timeout=60 * SLOW) as client:
+        scene, bodies = slow_scene(client)
+        box = client.register_mesh(*UNIT_BOX)
+        other = client.open_scene(method="exact")
+        other.add_body(box, pose=moved(0))
+        b = other.add_body(box, pose=moved(0.5))
+        bad = scene.submit()
+        for _ in range(2):
+            wait_until(lambda: any(lane["running"] for lane in Api(server.http).get("/v1/status")["lanes"].values()),
+                       "the step runs")
+            server.kill()
+            assert not bad.done()
+            server.start()
+            assert other.step(poses={b: moved(0.25)}).contacts[0].volume == pytest.approx(0.75)
+        with pytest.raises(contactd.errors.ServerEndedError, match="twice while it computed step 1 of this scene") as caught:
+            bad.result(60 * SLOW)
+        assert "'running'" in str(caught.value) and isinstance(caught.value, ConnectionError)
+        pid = server.pid
+        scene.configure(tolerance_rel=0.1, strict=False, ray_budget=0)
+        assert len(scene.step(poses={bodies[5]: moved(9)}).contacts) == 10  # as much as a step is asked for now
+        assert server.alive() and server.pid == pid and client.reconnects >= 2
