@@ -438,7 +438,7 @@ typedef struct contactd_velocity {
 typedef struct contactd_step_options {
     uint32_t cookie;      /* set by contactd_step_options_init */
     uint32_t want;        /* CONTACTD_WANT_...; ALL */
-    uint32_t deadline_us; /* the server answers DEADLINE_EXCEEDED if it has not begun by then; 0: none */
+    uint32_t deadline_us; /* the server answers DEADLINE_EXCEEDED if it has not ended by then; 0: none */
     /* Limits for methods that adapt to them. INVALID_ARGUMENT if the scene's method does not take the limit (only
      * voxtree takes a time budget). A scene with "auto" and no sampling runs "ebpi" in a step with a tolerance. */
     uint32_t time_budget_us; /* wall-clock time of the computation, for voxtree; 0: none */
@@ -620,7 +620,9 @@ contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene
                                    size_t n_updates, const contactd_step_options *options, contactd_ticket *out);
 /* *out is valid until the next wait on this client. Steps may be waited for in any order, each once. After
  * DEADLINE_EXCEEDED or UNREACHABLE of this client's own timeout (field "timeout_ms") the step is still in flight: wait
- * again. */
+ * again. TIME_LIMIT: the step took longer than the scene's max_step_time, or than the server allows. SERVER_ENDED: the
+ * server ended twice while it computed the step, which is not sent again. After both, as after all errors of a step,
+ * the bodies are where the last answered step left them, and the scene can be stepped on. */
 contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out);
 contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                             size_t n_updates, const contactd_step_options *options, const contactd_result **out);

@@ -23,7 +23,7 @@ _WORK = {"RegisterMesh", "AddBody", "Configure", "ReplaceMesh", "GetSnapshot"}
 
 def server_ended(doing: str, object: str, remedy: str = "") -> ContactdError:
     return error_for(ErrorCode.SERVER_ENDED, f"the server ended twice while it {doing}, which is not sent again: look into "
-                     f"its log for 'running'{remedy}", object=object)
+                     f"its log for what was running{remedy}", object=object)
 
 
 class Tables:

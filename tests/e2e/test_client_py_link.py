@@ -882,7 +882,7 @@ def test_a_step_is_not_sent_to_a_third_server_that_ends_over_it(client, fake):
         bad.result(PATIENCE)
     e = caught.value
     assert isinstance(e, ConnectionError) and e.code == ErrorCode.SERVER_ENDED and not e.retry
-    assert e.object.startswith("scene ") and "step 2 " in e.message and "twice" in e.message and "'running'" in e.message
+    assert e.object.startswith("scene ") and "step 2 " in e.message and "twice" in e.message and "what was running" in e.message
     assert volume(behind.result(PATIENCE)) == 24 + 12  # without what the bad one would have moved
     assert volume(scene.step(poses={b: pose(2)})) == 24 + 24
     assert volume(other.step()) == 36

@@ -13,7 +13,8 @@ import pytest
 
 import contactd
 from conftest import CONTACTCTL, SLOW, Server, free_port, wait_until
-from contactd import errors
+from contactd import _wire, errors
+from fake_server import FakeServer
 from geometry import UNIT_BOX, moved
 from test_guard import Keys, connect, keys  # noqa: F401
 
@@ -372,6 +373,45 @@ def test_top_once(ctl, server):
     text = ctl("top", "--once", "--interval", "0.01")
     assert "steps/s" in text and "small" in text and "\033" not in text
     assert "--interval is 0" in ctl("top", "--interval", "0", expect=USAGE)
+
+
+@pytest.fixture
+def fake():
+    server = FakeServer()
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_top_shows_what_runs_long(ctl, fake, n):
+    """Of the status report; the server is one that only says so."""
+    rows = [{"scene": 7 + i, "name": f"hair {i}", "principal": "lab", "client": "brush (libcontactd)", "command": "step",
+             "phase": "finding patches", "seconds": 6.5 - i} for i in range(n)]
+    status = {"server": "fake", "epoch": "1", "uptime_s": 1, "running": rows}
+
+    def hook(kind, body):
+        if kind == "ListScenes":
+            return "SceneList", {"scenes": []}
+        if kind != "GetReport":
+            return None
+        arrays = _wire.Arrays()
+        answer = {"json": arrays.add(np.frombuffer(json.dumps(status).encode(), np.uint8))}
+        arrays.place()
+        return "Report", answer
+
+    fake.hook = hook
+    once = ("top", "--once", "--interval", "0.01")
+    assert json.loads(ctl(*once, "--json", to=fake.address))["running"] == rows
+    text = ctl(*once, to=fake.address).splitlines()
+    head = [i for i, line in enumerate(text) if line.startswith("RUNS IN SCENE")]
+    assert len(head) == (n > 0)
+    for i, line in enumerate(text[head[0] + 1 : head[0] + 3] if n else ()):
+        assert line.split() == [str(7 + i), "hair", str(i), "lab", "brush", "(libcontactd)", "step", "finding", "patches",
+                                f"{6.5 - i}"]
+    # Of several servers, each row has its server's address.
+    several = ctl(*once, "--timeout", PATIENT, to=f"{fake.address},tcp://127.0.0.1:{free_port()}")
+    assert [line.split()[:2] for line in several.splitlines() if "finding patches" in line] == [
+        [fake.address, str(7 + i)] for i in range(n)]
 
 
 def test_top_in_a_terminal_clears_it(server, binaries):

@@ -355,7 +355,7 @@ def test_a_step_that_two_servers_ended_over_is_not_sent_to_a_third(make_server):
             assert other.step(poses={b: moved(0.25)}).contacts[0].volume == pytest.approx(0.75)
         with pytest.raises(contactd.errors.ServerEndedError, match="twice while it computed step 1 of this scene") as caught:
             bad.result(60 * SLOW)
-        assert "'running'" in str(caught.value) and isinstance(caught.value, ConnectionError)
+        assert "what was running" in str(caught.value) and isinstance(caught.value, ConnectionError)
         pid = server.pid
         scene.configure(tolerance_rel=0.1, strict=False, ray_budget=0)
         assert len(scene.step(poses={bodies[5]: moved(9)}).contacts) == 10  # as much as a step is asked for now

@@ -496,7 +496,7 @@ static void expect_server_ended(world *w, contactd_code code, const char *doing)
     assert_int_equal(code, CONTACTD_SERVER_ENDED);
     assert_false(e->retry);
     if (!strstr(e->message, "the server ended twice while it ") || !strstr(e->message, doing) ||
-        !strstr(e->message, "'running'"))
+        !strstr(e->message, "what was running"))
         fail_msg("%s: %s", e->object, e->message);
 }
 
