@@ -304,7 +304,8 @@ void ctc_servers_tend(contactd_client *client); /* while waiting: leaves a serve
 
 enum { CTC_MOST_ENDS = 2 }; /* of servers, after which what they were at work on is not sent again */
 /* The text of SERVER_ENDED: what the servers did, and what the caller may do beside looking into their log. */
-#define CTC_ENDED_TEXT "the server ended twice while it %s, which is not sent again: look into its log for what was running%s"
+#define CTC_ENDED_TEXT                                                                                                 \
+    "the server ended twice while it %s, which is not sent again: look into its log for what was running%s"
 /* Starts a session anew, until the deadline; meshes and scenes follow when they are next needed. */
 contactd_code ctc_recover(contactd_client *client);
 /* Makes sure that the server has the mesh; the scene with its bodies in their last state. CTC_AGAIN as in
