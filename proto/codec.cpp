@@ -277,7 +277,8 @@ extern "C" bool wire_encode(wire_encoder *encoder, const wire_message *message, 
     size_t in_header = e.assign(inline_bytes, out);
     if (in_header > WIRE_MAX_HEADER) return false;
     size_t need = Encoder::bound(*message) + text_bytes(message->traceparent) + in_header;
-    if (need > 2u * WIRE_MAX_HEADER) return false;
+    // The bound is some 2.5 times what most contacts take, so messages that would fit may be bounded by much more.
+    if (need > 4u * WIRE_MAX_HEADER) return false;
     if (!encoder->header.reserve(need) || !encoder->items.reserve(4 * list_length(*message) + 4)) return false;
     Fixed allocator(encoder->header);
     flatbuffers::FlatBufferBuilder fbb(need, &allocator);

@@ -128,7 +128,11 @@ bool encode_with(wire_encoder *encoder, const request *request, wire_type type, 
 
 void reply_no_memory(stream *stream, request *request) {
     server_error error = {0};
-    server_fail(&error, CONTACTD_OUT_OF_MEMORY, "answer", "", "no memory to encode the answer");
+    server_fail(
+        &error, CONTACTD_OUT_OF_MEMORY, "answer", "",
+        "the answer does not fit into a header of %u MiB, or there is no memory to encode it: leave out patches or "
+        "cells, or ask for fewer contacts",
+        WIRE_MAX_HEADER >> 20);
     reply_error(stream, request, request->message.request, &error, true);
 }
 

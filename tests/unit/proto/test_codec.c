@@ -592,6 +592,38 @@ static void many_elements(void **state) {
     free(scenes);
 }
 
+/* Contacts with a frame, as combs of 330 teeth with patches have: 60 MiB. More than a header holds are refused. */
+static void as_many_contacts_as_fit(void **state) {
+    (void)state;
+    enum { FITS = 106470, TOO_MANY = 250000 };
+    wire_contact *contacts = calloc(TOO_MANY, sizeof *contacts);
+    assert_non_null(contacts);
+    for (unsigned k = 0; k < TOO_MANY; k++) {
+        wire_contact *c = &contacts[k];
+        c->body[0] = 1;
+        c->body[1] = 2;
+        c->index = k;
+        c->max_winding = 1;
+        c->volume = c->error_bound = c->error_estimate = c->area = c->depth = 1.0 / (k + 1);
+        c->first[0] = c->first[1] = c->count[0] = c->count[1] = 2; /* of the sample's entries */
+        c->has_error_bounds = c->has_side_centers = true;
+    }
+    wire_message m = sample_message(&store, WIRE_STEP_RESULT), back;
+    m.u.step_result.contacts = contacts;
+    m.u.step_result.n_contacts = FITS;
+    wire_encoded sent;
+    wire_fault fault;
+    assert_true(wire_encode(encoder, &m, WIRE_INLINE_BYTES, &sent));
+    received r = receive(&sent);
+    assert_true(wire_decode(r.frames, r.n, scratch, &back, &fault));
+    assert_int_equal(back.u.step_result.n_contacts, FITS);
+    assert_int_equal(back.u.step_result.contacts[FITS - 1].index, FITS - 1);
+    drop(&r);
+    m.u.step_result.n_contacts = TOO_MANY;
+    assert_false(wire_encode(encoder, &m, WIRE_INLINE_BYTES, &sent));
+    free(contacts);
+}
+
 static void truncated_at_every_byte(void **state) {
     (void)state;
     int refused = 0;
@@ -836,6 +868,7 @@ int main(void) {
         cmocka_unit_test(unknown_reports_round_trip),
         cmocka_unit_test(many_large_arrays),
         cmocka_unit_test(many_elements),
+        cmocka_unit_test(as_many_contacts_as_fit),
         cmocka_unit_test(truncated_at_every_byte),
         cmocka_unit_test(corrupted_bytes),
         cmocka_unit_test(contradictions_name_the_field),
