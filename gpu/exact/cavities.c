@@ -17,10 +17,12 @@ struct boundaries {
 static void gather_volumes(ct_piece_search *search) {
     for (uint32_t i = 0; i < search->n_nodes; i++) {
         const uint32_t root = ct_find_root(search, i);
+        if (CT_POLL_EVERY(i, 4096) && ct_piece_is_cancelled(search, "crossings", i)) return;
         if (root == i || search->slacks[i] == 0) continue;
         search->volumes[root] += search->volumes[i];
         search->slacks[root] += search->slacks[i];
         search->volumes[i] = search->slacks[i] = 0;
+        if (!search->moments) continue;
         search->moments[root].value += search->moments[i].value;
         search->moments[root].slack += search->moments[i].slack;
         search->moments[i] = (ct_moment){0, 0};
@@ -36,24 +38,27 @@ static void add_volume(ct_piece_search *search, uint32_t node, double volume, do
 static void measure_crossed(ct_piece_search *search, int pass, int b, uint32_t cluster) {
     const ct_piece_surface *surface = &search->surface[pass][b];
     const ct_placed_cluster *placed = ct_placed_of(search, b, cluster);
-    uint32_t crossing = ct_first_crossing_of_cluster(surface, cluster);
     for (uint32_t t = 0; t < placed->n_triangles; t++) {
         const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
         const int32_t winding = ct_winding_at(search, pass, b, triangle, 1);
         const double *p[3];
+        const ct_crossing_range range = ct_crossings_of(search, pass, b, triangle);
+        if (!winding && range.first == range.end) continue;
         ct_load_corners(search, b, triangle, p);
+        const ct_measured_triangle measured = ct_measure_triangle(p);
         if (winding) {
             const ct_integrals whole = ct_whole_integrals(winding);
             const uint32_t node = ct_corner_node(search, pass, b, triangle, 1);
-            add_volume(search, node, ct_volume_of_part(p, &whole), ct_volume_slack(p, &whole));
-            ct_add_moment(&search->moments[node], p, &whole, 0);
+            add_volume(search, node, ct_volume_of_part(&measured, &whole), ct_volume_slack(&measured, &whole));
+            if (search->moments) ct_add_moment(&search->moments[node], p, &whole, 0);
         }
-        for (; crossing < surface->n_crossings && surface->crossings[crossing].triangle == triangle; crossing++) {
+        for (uint32_t crossing = range.first; crossing < range.end; crossing++) {
             const ct_triangle_share *share = &surface->crossings[crossing].share;
             const uint32_t node = ct_pair_node(search, pass, b, crossing);
-            add_volume(search, node, ct_volume_of_part(p, &share->integrals),
-                       ct_volume_slack(p, &share->integrals) + ct_volume_rounding(p, share->rounding));
-            ct_add_moment(&search->moments[node], p, &share->integrals, share->rounding);
+            if (CT_POLL_EVERY(crossing, 1024) && ct_piece_is_cancelled(search, "crossings", crossing)) return;
+            add_volume(search, node, ct_volume_of_part(&measured, &share->integrals),
+                       ct_volume_slack(&measured, &share->integrals) + ct_volume_rounding(p, share->rounding));
+            if (search->moments) ct_add_moment(&search->moments[node], p, &share->integrals, share->rounding);
         }
     }
 }
@@ -65,6 +70,7 @@ static void measure_volumes(ct_piece_search *search, int pass) {
         const ct_piece_surface *surface = &search->surface[pass][b];
         for (uint32_t k = 0; k < surface->n_added && !search->has_failed; k++) {
             const uint32_t cluster = surface->added[k];
+            if (ct_piece_is_cancelled(search, "crossings", surface->n_crossings)) return;
             if (surface->crossed_as[cluster]) {
                 measure_crossed(search, pass, b, cluster);
                 continue;
@@ -73,9 +79,10 @@ static void measure_volumes(ct_piece_search *search, int pass) {
             for (uint32_t unit = first_unit[cluster]; unit < first_unit[cluster + 1]; unit++) {
                 const ct_unit_summary *summary =
                     surface->of_unit[unit] ? ct_summarize_unit(search, pass, b, unit) : NULL;
+                if (search->has_failed) return;
                 if (!summary) continue;
                 add_volume(search, search->unit_nodes[pass][b] + unit, summary->volume, summary->slack);
-                search->moments[search->unit_nodes[pass][b] + unit] = summary->moment;
+                if (search->moments) search->moments[search->unit_nodes[pass][b] + unit] = summary->moment;
             }
         }
     }
@@ -104,13 +111,11 @@ static bool has_cavity(const struct boundaries *all, int b, uint32_t first, uint
 static void note_joints(struct boundaries *all, int b, uint32_t first, uint32_t end) {
     ct_piece_search *search = all->search;
     const double *p[3];
-    if (!has_cavity(all, b, first, end)) return;
-    ct_triangle_map map =
-        ct_link_stretches(search, all->pass, b, search->surface[all->pass][b].crossings[first].triangle, first, end);
-    ct_place_stretches(search, &map);
+    ct_triangle_map map;
+    if (!has_cavity(all, b, first, end) || !ct_map_triangle(search, all->pass, b, first, &map)) return;
     ct_load_corners(search, b, map.triangle, p);
     for (uint32_t i = 0; i < end - first; i++) {
-        const struct ct_stretch *s = &search->stretches[i];
+        const struct ct_stretch *s = &map.stretches[i];
         double at[3];
         for (int k = 0; k < 3; k++)
             at[k] = p[0][k] + s->from[0] * (p[1][k] - p[0][k]) + s->from[1] * (p[2][k] - p[0][k]);
@@ -143,14 +148,18 @@ static void note_vertices(struct boundaries *all, int b, uint32_t cluster) {
 }
 
 static void find_extremes(struct boundaries *all) {
-    const ct_piece_search *search = all->search;
+    ct_piece_search *search = all->search;
     for (uint32_t i = 0; i < all->n_cavities; i++)
         for (int k = 0; k < 3; k++) all->extreme[i][k] = -INFINITY;
     for (int b = 0; b < 2; b++) {
         const ct_piece_surface *surface = &search->surface[all->pass][b];
-        for (uint32_t k = 0; k < surface->n_added; k++) note_vertices(all, b, surface->added[k]);
+        for (uint32_t k = 0; k < surface->n_added; k++) {
+            if (ct_piece_is_cancelled(all->search, "patches", all->n_cavities)) return;
+            note_vertices(all, b, surface->added[k]);
+        }
         for (uint32_t first = 0, end; first < surface->n_crossings; first = end) {
-            end = ct_end_of_crossings(surface, first);
+            if (ct_piece_is_cancelled(all->search, "patches", all->n_cavities)) return;
+            end = ct_end_of_crossings(all->search, all->pass, b, first);
             note_joints(all, b, first, end);
         }
     }
@@ -168,7 +177,11 @@ static void join_cavity(const struct boundaries *all, uint32_t root) {
 void ct_join_cavities(ct_piece_search *search, int pass) {
     struct boundaries all = {.search = search, .pass = pass};
     measure_volumes(search, pass);
-    for (uint32_t i = 0; i < search->n_nodes; i++) all.n_cavities += is_cavity(search, i);
+    if (search->has_failed) return;
+    for (uint32_t i = 0; i < search->n_nodes; i++) {
+        if (CT_POLL_EVERY(i, 4096) && ct_piece_is_cancelled(search, "crossings", i)) return;
+        all.n_cavities += is_cavity(search, i);
+    }
     if (!all.n_cavities) return;
     all.root = ct_piece_allocate(search, search->n_nodes * sizeof *all.root);
     all.cavity_of_root = ct_piece_allocate(search, search->n_nodes * sizeof *all.cavity_of_root);
@@ -176,11 +189,15 @@ void ct_join_cavities(ct_piece_search *search, int pass) {
     if (search->has_failed) return;
     all.n_cavities = 0;
     for (uint32_t i = 0; i < search->n_nodes; i++) {
+        if (CT_POLL_EVERY(i, 4096) && ct_piece_is_cancelled(search, "crossings", i)) return;
         all.root[i] = ct_find_root(search, i);
         all.cavity_of_root[i] = is_cavity(search, i) ? ++all.n_cavities : 0;
     }
     find_extremes(&all);
-    for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++)
-        if (all.cavity_of_root[i]) join_cavity(&all, i);
+    for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++) {
+        if (!all.cavity_of_root[i]) continue;
+        if (ct_piece_is_cancelled(search, "patches", all.cavity_of_root[i])) return;
+        join_cavity(&all, i);
+    }
     gather_volumes(search);
 }

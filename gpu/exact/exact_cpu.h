@@ -143,6 +143,10 @@ typedef struct ct_exact_cpu {
     /* Adds the gradient of a placed cluster, in units of 1 / scale units^2. */
     void (*add)(const ct_placed_cluster *cluster, const ct_winding_numbers *w, double scale,
                 const ct_exact_gradient *gradient, ct_cluster_sums *sums);
+    /* The same of a cluster of whose triangles none but these, in rising order, lies inside or is crossed: at a cost
+     * that follows their number. The gradient has no marks. */
+    void (*add_some)(const ct_placed_cluster *cluster, const ct_winding_numbers *w, const uint8_t *triangles,
+                     uint32_t n, double scale, const ct_exact_gradient *gradient, ct_cluster_sums *sums);
 } ct_exact_cpu;
 
 extern const ct_exact_cpu ct_exact_cpu_base;

@@ -341,20 +341,19 @@ static uint32_t list_stepped(const ct_placed_cluster *c, const struct local_sums
     return n;
 }
 
+static inline void add_to_gradient(const ct_exact_gradient *gradient, uint32_t vertex, ct_v4l g) {
+    int64_t *const of = gradient->of[vertex];
+    unaligned_v2l *to = (unaligned_v2l *)of;
+    *to += __builtin_shufflevector(g, g, 0, 1);
+    of[2] += g[2];
+    gradient->touched[vertex / 64] |= 1ull << vertex % 64;
+    gradient->groups[vertex / 4096] |= 1ull << vertex / 64 % 64;
+}
+
 static void add_alone(const ct_placed_cluster *c, const struct local_sums *local, const ct_exact_gradient *gradient) {
-    int64_t(*const of)[3] = gradient->of;
-    uint64_t *const touched = gradient->touched, *const groups = gradient->groups;
     uint16_t list[3 * CT_CLUSTER_TRIANGLES];
     const uint32_t n = list_stepped(c, local, list);
-    for (uint32_t i = 0; i < n; i++) {
-        const ct_v4l g = take_steps(local, list[i]);
-        const uint32_t vertex = c->vertices[list[i]];
-        unaligned_v2l *to = (unaligned_v2l *)of[vertex];
-        *to += __builtin_shufflevector(g, g, 0, 1);
-        of[vertex][2] += g[2];
-        touched[vertex / 64] |= 1ull << vertex % 64;
-        groups[vertex / 4096] |= 1ull << vertex / 64 % 64;
-    }
+    for (uint32_t i = 0; i < n; i++) add_to_gradient(gradient, c->vertices[list[i]], take_steps(local, list[i]));
 }
 
 /* Other threads add to other clusters at the same time. */
@@ -377,6 +376,15 @@ static void add_beside_others(const ct_placed_cluster *c, const struct local_sum
     }
 }
 
+static void store_sums(const struct surface_sums *surface, ct_cluster_sums *sums) {
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 3; j++) sums->moment[i][j] = surface->moment[i][j];
+        sums->first_moment[i] = surface->first_moment[i] / 2;
+    }
+    sums->area = sum3(surface->twice_area) / 2;
+    sums->reach = sum3(surface->reach);
+}
+
 static void add(const ct_placed_cluster *cluster, const ct_winding_numbers *w, double scale,
                 const ct_exact_gradient *gradient, ct_cluster_sums *sums) {
     _Alignas(32) struct local_sums local;
@@ -388,12 +396,37 @@ static void add(const ct_placed_cluster *cluster, const ct_winding_numbers *w, d
         add_beside_others(cluster, &local, gradient);
     else
         add_alone(cluster, &local, gradient);
-    for (int i = 0; i < 3; i++) {
-        for (int j = 0; j < 3; j++) sums->moment[i][j] = surface.moment[i][j];
-        sums->first_moment[i] = surface.first_moment[i] / 2;
-    }
-    sums->area = sum3(surface.twice_area) / 2;
-    sums->reach = sum3(surface.reach);
+    store_sums(&surface, sums);
 }
 
-const ct_exact_cpu CT_VARIANT(ct_exact_cpu) = {place_blocks, meet_blocks, place, cross, add};
+static void add_some(const ct_placed_cluster *c, const ct_winding_numbers *w, const uint8_t *triangles, uint32_t n,
+                     double scale, const ct_exact_gradient *gradient, ct_cluster_sums *sums) {
+    _Alignas(32) struct local_sums local;
+    struct surface_sums surface;
+    const ct_v4d zero = {0, 0, 0, 0};
+    memset(&surface, 0, sizeof surface);
+    for (uint32_t i = 0; i < n; i++)
+        for (int k = 0; k < 3; k++) store_point(local.of[c->corners[triangles[i]][k]], zero);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t t = triangles[i];
+        const int32_t winding = winding_at(c, w, t, 1);
+        if (w->crossed && w->crossed->number[t]) {
+            add_crossed_triangle(c, w, t, scale, &local, &surface, sums);
+        } else if (winding) {
+            add_whole_run(c, t, t + 1, winding, scale, gradient, &local, &surface);
+            if (size_of(winding) > sums->max_winding) sums->max_winding = size_of(winding);
+            sums->inverted += winding < 0;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (int k = 0; k < 3; k++) {
+            const uint32_t v = c->corners[triangles[i]][k];
+            const ct_v4l g = take_steps(&local, v);
+            if (is_zero(g)) continue;
+            add_to_gradient(gradient, c->vertices[v], g);
+            store_point(local.of[v], zero); /* other triangles share the vertex */
+        }
+    store_sums(&surface, sums);
+}
+
+const ct_exact_cpu CT_VARIANT(ct_exact_cpu) = {place_blocks, meet_blocks, place, cross, add, add_some};

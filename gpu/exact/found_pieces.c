@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/exact/pieces.h"
 #include "gpu/mesh/mesh.h"
 
@@ -62,8 +63,8 @@ struct side {
     ct_exact_body body;
     uint32_t *slot_of;      /* [clusters] of crossed clusters and those with units inside */
     uint32_t *found_as;     /* [clusters] 1 + index into crossed, or 0 */
-    size_t *first_crossing; /* [n_crossed] where a cluster's crossings begin in at[] */
-    uint32_t *at[2];        /* by pass: [crossings] of a found crossing its number in the surface's; NONE: not there */
+    size_t *first_crossing; /* [n_crossed] where a cluster's crossings begin among those of the side */
+    uint32_t *number[2];    /* by pass: [crossings] of a crossing of the surface its number among those of the side */
 };
 
 struct search {
@@ -156,7 +157,8 @@ static void begin_side(struct search *search, struct side *side, ct_mesh *mesh) 
         side->slot_of[cluster] = side->units[i].slot;
         list_cluster(side, cluster, NULL);
     }
-    for (int pass = 0; pass < 2; pass++) side->at[pass] = allocate(search, n_crossings * sizeof *side->at[pass]);
+    for (int pass = 0; pass < 2; pass++)
+        side->number[pass] = allocate(search, n_crossings * sizeof *side->number[pass]);
 }
 
 static ct_crossing crossing_of(const ct_found_crossed *crossed, const ct_found_crossing *from) {
@@ -190,9 +192,10 @@ static ct_piece_surface make_surface(struct search *search, struct side *side, i
             topology->clusters->first_vertex[of->cluster + 1] - topology->clusters->first_vertex[of->cluster];
         for (uint32_t k = 0; k < of->n_crossings; k++) {
             const ct_found_crossing *from = &search->found->crossings[of->first + k];
-            const bool is_there = from->passes >> pass & 1 && from->crosses;
-            side->at[pass][side->first_crossing[i] + k] = is_there ? n : (uint32_t)NONE;
-            if (is_there) crossings[n++] = crossing_of(of, from);
+            if (CT_POLL_EVERY(k, 1024) && ct_is_cancelled_at("crossings", n)) search->has_failed = true;
+            if (!(from->passes >> pass & 1 && from->crosses)) continue;
+            side->number[pass][n] = (uint32_t)(side->first_crossing[i] + k);
+            crossings[n++] = crossing_of(of, from);
         }
         if (!of->n_in_pass[pass]) continue;
         crossed[n_crossed].winding = search->found->windings + of->first_winding + (size_t)pass * n_vertices;
@@ -233,10 +236,9 @@ static const ct_unit_summary *summarize_unit(void *argument, int pass, int b, ui
     return &search->summary;
 }
 
-static bool find_hits(void *argument, int b, const double p[3], void (*report)(void *to, const ct_met_triangle *hit),
-                      void *to) {
+static bool find_hits(void *argument, int b, const double p[3], double far, ct_report_hit_fn report, void *to) {
     struct search *search = argument;
-    return search->find_hits(search->argument, b, p, report, to);
+    return search->find_hits(search->argument, b, p, far, report, to);
 }
 
 static bool run_search(struct search *search, const ct_found_pair *pair, uint32_t p, ct_mesh *const meshes[2]) {
@@ -302,28 +304,32 @@ static bool append_whole(ct_split *split, size_t p) {
 
 /* The crossings of a cluster that belong to a piece, in the passes in which they do. Returns how many; NONE: out of
  * memory. */
-static uint32_t append_crossings(ct_split *split, const struct search *search, int b, uint32_t cluster,
-                                 uint32_t piece) {
-    const struct side *side = &search->sides[b];
-    const uint32_t as = side->found_as[cluster] - 1;
-    const ct_found_crossed *crossed = &side->crossed[as];
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < crossed->n_crossings; k++) {
-        const ct_found_crossing *from = &search->found->crossings[crossed->first + k];
+static uint32_t append_crossings(ct_split *split, const struct search *search, const ct_piece_part *const of[2]) {
+    const ct_piece_part *any = of[0] ? of[0] : of[1];
+    const struct side *side = &search->sides[any->body];
+    const uint32_t as = side->found_as[any->cluster] - 1;
+    const ct_found_crossing *list = search->found->crossings + side->crossed[as].first;
+    uint32_t n = 0, at[2] = {0, 0};
+    for (;; n++) {
+        uint32_t number[2] = {NONE, NONE}; /* of the next one of either pass */
+        for (int pass = 0; pass < 2; pass++)
+            if (of[pass] && at[pass] < of[pass]->crossings.n)
+                number[pass] = side->number[pass][search->pieces.crossings[of[pass]->crossings.first + at[pass]]];
+        const uint32_t next = number[0] < number[1] ? number[0] : number[1];
+        if (next == NONE) return n;
         uint32_t passes = 0;
-        for (int pass = 0; pass < search->pieces.n_passes; pass++) {
-            const uint32_t at = side->at[pass][side->first_crossing[as] + k];
-            if (at != NONE && ct_piece_of_crossing(&search->pieces, pass, b, at) == piece) passes |= 1u << pass;
+        for (int pass = 0; pass < 2; pass++) {
+            if (number[pass] != next) continue;
+            passes |= 1u << pass;
+            at[pass]++;
         }
-        if (!passes) continue;
+        const ct_found_crossing *from = &list[next - side->first_crossing[as]];
         uint64_t *key = append(&split->keys, 1, sizeof *key);
         uint32_t *index = append(&split->index, 1, sizeof *index);
         if (!key || !index) return NONE;
         *key = (uint64_t)from->triangle << 34 | (uint64_t)from->other << 2 | passes;
         *index = from->index;
-        n++;
     }
-    return n;
 }
 
 /* A cluster's part of a piece; of[pass]: NULL where it has none. */
@@ -345,15 +351,10 @@ static bool append_slot(ct_split *split, struct search *search, const ct_piece_p
     if (!windings || !slot) return false;
     *slot = (ct_split_slot){
         .slot = side->slot_of[cluster], .side = 2 * ((uint32_t)split->pairs.n - 1) + (uint32_t)b, .units = units};
-    for (int pass = 0; pass < 2; pass++) {
-        ct_crossed_cluster crossed;
-        if (!of[pass]) continue;
-        if (!ct_make_piece_winding(&search->pieces, of[pass], windings + (size_t)pass * n_units, &crossed))
-            return false;
-        if (passes >> pass & 1)
-            memcpy(windings + 2 * (size_t)n_units + (size_t)pass * n_vertices, crossed.winding,
-                   n_vertices * sizeof *windings);
-    }
+    for (int pass = 0; pass < 2; pass++)
+        if (of[pass])
+            ct_set_piece_winding(&search->pieces, of[pass], windings + (size_t)pass * n_units,
+                                 windings + 2 * (size_t)n_units + (size_t)pass * n_vertices);
     if (!passes) return true;
     ct_split_crossed *crossed = append(&split->crossed, 1, sizeof *crossed);
     if (!crossed) return false;
@@ -362,7 +363,7 @@ static bool append_slot(ct_split *split, struct search *search, const ct_piece_p
                                   .first = split->keys.n,
                                   .first_winding = units + 2 * (size_t)n_units};
     slot->crossed = (uint32_t)split->crossed.n;
-    slot->n_crossings = append_crossings(split, search, b, cluster, any->piece);
+    slot->n_crossings = append_crossings(split, search, of);
     return slot->n_crossings != NONE;
 }
 
@@ -392,7 +393,7 @@ static bool append_pieces(ct_split *split, struct search *search, size_t p) {
     const double moved_volume = near_volume(search, &search->found->pairs[p]);
     for (size_t first = 0, end; first < pieces->n_parts; first = end) {
         for (end = first; end < pieces->n_parts && pieces->parts[end].piece == pieces->parts[first].piece;) end++;
-        if (!append_whole(split, p)) return false;
+        if (ct_is_cancelled_at("patches", pieces->parts[first].piece) || !append_whole(split, p)) return false;
         ct_split_pair of = {.pair = (uint32_t)p, .is_piece = 1, .is_first = first == 0, .moved_volume = moved_volume};
         for (int b = 0; b < 2; b++) {
             of.first_slot[b] = split->slots.n;

@@ -100,14 +100,14 @@ typedef struct ct_split {
 } ct_split;
 
 /* Triangles of body b of the pair that the ray from p along +x meets, as ct_piece_source.find_hits. */
-typedef bool (*ct_find_hits_fn)(void *argument, int b, const double p[3],
-                                void (*report)(void *to, const ct_met_triangle *hit), void *to);
+typedef bool (*ct_find_hits_fn)(void *argument, int b, const double p[3], double far,
+                                double (*report)(void *to, const ct_met_triangle *hit), void *to);
 
 /* Sorts crossed clusters and units by side, and then as ct_split_found needs them. */
 void ct_sort_found(ct_found_batch *found);
 
 /* Appends the pieces of pair p to the lists, or the pair if it has at most one; pairs in rising order. The meshes have
- * their topology and adjacency. False: out of memory. */
+ * their topology and adjacency. False: out of memory, or cancelled. */
 bool ct_split_found(ct_split *split, const ct_found_batch *found, size_t p, ct_mesh *const meshes[2],
                     ct_find_hits_fn find_hits, void *argument);
 

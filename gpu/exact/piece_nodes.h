@@ -2,6 +2,7 @@
 #ifndef CT_EXACT_PIECE_NODES_H
 #define CT_EXACT_PIECE_NODES_H
 
+#include "gpu/base/cancel.h"
 #include "gpu/exact/edge_order.h"
 #include "gpu/exact/pieces.h"
 
@@ -11,6 +12,13 @@ static inline void *ct_piece_allocate(ct_piece_search *search, size_t bytes) {
     void *memory = ct_arena_alloc(search->arena, search->budget, bytes ? bytes : 1);
     if (!memory) search->has_failed = true;
     return memory;
+}
+
+/* The poll. True: the search has failed. */
+static inline bool ct_piece_is_cancelled(ct_piece_search *search, const char *what, uint64_t count) {
+    if (!ct_is_cancelled_at(what, count)) return false;
+    search->has_failed = true;
+    return true;
 }
 
 static inline uint32_t ct_find_root(ct_piece_search *search, uint32_t node) {
@@ -84,13 +92,33 @@ static inline void ct_load_corners(const ct_piece_search *search, int b, uint32_
 
 /* ---- crossings ---- */
 
-/* The first crossing of a surface with (triangle, other) or what follows it. */
-static inline uint32_t ct_first_crossing_from(const ct_piece_surface *surface, uint32_t triangle, uint32_t other) {
-    uint32_t first = 0, n = surface->n_crossings;
+/* A triangle's crossings: first .. end - 1, none of a triangle that nothing crosses. */
+typedef struct ct_crossing_range {
+    uint32_t first, end;
+} ct_crossing_range;
+
+static inline ct_crossing_range ct_crossings_of(const ct_piece_search *search, int pass, int b, uint32_t triangle) {
+    const uint32_t as = search->surface[pass][b].crossed_as[triangle / CT_CLUSTER_TRIANGLES];
+    if (!as) return (ct_crossing_range){0, 0};
+    const uint32_t *first =
+        search->first_of[pass][b] + (size_t)(as - 1) * CT_CLUSTER_TRIANGLES + triangle % CT_CLUSTER_TRIANGLES;
+    return (ct_crossing_range){first[0], first[1]};
+}
+
+/* The end of the crossings of a crossing's triangle. */
+static inline uint32_t ct_end_of_crossings(const ct_piece_search *search, int pass, int b, uint32_t crossing) {
+    return ct_crossings_of(search, pass, b, search->surface[pass][b].crossings[crossing].triangle).end;
+}
+
+/* The crossing of a triangle with another one, which crosses it. */
+static inline uint32_t ct_find_crossing(const ct_piece_search *search, int pass, int b, uint32_t triangle,
+                                        uint32_t other) {
+    const ct_crossing_range range = ct_crossings_of(search, pass, b, triangle);
+    const uint32_t *others = search->others[pass][b];
+    uint32_t first = range.first, n = range.end - range.first;
     while (n) {
         const uint32_t half = n / 2;
-        const ct_crossing *c = &surface->crossings[first + half];
-        if (c->triangle < triangle || (c->triangle == triangle && c->other < other)) {
+        if (others[first + half] < other) {
             first += half + 1;
             n -= half + 1;
         } else {
@@ -100,15 +128,8 @@ static inline uint32_t ct_first_crossing_from(const ct_piece_surface *surface, u
     return first;
 }
 
-/* A triangle's crossings: first .. end - 1. */
-static inline uint32_t ct_end_of_crossings(const ct_piece_surface *surface, uint32_t first) {
-    uint32_t end = first;
-    while (end < surface->n_crossings && surface->crossings[end].triangle == surface->crossings[first].triangle) end++;
-    return end;
-}
-
 static inline uint32_t ct_pair_node(const ct_piece_search *search, int pass, int b, uint32_t crossing) {
-    return search->pair_nodes[pass] + search->pair_of[pass][b][crossing];
+    return search->pair_nodes[pass] + (b ? search->partner[pass][1][crossing] : crossing);
 }
 
 /* The triangle on the other side of an edge. */
@@ -121,9 +142,10 @@ static inline uint32_t ct_triangle_across(const ct_piece_search *search, int b, 
 /* edge_walk.c: */
 
 struct ct_edge_crossing {
-    ct_piercing piercing;
-    int jump;
+    double at;         /* the part of the way, in double precision; NaN: it has none */
+    uint32_t piercing; /* index of it in search->piercings */
     uint32_t node, crossing;
+    int jump;
 };
 
 /* Lists where an edge of a triangle, whose crossings are first .. end - 1, is pierced, from corner k to the next one,
@@ -150,33 +172,53 @@ struct ct_gap {
     uint32_t node; /* of an end of it; meaningless where winding is 0 */
 };
 
+/* Where a line meets a stretch. */
+struct ct_meeting {
+    double where; /* part of the way */
+    int jump;     /* of the winding number: 1 from a stretch's right to its left */
+    uint32_t stretch;
+};
+
 /* A triangle and where curves cross it. */
 typedef struct ct_triangle_map {
     int pass, body;
     uint32_t triangle;
     uint32_t first, end; /* its crossings */
     uint32_t n_loops;
-    struct ct_gap gaps[3]; /* by edge */
+    struct ct_stretch *stretches; /* [end - first] */
+    struct ct_gap gaps[3];        /* by edge */
+    struct ct_gap_view *views;    /* [3] by edge; NULL: it has few crossings */
 } ct_triangle_map;
 
-/* Links the stretches of a triangle's crossings first .. end - 1 in search->stretches, without coordinates. */
-ct_triangle_map ct_link_stretches(ct_piece_search *search, int pass, int b, uint32_t triangle, uint32_t first,
-                                  uint32_t end);
+/* Of a triangle with so many crossings, the curves that a line meets are searched in trees, and rays map it once. */
+enum { CT_LARGE_TRIANGLE = 32 };
 
-/* Then fills in their coordinates and the gaps. */
-void ct_place_stretches(ct_piece_search *search, ct_triangle_map *map);
+/* Stretches by the directions in which they are seen from a gap. */
+struct ct_gap_view {
+    struct ct_seen_stretch *seen; /* [crossings] by rising lo; NULL: there is no memory for them yet */
+    bool is_made;
+};
+
+struct ct_kept_map {
+    uint32_t first; /* of its crossings */
+    bool is_made;
+    ct_triangle_map map;
+    struct ct_gap_view views[3]; /* by edge */
+};
+
+/* Maps the triangle whose crossings begin at `first`. Unless it is kept, it lasts until the next triangle is mapped.
+ * False: out of memory, or cancelled. */
+bool ct_map_triangle(ct_piece_search *search, int pass, int b, uint32_t first, ct_triangle_map *map);
 
 /* Where a point of a triangle lies. */
 typedef struct ct_region {
     int32_t winding;
-    uint32_t node; /* of what bounds the region; meaningless where winding is 0 */
+    uint32_t node;    /* of what bounds the region; meaningless where winding is 0 */
+    bool is_at_curve; /* so near to a curve that rounding may have chosen its side */
 } ct_region;
 
 /* The region of the point `at` of a placed triangle. */
-ct_region ct_find_region(const ct_piece_search *search, const ct_triangle_map *map, const double at[2]);
-
-/* How far the point `at` is from the next stretch. */
-double ct_find_clearance(const ct_piece_search *search, const ct_triangle_map *map, const double at[2]);
+ct_region ct_find_region(ct_piece_search *search, const ct_triangle_map *map, const double at[2]);
 
 /* Unites the holes in a triangle's parts with what lies around them. */
 void ct_join_holes(ct_piece_search *search, int pass);
@@ -190,8 +232,8 @@ typedef struct ct_boundary_hit {
 } ct_boundary_hit;
 
 /* The node of a surface at a point of a triangle, in barycentric coordinates. CT_NO_NODE: the point is outside the
- * other body. clearance: how far the next curve is, in these coordinates. */
-uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2], double *clearance);
+ * other body. is_at_curve: see ct_region. */
+uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2], bool *is_at_curve);
 
 /* The nearest boundary on the ray from p along +x, not before x = least_x; not the boundary whose nodes have the root
  * `own`. root: of all nodes. Inclusive: a ray that grazes an edge meets it. */
@@ -204,9 +246,9 @@ typedef struct ct_ray_hits {
     uint32_t n, capacity;
 } ct_ray_hits;
 
-/* Lists the triangles that the ray from p along +x meets, in no order that matters. Begins the list anew, which is
- * empty at first, or another ray's. */
-void ct_list_hits(ct_piece_search *search, const double p[3], ct_ray_hits *hits);
+/* Lists the triangles that the ray from p along +x meets, in no order that matters: all up to the largest x of this
+ * triangle, which it meets, at least. Begins the list anew, which is empty at first, or another ray's. */
+void ct_list_hits(ct_piece_search *search, const double p[3], int b, uint32_t triangle, ct_ray_hits *hits);
 
 /* cavities.c: unites the boundaries of cavities with those around them. */
 void ct_join_cavities(ct_piece_search *search, int pass);

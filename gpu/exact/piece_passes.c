@@ -18,10 +18,8 @@ struct match {
     ct_piece_facing (*facings)[CT_PIECE_FACINGS]; /* [pieces] by falling area */
     struct balance *balance;                      /* [n_nodes] by the present root */
     ct_ray_hits hits;                             /* of the present ray */
+    uint32_t *part_of_root;                       /* [n_nodes] 1 + index of a part of the present triangle, or 0 */
 };
-
-/* In barycentric coordinates: a point that is nearer to a curve does not tell on which side of it it is. */
-static const double LEAST_CLEARANCE = 1e-9;
 
 /* Units. A ray begins this far before a point, whose coordinates were rounded. */
 static const double BEFORE_POINT = 4;
@@ -61,10 +59,9 @@ static struct entered find_entered(struct match *match, int pass, int b, const c
             entered.leaves = true;
             continue;
         }
-        double clearance;
-        const uint32_t node = ct_node_at(match->search, pass, b, hit->triangle, hit->at, &clearance);
-        if (node == CT_NO_NODE || clearance < LEAST_CLEARANCE ||
-            (entered.has && match->root[node] != match->root[entered.node]))
+        bool is_at_curve;
+        const uint32_t node = ct_node_at(match->search, pass, b, hit->triangle, hit->at, &is_at_curve);
+        if (node == CT_NO_NODE || is_at_curve || (entered.has && match->root[node] != match->root[entered.node]))
             is_clear = false;
         entered.has = true;
         entered.node = is_clear ? node : (uint32_t)CT_NO_NODE;
@@ -104,9 +101,9 @@ static bool is_complete(const struct match *match, uint32_t node) {
 static void match_at(struct match *match, int pass, uint32_t root, const ct_piece_facing *facing) {
     ct_piece_search *search = match->search;
     const ct_met_triangle *face = NULL;
-    if (facing->area == 0) return;
+    if (facing->area == 0 || ct_piece_is_cancelled(search, "patches", match->number[root])) return;
     const double p[3] = {facing->point[0] - BEFORE_POINT, facing->point[1], facing->point[2]};
-    ct_list_hits(search, p, &match->hits);
+    ct_list_hits(search, p, (int)facing->body, facing->triangle, &match->hits);
     for (uint32_t i = 0; i < match->hits.n; i++)
         if (match->hits.of[i].body == (int)facing->body && match->hits.of[i].triangle == facing->triangle)
             face = &match->hits.of[i];
@@ -128,32 +125,36 @@ struct parts {
     uint32_t n;
 };
 
-static void add_to_part(struct parts *parts, uint32_t root, const ct_integrals *integrals) {
-    uint32_t i = 0;
-    while (i < parts->n && parts->root[i] != root) i++;
-    if (i == parts->n) {
-        parts->root[parts->n++] = root;
-        memset(parts->integrals[i], 0, sizeof parts->integrals[i]);
+static void add_to_part(struct match *match, struct parts *parts, uint32_t root, const ct_integrals *integrals) {
+    if (!match->part_of_root[root]) {
+        parts->root[parts->n] = root;
+        memset(parts->integrals[parts->n], 0, sizeof parts->integrals[0]);
+        match->part_of_root[root] = ++parts->n;
     }
-    for (int k = 0; k < 3; k++) parts->integrals[i][k] += integrals->of[k];
+    double *sum = parts->integrals[match->part_of_root[root] - 1];
+    for (int k = 0; k < 3; k++) sum[k] += integrals->of[k];
 }
 
-static void visit_triangle(struct match *match, int pass, int b, uint32_t triangle, uint32_t first, uint32_t end,
-                           struct parts *parts, look_at_fn look_at) {
-    const ct_piece_search *search = match->search;
+static void visit_triangle(struct match *match, int pass, int b, uint32_t triangle, struct parts *parts,
+                           look_at_fn look_at) {
+    ct_piece_search *search = match->search;
+    const ct_crossing_range range = ct_crossings_of(search, pass, b, triangle);
     const int32_t winding = ct_winding_at(search, pass, b, triangle, 1);
     const double *p[3];
-    if (!winding && first == end) return;
+    if (!winding && range.first == range.end) return;
     ct_load_corners(search, b, triangle, p);
     parts->n = 0;
     if (winding) {
         const ct_integrals whole = ct_whole_integrals(winding);
-        add_to_part(parts, match->root[ct_corner_node(search, pass, b, triangle, 1)], &whole);
+        add_to_part(match, parts, match->root[ct_corner_node(search, pass, b, triangle, 1)], &whole);
     }
-    for (uint32_t i = first; i < end; i++)
-        add_to_part(parts, match->root[ct_pair_node(search, pass, b, i)],
+    for (uint32_t i = range.first; i < range.end; i++) {
+        if (CT_POLL_EVERY(i, 1024) && ct_piece_is_cancelled(search, "crossings", i)) return;
+        add_to_part(match, parts, match->root[ct_pair_node(search, pass, b, i)],
                     &search->surface[pass][b].crossings[i].share.integrals);
-    for (uint32_t i = 0; i < parts->n; i++) {
+    }
+    for (uint32_t i = 0; i < parts->n; i++) match->part_of_root[parts->root[i]] = 0;
+    for (uint32_t i = 0; i < parts->n && !search->has_failed; i++) {
         ct_piece_facing facing;
         if (match->number[parts->root[i]] && ct_make_facing(p, parts->integrals[i], (uint32_t)b, triangle, &facing))
             look_at(match, pass, parts->root[i], &facing);
@@ -168,6 +169,7 @@ static void visit_units(struct match *match, int pass, int b, uint32_t cluster, 
         const ct_unit_summary *summary = ct_summarize_unit(search, pass, b, unit);
         const uint32_t root = match->root[search->unit_nodes[pass][b] + unit];
         ct_piece_facing facings[CT_PIECE_FACINGS];
+        if (search->has_failed) return;
         if (!summary || !match->number[root]) continue;
         memcpy(facings, summary->facings, sizeof facings);
         for (int i = 0; i < CT_PIECE_FACINGS && facings[i].area > 0; i++) look_at(match, pass, root, &facings[i]);
@@ -177,22 +179,19 @@ static void visit_units(struct match *match, int pass, int b, uint32_t cluster, 
 static bool visit_parts(struct match *match, int pass, int b, look_at_fn look_at) {
     ct_piece_search *search = match->search;
     const ct_piece_surface *surface = &search->surface[pass][b];
-    struct parts parts = {.root = ct_piece_allocate(search, ((size_t)surface->n_crossings + 1) * sizeof *parts.root),
-                          .integrals =
-                              ct_piece_allocate(search, ((size_t)surface->n_crossings + 1) * sizeof *parts.integrals)};
-    uint32_t first = 0;
+    const size_t most = (size_t)search->most_crossings + 1;
+    struct parts parts = {.root = ct_piece_allocate(search, most * sizeof *parts.root),
+                          .integrals = ct_piece_allocate(search, most * sizeof *parts.integrals)};
     for (uint32_t k = 0; k < surface->n_added && !search->has_failed; k++) {
         const ct_placed_cluster *placed = ct_placed_of(search, b, surface->added[k]);
+        if (ct_piece_is_cancelled(search, "crossings", surface->n_crossings)) return false;
         if (!surface->crossed_as[surface->added[k]]) {
             visit_units(match, pass, b, surface->added[k], look_at);
             continue;
         }
-        for (uint32_t t = 0; t < placed->n_triangles; t++) {
+        for (uint32_t t = 0; t < placed->n_triangles && !search->has_failed; t++) {
             const uint32_t triangle = surface->added[k] * CT_CLUSTER_TRIANGLES + t;
-            uint32_t end = first;
-            while (end < surface->n_crossings && surface->crossings[end].triangle == triangle) end++;
-            visit_triangle(match, pass, b, triangle, first, end, &parts, look_at);
-            first = end;
+            visit_triangle(match, pass, b, triangle, &parts, look_at);
         }
     }
     return !search->has_failed;
@@ -219,10 +218,10 @@ static uint32_t list_beside(struct match *match, int pass, int b, uint32_t first
     ct_piece_facing facing;
     ct_load_corners(search, b, triangle, p);
     if (!ct_make_facing(p, whole, (uint32_t)b, triangle, &facing)) return 0;
-    ct_triangle_map map = ct_link_stretches(search, pass, b, triangle, first, end);
-    ct_place_stretches(search, &map);
+    ct_triangle_map map;
+    if (!ct_map_triangle(search, pass, b, first, &map)) return 0;
     for (uint32_t i = 0; i < end - first; i++) {
-        const struct ct_stretch *s = &search->stretches[i];
+        const struct ct_stretch *s = &map.stretches[i];
         const double way[2] = {s->to[0] - s->from[0], s->to[1] - s->from[1]};
         for (int k = 0; k < N_BESIDE; k++) {
             const double x = s->from[0] + 0.4567 * way[0] - BESIDE[k] * way[1],
@@ -240,17 +239,17 @@ static uint32_t list_beside(struct match *match, int pass, int b, uint32_t first
 static void match_beside(struct match *match, int pass, int b) {
     ct_piece_search *search = match->search;
     const ct_piece_surface *surface = &search->surface[pass][b];
-    struct beside *list =
-        ct_piece_allocate(search, ((size_t)surface->n_crossings + 1) * N_BESIDE * sizeof *list); /* of one triangle */
+    struct beside *list = ct_piece_allocate(search, (size_t)search->most_crossings * N_BESIDE * sizeof *list);
     for (uint32_t first = 0, end; first < surface->n_crossings && !search->has_failed; first = end) {
         bool is_needed = false;
-        end = ct_end_of_crossings(surface, first);
+        if (ct_piece_is_cancelled(search, "crossings", first)) return;
+        end = ct_end_of_crossings(search, pass, b, first);
         for (uint32_t i = first; i < end; i++) {
             const uint32_t root = match->root[ct_pair_node(search, pass, b, i)];
             is_needed = is_needed || (match->number[root] && !is_complete(match, root));
         }
         const uint32_t n = is_needed ? list_beside(match, pass, b, first, end, list) : 0;
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n && !search->has_failed; i++)
             if (match->number[list[i].root] && !is_complete(match, list[i].root))
                 match_at(match, pass, list[i].root, &list[i].facing);
     }
@@ -274,7 +273,10 @@ static bool make_tables(struct match *match) {
     match->root = ct_piece_allocate(search, search->n_nodes * sizeof *match->root);
     match->number = ct_piece_allocate(search, search->n_nodes * sizeof *match->number);
     match->balance = ct_piece_allocate(search, search->n_nodes * sizeof *match->balance);
+    match->part_of_root = ct_piece_allocate(search, search->n_nodes * sizeof *match->part_of_root);
     for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++) {
+        if (CT_POLL_EVERY(i, 4096) && ct_piece_is_cancelled(search, "crossings", i)) return false;
+        match->part_of_root[i] = 0;
         match->root[i] = ct_find_root(search, i);
         match->number[i] = fabs(search->volumes[i]) > search->slacks[i] ? ++n : 0;
         const double sign = i < of_second ? 1 : -1;
@@ -296,8 +298,8 @@ void ct_join_passes(ct_piece_search *search) {
         for (int b = 0; b < 2; b++)
             if (!visit_parts(&match, pass, b, note_part)) return;
     const uint32_t of_second = search->vertex_nodes[1][0][0];
-    for (uint32_t i = 0; i < search->n_nodes; i++)
-        for (int k = 0; match.number[i] && k < CT_PIECE_FACINGS; k++)
+    for (uint32_t i = 0; i < search->n_nodes && !search->has_failed; i++)
+        for (int k = 0; match.number[i] && k < CT_PIECE_FACINGS && !search->has_failed; k++)
             match_at(&match, i >= of_second, i, &match.facings[match.number[i] - 1][k]);
     bool is_done = true;
     for (uint32_t i = 0; i < search->n_nodes && is_done; i++) is_done = !match.number[i] || is_complete(&match, i);
@@ -305,5 +307,6 @@ void ct_join_passes(ct_piece_search *search) {
         for (int b = 0; b < 2; b++) {
             if (!visit_parts(&match, pass, b, match_if_needed)) return;
             match_beside(&match, pass, b);
+            if (search->has_failed) return;
         }
 }

@@ -43,28 +43,36 @@ CT_FN int ct_make_facing(const double *const p[3], const double *of, uint32_t bo
     return 1;
 }
 
-/* The part of the volume, units^3, that the divergence theorem gives a part of a triangle. */
-CT_FN double ct_volume_of_part(const double *const p[3], const ct_integrals *w) {
-    double u[3], v[3], sum = 0;
+/* A triangle of which parts are measured. */
+typedef struct ct_measured_triangle {
+    const double *corner; /* 0 */
+    double u[3], v[3];    /* from there to the others */
+    ct_normal n;
+} ct_measured_triangle;
+
+CT_FN ct_measured_triangle ct_measure_triangle(const double *const p[3]) {
+    ct_measured_triangle t;
+    t.corner = p[0];
     for (int k = 0; k < 3; k++) {
-        u[k] = p[1][k] - p[0][k];
-        v[k] = p[2][k] - p[0][k];
+        t.u[k] = p[1][k] - p[0][k];
+        t.v[k] = p[2][k] - p[0][k];
     }
-    const ct_normal n = ct_normal_of(u, v);
-    for (int k = 0; k < 3; k++) sum += n.of[k] * (p[0][k] * w->of[0] + u[k] * w->of[1] + v[k] * w->of[2]);
+    t.n = ct_normal_of(t.u, t.v);
+    return t;
+}
+
+/* The part of the volume, units^3, that the divergence theorem gives a part of a triangle. */
+CT_FN double ct_volume_of_part(const ct_measured_triangle *t, const ct_integrals *w) {
+    double sum = 0;
+    for (int k = 0; k < 3; k++) sum += t->n.of[k] * (t->corner[k] * w->of[0] + t->u[k] * w->of[1] + t->v[k] * w->of[2]);
     return sum / 3;
 }
 
 /* Bounds the rounding of ct_volume_of_part, and of sums of many: a part of the sizes of its terms. */
-CT_FN double ct_volume_slack(const double *const p[3], const ct_integrals *w) {
-    double u[3], v[3], size = 0;
-    for (int k = 0; k < 3; k++) {
-        u[k] = p[1][k] - p[0][k];
-        v[k] = p[2][k] - p[0][k];
-    }
-    const ct_normal n = ct_normal_of(u, v);
+CT_FN double ct_volume_slack(const ct_measured_triangle *t, const ct_integrals *w) {
+    double size = 0;
     for (int k = 0; k < 3; k++)
-        size += n.size[k] * (fabs(p[0][k] * w->of[0]) + fabs(u[k] * w->of[1]) + fabs(v[k] * w->of[2]));
+        size += t->n.size[k] * (fabs(t->corner[k] * w->of[0]) + fabs(t->u[k] * w->of[1]) + fabs(t->v[k] * w->of[2]));
     return size * 0x1p-46;
 }
 
@@ -120,9 +128,10 @@ CT_FN void ct_begin_unit(ct_unit_summary *unit) {
 CT_FN void ct_add_to_unit(ct_unit_summary *unit, const double *const p[3], int32_t winding, uint32_t body,
                           uint32_t triangle) {
     const ct_integrals whole = ct_whole_integrals(winding);
+    const ct_measured_triangle t = ct_measure_triangle(p);
     ct_piece_facing facing;
-    unit->volume += ct_volume_of_part(p, &whole);
-    unit->slack += ct_volume_slack(p, &whole);
+    unit->volume += ct_volume_of_part(&t, &whole);
+    unit->slack += ct_volume_slack(&t, &whole);
     ct_add_moment(&unit->moment, p, &whole, 0);
     for (int k = 0; k < 3; k++) ct_note_extreme(unit->extreme, p[k]);
     if (ct_make_facing(p, whole.of, body, triangle, &facing)) ct_note_facing(unit->facings, &facing);

@@ -45,22 +45,32 @@ typedef struct ct_piece_surface {
     uint32_t n_crossings;         /* of both surfaces the same */
 } ct_piece_surface;
 
-/* A cluster's part of a piece. */
+/* A range of one of a search's lists. */
+typedef struct ct_piece_range {
+    uint32_t first, n;
+} ct_piece_range;
+
+/* A cluster's part of a piece. A cluster may have parts of many pieces, so each lists what is its own. */
 typedef struct ct_piece_part {
     uint32_t piece;
     uint8_t pass, body;
     uint32_t cluster;
+    ct_piece_range inside;    /* of ct_piece_search.inside */
+    ct_piece_range crossings; /* of ct_piece_search.crossings */
+    ct_piece_range triangles; /* of ct_piece_search.triangles */
 } ct_piece_part;
+
+/* Takes a hit. Returns the x, units, beyond which hits do not matter any more. */
+typedef double (*ct_report_hit_fn)(void *to, const ct_met_triangle *hit);
 
 /* The only coordinates that a search has are those of crossed clusters, which `body` has placed. It asks for what else
  * it needs, so that they need not be where it runs. */
 typedef struct ct_piece_source {
     /* What the triangles of a unit of an uncrossed cluster add up to. NULL: out of memory. */
     const ct_unit_summary *(*summarize)(void *argument, int pass, int b, uint32_t unit);
-    /* Calls report(to, hit) for the triangles of body b that the ray from p along +x meets, in any order. False: out
-     * of memory. */
-    bool (*find_hits)(void *argument, int b, const double p[3], void (*report)(void *to, const ct_met_triangle *hit),
-                      void *to);
+    /* Calls report(to, hit) for the triangles of body b that the ray from p along +x meets, in any order. Those beyond
+     * x = far may be left out, or beyond what report returned. False: out of memory, or cancelled. */
+    bool (*find_hits)(void *argument, int b, const double p[3], double far, ct_report_hit_fn report, void *to);
     void *argument;
 } ct_piece_source;
 
@@ -78,35 +88,53 @@ typedef struct ct_piece_search {
     uint32_t n_pieces;
     ct_piece_part *parts; /* [n_parts] in rising order of piece, pass, body, cluster */
     size_t n_parts;
+    /* What the parts have, part by part: */
+    uint16_t *inside; /* vertices of a crossed cluster that are inside, as steps of its walk; else its units inside */
+    uint32_t *crossings; /* of the surface, rising */
+    uint8_t *triangles;  /* of the cluster, rising: those of which some lies in the piece */
     /* Nodes: */
-    uint32_t *parent; /* [n_nodes] a forest; afterwards each node's piece */
+    uint32_t *parent; /* [n_nodes] a forest */
     uint32_t n_nodes;
     uint32_t *vertex_nodes[2][2]; /* [n_crossed + 1] the first node of each crossed cluster's vertices */
     uint32_t unit_nodes[2][2];    /* the first node of the units */
     uint32_t pair_nodes[2];       /* by pass: the first node of surface[pass][0].crossings */
-    uint32_t *pair_of[2][2];      /* [n_crossings] index of a crossing in surface[pass][0].crossings */
-    struct ct_stretch *stretches; /* scratch: one for each crossing of a triangle */
+    /* Of crossings, by pass and body: */
+    uint32_t
+        *first_of[2][2]; /* [n_crossed * CT_CLUSTER_TRIANGLES + 1] where those of a crossed cluster's triangles begin */
+    uint32_t *others[2][2];        /* [n_crossings] the other triangles, side by side */
+    signed char (*jumps[2][2])[4]; /* [n_crossings] ct_triangle_share.jump, side by side; and 0 */
+    uint32_t *partner[2][2];       /* [n_crossings] the same crossing among those of the other body */
+    /* Scratch for a triangle, one for each of its crossings, of which no triangle has more than most_crossings: */
+    uint32_t most_crossings;
+    struct ct_stretch *stretches;
+    struct ct_meeting *meetings;
+    uint32_t *by_loop, *first_of_loop; /* first_of_loop: two more */
     struct ct_edge_crossing *edge_crossings;
+    struct ct_piercing *piercings;
+    struct ct_gap_view *views; /* [3] by edge */
+    /* Maps of triangles with many crossings, which many rays may meet: made when first asked for. */
+    struct ct_kept_map *kept[2][2]; /* [n_kept] by pass and body, in rising order of triangles */
+    uint32_t n_kept[2][2];
     double *volumes;    /* [n_nodes] units^3: of the boundary whose root a node is, so of other nodes 0 */
     double *slacks;     /* [n_nodes] units^3: bound the rounding of volumes */
-    ct_moment *moments; /* [n_nodes] as volumes */
-    bool has_failed;    /* out of memory */
+    ct_moment *moments; /* [n_nodes] as volumes; NULL: there is one pass, with nothing to compare */
+    bool has_failed;    /* out of memory, or cancelled */
 } ct_piece_search;
 
-/* Finds the pieces. All clusters in `added` are listed in body[i]->placed, the crossed ones with their points. False:
- * out of memory. */
+/* Finds the pieces. All clusters in `added` are listed in body[i]->placed, the crossed ones with their points. Parts
+ * are listed if there are two pieces or more. False: out of memory, or cancelled. */
 bool ct_find_pieces(ct_piece_search *search);
 
-/* The first crossing of a cluster's triangles. */
-uint32_t ct_first_crossing_of_cluster(const ct_piece_surface *surface, uint32_t cluster);
-/* The piece that a crossing belongs to. */
-uint32_t ct_piece_of_crossing(const ct_piece_search *search, int pass, int b, uint32_t crossing);
+/* The winding numbers of a part: those of its cluster, but 0 outside the piece. Sets those that are not 0, of units of
+ * the cluster, or of its vertices if it is crossed. Returns the largest size of one. */
+int32_t ct_set_piece_winding(const ct_piece_search *search, const ct_piece_part *part, int32_t *of_unit,
+                             int32_t *of_vertex);
+/* Sets them to 0 again. */
+void ct_clear_piece_winding(const ct_piece_search *search, const ct_piece_part *part, int32_t *of_unit,
+                            int32_t *of_vertex);
 
-/* The winding numbers of a part: those of its cluster, but 0 outside the piece. Fills of_unit [units of the cluster]
- * or, if the cluster is crossed, `crossed`, whose arrays are from the search's arena; of_unit is then 0. False: out of
- * memory.
- */
-bool ct_make_piece_winding(ct_piece_search *search, const ct_piece_part *part, int32_t *of_unit,
-                           ct_crossed_cluster *crossed);
+/* Adds up the crossings of a crossed cluster's part. crossed: its numbers are 0; its triangles have room for as many as
+ * the part has crossings, or for all that a cluster has. */
+void ct_total_piece_crossings(const ct_piece_search *search, const ct_piece_part *part, ct_crossed_cluster *crossed);
 
 #endif

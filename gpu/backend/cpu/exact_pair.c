@@ -412,6 +412,12 @@ static void add_cluster(const ct_exact_pair *exact, ct_exact_part *part, uint32_
     const ct_winding_numbers w = ct_exact_winding_numbers(part->body.topology, surface, k);
     ct_placed_cluster *placed = &part->body.placed[part->body.placed_as[cluster] - 1];
     if (placed->residual < 0) kernels->place(placed, &part->body.pose, part->body.positions);
+    if (surface->added_shares) {
+        const ct_added_share *share = &surface->added_shares[k];
+        kernels->add_some(placed, &w, share->triangles, share->n, ldexp(1, -exact->exponent), &part->gradient,
+                          &surface->sums[k]);
+        return;
+    }
     kernels->add(placed, &w, ldexp(1, -exact->exponent), &part->gradient, &surface->sums[k]);
 }
 
@@ -460,9 +466,10 @@ static void list_added(ct_exact_pair *exact, int b) {
 
 /* Bounds the winding numbers of a cluster's triangles. From the numbers themselves, not from the relative ones, which
  * depend on the order of vertices. */
-static double bound_winding(const ct_topology *topology, const ct_exact_surface *surface, uint32_t cluster) {
-    const uint32_t as = surface->crossed_as[cluster];
+static double bound_winding(const ct_topology *topology, const ct_exact_surface *surface, uint32_t k) {
+    const uint32_t cluster = surface->added[k], as = surface->crossed_as[cluster];
     int32_t most = 0;
+    if (surface->added_shares) return surface->added_shares[k].max_winding + (as ? 2 : 0);
     if (surface->of_triangle) {
         const int32_t *numbers = surface->of_triangle + (size_t)cluster * CT_CLUSTER_TRIANGLES;
         for (uint32_t t = 0; t < CT_CLUSTER_TRIANGLES; t++)
@@ -531,7 +538,7 @@ static void plan_chunk(void *argument, uint32_t i, uint32_t worker) {
         const ct_node_box box = ct_exact_node_box(own, surface->added[k]);
         const ct_cut_box cut = ct_cut_to_window(&box, &window);
         surface->sums[k].cut_sides = cut.sides;
-        surface->sums[k].largest_share = fmax(cut.face * (1 + bound_winding(own->topology, surface, surface->added[k])),
+        surface->sums[k].largest_share = fmax(cut.face * (1 + bound_winding(own->topology, surface, k)),
                                               find_crossed_share(own, surface, surface->added[k]));
     }
 }

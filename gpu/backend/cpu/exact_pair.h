@@ -17,6 +17,13 @@ typedef struct ct_crossed_pair {
     uint32_t triangle, other;
 } ct_crossed_pair;
 
+/* What a piece has of a cluster: the rest is not looked at. */
+typedef struct ct_added_share {
+    const uint8_t *triangles; /* [n] rising, in the cluster */
+    uint32_t n;
+    int32_t max_winding; /* the largest size of a winding number, of units or vertices */
+} ct_added_share;
+
 /* What one perturbation finds of a body's surface. */
 typedef struct ct_exact_surface {
     /* Clusters with crossings: */
@@ -39,7 +46,8 @@ typedef struct ct_exact_surface {
     bool is_folded_flat; /* somewhere; then the passes differ */
     uint32_t *added;     /* [n_added] rising: clusters whose surface is inside, or partly */
     uint32_t n_added;
-    ct_cluster_sums *sums; /* [n_added] */
+    const ct_added_share *added_shares; /* [n_added], of a piece; NULL: the clusters as a whole */
+    ct_cluster_sums *sums;              /* [n_added] */
     /* Copies of the crossings, in rising order of (triangle, other); only kept for exact_pieces.c: */
     ct_crossing *shares; /* [n_shares] */
     uint32_t n_shares;
@@ -51,6 +59,12 @@ typedef struct ct_exact_part {
     ct_exact_surface surface[2]; /* by perturbation */
     ct_exact_gradient gradient;  /* the sum over the perturbations */
 } ct_exact_part;
+
+/* Groups of CT_GROUP_VERTICES vertices: see ct_exact_gradient.groups. */
+enum { CT_GROUP_VERTICES = 4096 };
+struct ct_group_range {
+    uint32_t first, end;
+};
 
 typedef struct ct_exact_pair {
     ct_device *device;
@@ -69,10 +83,12 @@ typedef struct ct_exact_pair {
     ct_exact_totals totals;
     ct_left_out left_out[2]; /* by perturbation */
     struct ct_free_floats *free_floats;
-    struct ct_near_search *near;    /* exact_near.c */
-    struct ct_piece_search *pieces; /* exact_pieces.c */
-    ct_unit_summary unit_summary;   /* exact_pieces.c: what its search asked for last */
-    struct ct_entry_chunk *chunks;  /* finish_exact.c: of body 0, then of body 1 */
+    struct ct_near_search *near;     /* exact_near.c */
+    struct ct_piece_search *pieces;  /* exact_pieces.c */
+    struct ct_group_range groups[2]; /* of a piece, by body: those of its vertices */
+    ct_arena *piece_arena;           /* of what lasts until the end of a piece; NULL: of the pair */
+    ct_unit_summary unit_summary;    /* exact_pieces.c: what its search asked for last */
+    struct ct_entry_chunk *chunks;   /* finish_exact.c: of body 0, then of body 1 */
     ct_pair_contact *contact;
     bool is_gradient_clear; /* finish_exact.c: entries are written, and only the bits of touched vertices are left */
     double weight_scale;    /* friction weights are added up in steps of 1 / weight_scale m^2 */
@@ -97,9 +113,9 @@ static inline void ct_exact_for_each(ct_exact_pair *exact, uint32_t n, ct_pool_f
         for (uint32_t i = 0; i < n; i++) task(exact, i, exact->driver);
 }
 
-/* Memory until the end of the pair, from the driving thread. NULL: the pair has failed. */
+/* Memory until the end of the pair, or of its present piece, from the driving thread. NULL: the pair has failed. */
 static inline void *ct_exact_allocate(ct_exact_pair *exact, size_t bytes) {
-    ct_arena *arena = &exact->workspace->workers[exact->driver].exact.arena;
+    ct_arena *arena = exact->piece_arena ? exact->piece_arena : &exact->workspace->workers[exact->driver].exact.arena;
     void *memory = ct_arena_alloc(arena, &exact->device->budget, bytes ? bytes : 1);
     if (!memory) exact->has_failed = true;
     return memory;

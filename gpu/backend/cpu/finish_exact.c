@@ -44,6 +44,7 @@ static uint32_t count_all_chunks(const ct_exact_pair *exact) {
 static struct ct_entry_chunk chunk_at(const ct_exact_pair *exact, uint32_t i) {
     const uint32_t of_first = count_chunks(exact, 0);
     const int b = i >= of_first;
+    if (exact->pieces) return (struct ct_entry_chunk){b, exact->groups[b].first, exact->groups[b].end};
     const uint32_t groups = (uint32_t)ct_touched_groups(exact->pair->body[b]->mesh->n_vertices);
     const uint32_t first = (b ? i - of_first : i) * CHUNK_GROUPS, end = first + CHUNK_GROUPS;
     return (struct ct_entry_chunk){

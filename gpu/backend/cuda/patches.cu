@@ -137,11 +137,13 @@ bool copy_found(splitter *s) {
 /* ---- rays ---- */
 
 /* As ct_find_hits_fn: the device looks at all clusters of a body. Few pairs have cavities or ties. */
-bool find_hits(void *argument, int k, const double p[3], void (*report)(void *to, const ct_met_triangle *hit),
-               void *to) {
+bool find_hits(void *argument, int k, const double p[3], double far,
+               double (*report)(void *to, const ct_met_triangle *hit), void *to) {
+    (void)far; /* all hits are there at once */
     splitter *s = (splitter *)argument;
     ct_workspace *workspace = s->workspace;
     ct_batch *b = s->b;
+    if (ct_is_cancelled()) return false;
     b->pieces.ray_side = 2 * s->pair + (uint64_t)k;
     memcpy(b->pieces.ray_from, p, sizeof b->pieces.ray_from);
     for (;;) {
