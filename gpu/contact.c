@@ -182,7 +182,7 @@ static void add_slip(ct_step *step) {
 
 static void add_separations(ct_step *step) {
     if (step->result && step->scene->settings.margin > 0 &&
-        ct_result_add_separations(step->scene, step->result, &step->error))
+        ct_result_add_separations(step->scene, step->result, NULL, &step->error))
         ct_result_free(&step->result);
 }
 

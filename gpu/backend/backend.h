@@ -41,6 +41,13 @@ typedef struct ct_backend {
     uint64_t (*mesh_bytes)(ct_device *device, const char *hash);
     /* Frees what the device keeps of a scene; its bodies are gone already. NULL: the backend keeps nothing. */
     void (*scene_forget)(ct_device *device, ct_scene *scene);
+
+    /* Host threads for what is computed from finished results: runs task(context, 0..n-1, worker), worker <
+     * threads(device), on them and on the calling thread, and returns when all are done. Both NULL: the backend has
+     * none. */
+    void (*spread)(ct_device *device, uint32_t n, void (*task)(void *context, uint32_t index, uint32_t worker),
+                   void *context);
+    uint32_t (*threads)(const ct_device *device);
 } ct_backend;
 
 /* The backends compiled in, in the order in which "auto" tries them. NULL: i is past the last. */

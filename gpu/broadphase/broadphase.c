@@ -17,12 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 
 enum { SORT, BOXES, STARTS, COLUMNS, PAIRS, PAIRS_TMP }; /* indices of ct_broadphase.memory */
 enum {
     SAMPLES = 64,   /* boxes that plan_grid looks at */
     MAX_SIDE = 512, /* columns along an axis: 2^18 columns at most */
+    POLL = 4096,    /* boxes, tests of two of them, or pairs between polls */
 };
 
 /* A box with its axes permuted so that [0] is the sweep axis and [1], [2] are the axes of the grid. */
@@ -62,6 +64,10 @@ void ct_broadphase_free(ct_broadphase *broad) {
     memset(broad, 0, sizeof *broad);
 }
 
+static bool is_ended(const ct_broadphase *broad) {
+    return ct_is_cancelled_at("pairs of bodies", broad->n_pairs);
+}
+
 /* Stable bottom-up merge sort by key. Entries start in order of bodies, so the result is sorted by (key, body). Returns
  * the array that holds the result. */
 static sort_entry *sort_entries(sort_entry *from, sort_entry *to, size_t n) {
@@ -70,6 +76,7 @@ static sort_entry *sort_entries(sort_entry *from, sort_entry *to, size_t n) {
             size_t mid = start + width < n ? start + width : n, end = mid + width < n ? mid + width : n;
             size_t left = start, right = mid;
             for (size_t k = start; k < end; k++) {
+                if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return from;
                 bool is_left = left < mid && (right >= end || from[left].key <= from[right].key);
                 to[k] = is_left ? from[left++] : from[right++];
             }
@@ -146,6 +153,7 @@ static size_t assign_columns(const column_grid *grid, permuted_box *boxes, size_
     size_t total = 0;
     for (size_t k = 0; k < n; k++) {
         size_t count = 1;
+        if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return 0;
         for (int i = 0; i < 2; i++) {
             boxes[k].first[i] = find_column(grid, i, boxes[k].lo[i + 1]);
             boxes[k].last[i] = find_column(grid, i, boxes[k].hi[i + 1]);
@@ -170,6 +178,7 @@ static bool is_ignored(const uint64_t *keys, size_t n, uint64_t key) {
 
 typedef struct sweep {
     ct_broadphase *broad;
+    bool has_most; /* there are more pairs than the most that are wanted */
     const ct_broad_body *bodies;
     const uint64_t *ignored;
     size_t n_ignored;
@@ -177,6 +186,8 @@ typedef struct sweep {
 } sweep;
 
 static bool append_pair(sweep *s, uint32_t i, uint32_t j) {
+    s->has_most = s->broad->most_pairs && s->broad->n_pairs == s->broad->most_pairs;
+    if (s->has_most) return false;
     ct_pair *pairs = reserve(s->broad, PAIRS, s->broad->n_pairs + 1, sizeof *pairs);
     if (!pairs) return false;
     pairs[s->broad->n_pairs++] = (ct_pair){i < j ? i : j, i < j ? j : i};
@@ -192,21 +203,21 @@ static bool report_pair(sweep *s, uint32_t i, uint32_t j) {
 
 /* Reports the pairs that a column owns. Its list is sorted by lo[0]. */
 static bool sweep_column(sweep *s, const uint32_t *list, size_t n, uint32_t column0, uint32_t column1) {
-    uint64_t tests = 0;
+    uint64_t tests = s->broad->box_tests;
     bool ok = true;
     for (size_t k = 0; k + 1 < n && ok; k++) {
         const permuted_box *a = &s->boxes[list[k]];
         for (size_t m = k + 1; m < n && ok; m++) {
             const permuted_box *b = &s->boxes[list[m]];
             if (b->lo[0] >= a->hi[0]) break;
-            tests++;
+            if (CT_POLL_EVERY(++tests, POLL) && is_ended(s->broad)) return false;
             if (a->lo[1] >= b->hi[1] || b->lo[1] >= a->hi[1] || a->lo[2] >= b->hi[2] || b->lo[2] >= a->hi[2]) continue;
             uint32_t owner0 = a->first[0] > b->first[0] ? a->first[0] : b->first[0];
             uint32_t owner1 = a->first[1] > b->first[1] ? a->first[1] : b->first[1];
             if (owner0 == column0 && owner1 == column1) ok = report_pair(s, a->body, b->body);
         }
     }
-    s->broad->box_tests += tests;
+    s->broad->box_tests = tests;
     return ok;
 }
 
@@ -222,9 +233,15 @@ static bool sort_pairs(ct_broadphase *broad, size_t n_bodies) {
             const ct_pair *from = pass ? tmp : pairs;
             ct_pair *to = pass ? pairs : tmp;
             memset(starts, 0, (n_bodies + 1) * sizeof *starts);
-            for (size_t k = 0; k < n; k++) starts[(pass ? from[k].a : from[k].b) + 1]++;
+            for (size_t k = 0; k < n; k++) {
+                if (CT_POLL_EVERY(k, POLL) && is_ended(broad)) return false;
+                starts[(pass ? from[k].a : from[k].b) + 1]++;
+            }
             for (size_t k = 0; k < n_bodies; k++) starts[k + 1] += starts[k];
-            for (size_t k = 0; k < n; k++) to[starts[pass ? from[k].a : from[k].b]++] = from[k];
+            for (size_t k = 0; k < n; k++) {
+                if (CT_POLL_EVERY(k, POLL) && is_ended(broad)) return false;
+                to[starts[pass ? from[k].a : from[k].b]++] = from[k];
+            }
         }
     }
     broad->pairs = pairs;
@@ -237,6 +254,7 @@ static bool find_pairs(sweep *s, size_t n_bodies) {
     if (!live) return false;
     size_t n = 0;
     for (size_t i = 0; i < n_bodies; i++) {
+        if (CT_POLL_EVERY(i, POLL) && is_ended(broad)) return false;
         if (is_empty(&s->bodies[i].box)) continue;
         live[n++] = (sort_entry){0, (uint32_t)i};
         if (s->bodies[i].meets_itself && !append_pair(s, (uint32_t)i, (uint32_t)i)) return false;
@@ -247,6 +265,7 @@ static bool find_pairs(sweep *s, size_t n_bodies) {
     plan_grid(&grid, s->bodies, live, n);
     for (size_t k = 0; k < n; k++) live[k].key = s->bodies[live[k].body].box.lo[grid.axis[0]];
     live = sort_entries(live, live + n, n);
+    if (is_ended(broad)) return false;
 
     permuted_box *boxes = reserve(broad, BOXES, n, sizeof *boxes);
     if (!boxes) return false;
@@ -267,6 +286,7 @@ static bool find_pairs(sweep *s, size_t n_bodies) {
         grid.n_columns[i] = (grid.n_columns[i] + 1) / 2;
         grid.inv_pitch[i] /= 2;
     }
+    if (is_ended(broad)) return false;
 
     size_t total_columns = (size_t)grid.n_columns[0] * grid.n_columns[1];
     size_t *starts = reserve(broad, STARTS, total_columns + 1, sizeof *starts);
@@ -274,7 +294,8 @@ static bool find_pairs(sweep *s, size_t n_bodies) {
     if (!starts || !lists) return false;
     memset(starts, 0, (total_columns + 1) * sizeof *starts);
     for (int pass = 0; pass < 2; pass++) { /* count, then fill; afterwards starts[c] is the end of list c */
-        for (size_t k = 0; k < n; k++)
+        for (size_t k = 0; k < n; k++) {
+            if (CT_POLL_EVERY(k, POLL / 8) && is_ended(broad)) return false;
             for (size_t c0 = boxes[k].first[0]; c0 <= boxes[k].last[0]; c0++)
                 for (size_t c1 = boxes[k].first[1]; c1 <= boxes[k].last[1]; c1++) {
                     size_t c = c0 * grid.n_columns[1] + c1;
@@ -283,11 +304,13 @@ static bool find_pairs(sweep *s, size_t n_bodies) {
                     else
                         starts[c + 1]++;
                 }
+        }
         if (!pass)
             for (size_t c = 0; c < total_columns; c++) starts[c + 1] += starts[c];
     }
     for (size_t c = 0; c < total_columns; c++) {
         size_t begin = c ? starts[c - 1] : 0;
+        if (CT_POLL_EVERY(c, POLL) && is_ended(broad)) return false;
         if (!sweep_column(s, lists + begin, starts[c] - begin, (uint32_t)(c / grid.n_columns[1]),
                           (uint32_t)(c % grid.n_columns[1])))
             return false;
@@ -303,11 +326,14 @@ ct_status ct_broadphase_run(ct_broadphase *broad, const ct_broad_body *bodies, s
     if (n_bodies > UINT32_MAX)
         return ct_fail(error, CT_LIMIT_EXCEEDED, "bodies", "%zu bodies in one scene, at most %u are possible", n_bodies,
                        UINT32_MAX);
-    sweep s = {broad, bodies, ignored, n_ignored, NULL};
+    sweep s = {.broad = broad, .bodies = bodies, .ignored = ignored, .n_ignored = n_ignored};
     if (!find_pairs(&s, n_bodies) || !sort_pairs(broad, n_bodies)) {
         size_t found = broad->n_pairs;
         broad->pairs = NULL;
         broad->n_pairs = 0;
+        if (s.has_most)
+            return ct_fail(error, CT_LIMIT_EXCEEDED, "bodies", "more than %zu pairs of %zu bodies", broad->most_pairs,
+                           n_bodies);
         return ct_fail(error, CT_OUT_OF_MEMORY, "bodies", "no memory to pair %zu bodies (%zu pairs found so far)",
                        n_bodies, found);
     }

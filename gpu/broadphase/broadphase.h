@@ -30,6 +30,7 @@ typedef struct ct_pair {
 typedef struct ct_broadphase {
     const ct_pair *pairs; /* sorted by (a, b); owned, valid until the next call */
     size_t n_pairs;
+    size_t most_pairs;  /* a call that finds more fails; 0: no limit */
     uint64_t box_tests; /* of the last call: a metric */
     size_t bytes;       /* of memory */
     void *memory[6];    /* private: reusable arrays */
@@ -44,7 +45,7 @@ static inline uint64_t ct_pair_key(uint32_t i, uint32_t j) {
 /* Finds every pair whose boxes overlap by more than 0 on all three axes, for which (a.group & b.mask) and
  * (b.group & a.mask) are both non-zero, and whose key is not in ignored[n_ignored], which is sorted ascending and may
  * contain duplicates; and the pairs of bodies that meet themselves. Allocates only to grow its memory. LIMIT_EXCEEDED
- * (2^32 bodies), OUT_OF_MEMORY. */
+ * (2^32 bodies, most_pairs), OUT_OF_MEMORY, CANCELLED. */
 ct_status ct_broadphase_run(ct_broadphase *broad, const ct_broad_body *bodies, size_t n_bodies, const uint64_t *ignored,
                             size_t n_ignored, ct_error *error);
 

@@ -37,6 +37,11 @@ extern "C" {
 #define CT_MAX_POINTS         4096
 #define CT_DEFAULT_MAX_POINTS 8
 
+/* Of one step with a margin: separations, and pairs of bodies without a contact whose boxes are within the margin. A
+ * step that has more fails with LIMIT_EXCEEDED: no list is ever shortened. */
+#define CT_MAX_SEPARATIONS (1u << 20)
+#define CT_MAX_NEAR_PAIRS  (1u << 23)
+
 /* How EBPI spends rays on a tolerance. */
 typedef enum ct_allocation {
     CT_ALLOCATION_OPTIMAL =
@@ -78,7 +83,7 @@ typedef struct ct_scene_settings {
                          with a cell_size AUTO runs it; other methods refuse it. 0: no cells */
     double margin;    /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
                          distance (ct_result.separations), whatever the method and the backend: the search runs on the
-                         host, once for each step. 0: none */
+                         host, once for each step. At most CT_MAX_SEPARATIONS of them. 0: none */
     double max_step_time; /* s; a step that takes longer is cancelled (CT_CANCELLED), and has changed nothing; every
                              method. 0: no limit of the scene's own */
 

@@ -1,4 +1,4 @@
-/* closest.c - distances of corners, edges and faces of two triangles. */
+/* closest.c - distances of corners, edges and faces of two parts of surfaces. */
 #include "gpu/scene/closest.h"
 
 #include <math.h>
@@ -22,23 +22,18 @@ static int order_of(const double *a, const double *b, int n) {
     return 0;
 }
 
-struct search {
-    const double *toward;
-    double touching;
-    ct_closest *best;
-};
-
-static bool is_better(const struct search *s, const ct_closest *next) {
-    const ct_closest *best = s->best;
+static bool is_better(const ct_closest_query *s, const ct_closest *next) {
+    const ct_closest *best = &s->best;
     if (next->squared != best->squared) return next->squared < best->squared;
     if (next->is_on_face != best->is_on_face) return next->is_on_face;
     const double along = dot(next->normal, s->toward), best_along = dot(best->normal, s->toward);
     if (along != best_along) return along > best_along;
-    return order_of(next->point[0], best->point[0], 6) < 0;
+    const int order = order_of(next->point[0], best->point[0], 6);
+    return order != 0 ? order < 0 : order_of(next->normal, best->normal, 3) < 0;
 }
 
-/* on_first: `p` is on the first triangle, and q on the second. */
-static void offer(const struct search *s, bool on_first, const double p[3], const double q[3], const double *normal,
+/* on_first: `p` is on the first surface, and q on the second. */
+static void offer(ct_closest_query *s, bool on_first, const double p[3], const double q[3], const double *normal,
                   bool is_on_face) {
     ct_closest next = {.is_on_face = is_on_face};
     double between[3];
@@ -47,30 +42,23 @@ static void offer(const struct search *s, bool on_first, const double p[3], cons
     subtract(next.point[0], next.point[1], between);
     next.squared = dot(between, between);
     if (next.squared <= s->touching * s->touching) next.squared = 0;
-    if (next.squared > s->best->squared) return;
+    if (next.squared > s->best.squared) return;
     if (normal) memcpy(next.normal, normal, sizeof next.normal);
-    if (is_better(s, &next)) *s->best = next;
+    if (is_better(s, &next)) s->best = next;
 }
 
 /* ---- features ---- */
 
-/* An edge from its smaller end: triangles that share it agree about it to the last bit. */
-struct edge {
-    const double *from, *to;
-    double along[3], squared;
-};
-
-static struct edge edge_of(double (*const t)[3], int k) {
-    const double *p = t[k], *q = t[(k + 1) % 3];
+ct_closest_edge ct_closest_edge_of(const double p[3], const double q[3]) {
     const bool is_turned = order_of(q, p, 3) < 0;
-    struct edge edge = {.from = is_turned ? q : p, .to = is_turned ? p : q};
+    ct_closest_edge edge = {.from = is_turned ? q : p, .to = is_turned ? p : q};
     subtract(edge.to, edge.from, edge.along);
     edge.squared = dot(edge.along, edge.along);
     return edge;
 }
 
-static void offer_corner_and_edge(const struct search *s, bool on_first, const double corner[3],
-                                  const struct edge *edge) {
+static void offer_corner_and_edge(ct_closest_query *s, bool on_first, const double corner[3],
+                                  const ct_closest_edge *edge) {
     double from[3], at[3];
     subtract(corner, edge->from, from);
     const double part = edge->squared > 0 ? dot(from, edge->along) / edge->squared : 0;
@@ -83,10 +71,10 @@ static void offer_corner_and_edge(const struct search *s, bool on_first, const d
 }
 
 /* Points inside both edges; their ends are corners. */
-static void offer_edges(const struct search *s, const struct edge *a, const struct edge *b) {
+static void offer_edges(ct_closest_query *s, const ct_closest_edge *a, const ct_closest_edge *b) {
     const int order = order_of(a->from, b->from, 3);
     const bool is_first = order < 0 || (order == 0 && order_of(a->to, b->to, 3) <= 0);
-    const struct edge *p = is_first ? a : b, *q = is_first ? b : a;
+    const ct_closest_edge *p = is_first ? a : b, *q = is_first ? b : a;
     double from[3], on_p[3], on_q[3];
     subtract(p->from, q->from, from);
     const double mixed = dot(p->along, q->along), of_p = dot(p->along, from), of_q = dot(q->along, from);
@@ -101,22 +89,17 @@ static void offer_edges(const struct search *s, const struct edge *a, const stru
     offer(s, is_first, on_p, on_q, NULL, false);
 }
 
-struct face {
-    const double *corner[3]; /* from the smallest, in the triangle's sense */
-    double normal[3];        /* unit */
-    bool has_normal;
-};
-
-static struct face face_of(double (*const t)[3]) {
-    struct face face;
+ct_closest_face ct_closest_face_of(const double p[3], const double q[3], const double r[3]) {
+    const double *const t[3] = {p, q, r};
+    ct_closest_face face;
     int first = 0;
     for (int k = 1; k < 3; k++)
         if (order_of(t[k], t[first], 3) < 0) first = k;
     for (int k = 0; k < 3; k++) face.corner[k] = t[(first + k) % 3];
-    double p[3], q[3];
-    subtract(face.corner[1], face.corner[0], p);
-    subtract(face.corner[2], face.corner[0], q);
-    cross(p, q, face.normal);
+    double a[3], b[3];
+    subtract(face.corner[1], face.corner[0], a);
+    subtract(face.corner[2], face.corner[0], b);
+    cross(a, b, face.normal);
     const double length = sqrt(dot(face.normal, face.normal));
     face.has_normal = length > 0;
     for (int i = 0; i < 3; i++) face.normal[i] = face.has_normal ? face.normal[i] / length : 0;
@@ -124,7 +107,7 @@ static struct face face_of(double (*const t)[3]) {
 }
 
 /* Whether a point of the face's plane is in the face. */
-static bool covers(const struct face *face, const double at[3]) {
+static bool covers(const ct_closest_face *face, const double at[3]) {
     for (int k = 0; k < 3; k++) {
         double along[3], from[3], inward[3];
         subtract(face->corner[(k + 1) % 3], face->corner[k], along);
@@ -136,8 +119,8 @@ static bool covers(const struct face *face, const double at[3]) {
 }
 
 /* corner: of the first triangle if on_first, over a face of the other. The normal pushes the first away. */
-static void offer_corner_and_face(const struct search *s, bool on_first, const double corner[3],
-                                  const struct face *face) {
+static void offer_corner_and_face(ct_closest_query *s, bool on_first, const double corner[3],
+                                  const ct_closest_face *face) {
     double from[3], at[3], normal[3];
     if (!face->has_normal) return;
     subtract(corner, face->corner[0], from);
@@ -150,7 +133,8 @@ static void offer_corner_and_face(const struct search *s, bool on_first, const d
 }
 
 /* An edge of one triangle pierces the face of the other: they cross. */
-static void offer_piercing(const struct search *s, bool on_first, const struct edge *edge, const struct face *face) {
+static void offer_piercing(ct_closest_query *s, bool on_first, const ct_closest_edge *edge,
+                           const ct_closest_face *face) {
     double p[3], q[3], at[3], normal[3];
     if (!face->has_normal) return;
     subtract(edge->from, face->corner[0], p);
@@ -164,35 +148,46 @@ static void offer_piercing(const struct search *s, bool on_first, const struct e
     if (covers(face, at)) offer(s, on_first, at, at, normal, true);
 }
 
-static bool boxes_meet(double (*const a)[3], double (*const b)[3]) {
-    for (int i = 0; i < 3; i++)
-        if (fmax(a[0][i], fmax(a[1][i], a[2][i])) < fmin(b[0][i], fmin(b[1][i], b[2][i])) ||
-            fmax(b[0][i], fmax(b[1][i], b[2][i])) < fmin(a[0][i], fmin(a[1][i], a[2][i])))
-            return false;
-    return true;
+/* ---- parts ---- */
+
+static bool may_be_closer(ct_closest_query *s, const ct_box *a, const ct_box *b) {
+    s->compared++;
+    return !(ct_squared_gap(a, b, s->error) > s->best.squared);
 }
 
-void ct_closest_of_triangles(double (*const a)[3], double (*const b)[3], const double toward[3], double touching,
-                             ct_closest *best) {
-    const struct search s = {toward, touching, best};
-    const struct face faces[2] = {face_of(a), face_of(b)};
-    struct edge edges[2][3];
-    for (int k = 0; k < 3; k++) {
-        edges[0][k] = edge_of(a, k);
-        edges[1][k] = edge_of(b, k);
+/* Corners come first: of faces that are parallel they have what is closest, and little else is compared then. */
+static void compare_corners(ct_closest_query *s, bool on_first, const ct_closest_part *of,
+                            const ct_closest_part *with) {
+    for (uint32_t i = 0; i < of->n_corners; i++) {
+        for (uint32_t k = 0; k < with->n_faces; k++)
+            if (may_be_closer(s, &of->corner_boxes[i], &with->face_boxes[k]))
+                offer_corner_and_face(s, on_first, of->corners[i], &with->faces[k]);
+        for (uint32_t k = 0; k < with->n_edges; k++)
+            if (may_be_closer(s, &of->corner_boxes[i], &with->edge_boxes[k]))
+                offer_corner_and_edge(s, on_first, of->corners[i], &with->edges[k]);
     }
-    const bool may_cross = boxes_meet(a, b);
-    for (int k = 0; k < 3; k++) {
-        offer_corner_and_face(&s, true, a[k], &faces[1]);
-        offer_corner_and_face(&s, false, b[k], &faces[0]);
-        if (may_cross) {
-            offer_piercing(&s, true, &edges[0][k], &faces[1]);
-            offer_piercing(&s, false, &edges[1][k], &faces[0]);
-        }
-        for (int j = 0; j < 3; j++) {
-            offer_corner_and_edge(&s, true, a[k], &edges[1][j]);
-            offer_corner_and_edge(&s, false, b[k], &edges[0][j]);
-            offer_edges(&s, &edges[0][k], &edges[1][j]);
-        }
-    }
+}
+
+static void compare_edges(ct_closest_query *s, const ct_closest_part *a, const ct_closest_part *b) {
+    for (uint32_t i = 0; i < a->n_edges; i++)
+        for (uint32_t k = 0; k < b->n_edges; k++)
+            if (may_be_closer(s, &a->edge_boxes[i], &b->edge_boxes[k])) offer_edges(s, &a->edges[i], &b->edges[k]);
+}
+
+static void compare_piercings(ct_closest_query *s, bool on_first, const ct_closest_part *of,
+                              const ct_closest_part *with) {
+    s->compared += (uint64_t)of->n_edges * with->n_faces;
+    for (uint32_t i = 0; i < of->n_edges; i++)
+        for (uint32_t k = 0; k < with->n_faces; k++)
+            if (!(ct_squared_gap(&of->edge_boxes[i], &with->face_boxes[k], s->error) > 0))
+                offer_piercing(s, on_first, &of->edges[i], &with->faces[k]);
+}
+
+void ct_closest_of_parts(const ct_closest_part *a, const ct_closest_part *b, ct_closest_query *query) {
+    compare_corners(query, true, a, b);
+    compare_corners(query, false, b, a);
+    compare_edges(query, a, b);
+    if (ct_squared_gap(&a->box, &b->box, query->error) > 0) return;
+    compare_piercings(query, true, a, b);
+    compare_piercings(query, false, b, a);
 }

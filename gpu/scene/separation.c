@@ -1,276 +1,27 @@
-/* separation.c - finds the closest points of two bodies by descending both of their cluster trees, nearest boxes first.
- *
- *     tree of A        tree of B
- *       root             root          a pair of nodes whose boxes are farther apart than the closest points found so
- *      /    \           /    \         far is dropped; else the larger of the two is replaced by its children, down to
- *     ...    ...      ...    ...       pairs of clusters, whose triangles are compared one by one */
+/* separation.c - lists the pairs of bodies within the margin: pairs whose boxes are that close, searched by all threads
+ * of the device, a block of pairs at a time, and gathered in their order. */
 #include "gpu/scene/separation.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "gpu/backend/backend.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
-#include "gpu/mesh/mesh.h"
-#include "gpu/scene/closest.h"
-#include "gpu/scene/surfaces.h"
+#include "gpu/engine.h"
+#include "gpu/scene/pair_distance.h"
 
-/* Of a squared distance between boxes: what rounding may have added to it. */
+/* Of a margin: what rounding may have added to it. */
 static const double ROUNDED = 1e-9;
 
-struct cluster {
-    double corner[CT_CLUSTER_TRIANGLES][3][3]; /* m, world */
-    ct_box box[CT_CLUSTER_TRIANGLES];
-    uint32_t n;
+enum {
+    BLOCK_PAIRS = 1 << 14, /* searched before their answers are gathered */
+    TASK_PAIRS = 16,       /* searched by a thread before it takes others */
+    TASKS_OF_THREAD = 8,   /* at least, where there are pairs enough */
 };
-
-struct pair_search {
-    const ct_surface *surface[2];
-    double toward[3]; /* from the middle of the second body's box to the first's */
-    double touching;
-    ct_closest best;
-    struct cluster *cluster[2];
-    uint32_t loaded[2]; /* clusters that `cluster` holds */
-    bool is_loaded[2];
-};
-
-/* ---- boxes ---- */
-
-static void world_of(const ct_surface *surface, const float p[3], double out[3]) {
-    const double *pose = surface->body->pose;
-    for (int i = 0; i < 3; i++)
-        out[i] = pose[4 * i] * (double)p[0] + pose[4 * i + 1] * (double)p[1] + pose[4 * i + 2] * (double)p[2] +
-                 pose[4 * i + 3];
-}
-
-static ct_box box_of_node(const ct_surface *surface, uint32_t node) {
-    const ct_cluster_box *of = &surface->boxes[node];
-    const double *pose = surface->body->pose;
-    ct_box box;
-    for (int i = 0; i < 3; i++) {
-        double middle = pose[4 * i + 3], half = 0;
-        for (int k = 0; k < 3; k++) {
-            middle += pose[4 * i + k] * 0.5 * ((double)of->lo[k] + (double)of->hi[k]);
-            half += fabs(pose[4 * i + k]) * 0.5 * ((double)of->hi[k] - (double)of->lo[k]);
-        }
-        half += 1e-14 * (fabs(middle) + half); /* for rounding */
-        box.lo[i] = middle - half;
-        box.hi[i] = middle + half;
-    }
-    return box;
-}
-
-static double squared_gap(const ct_box *a, const ct_box *b) {
-    double squared = 0;
-    for (int i = 0; i < 3; i++) {
-        const double gap = fmax(fmax(a->lo[i] - b->hi[i], b->lo[i] - a->hi[i]), 0);
-        squared += gap * gap;
-    }
-    return squared * (1 - ROUNDED);
-}
-
-static double size_of(const ct_box *box) {
-    double size = 0;
-    for (int i = 0; i < 3; i++) size = fmax(size, box->hi[i] - box->lo[i]);
-    return size;
-}
-
-/* ---- triangles ---- */
-
-static void load_cluster(struct pair_search *s, int side, uint32_t at) {
-    if (s->is_loaded[side] && s->loaded[side] == at) return;
-    const ct_surface *surface = s->surface[side];
-    const ct_mesh *mesh = surface->body->mesh;
-    struct cluster *cluster = s->cluster[side];
-    const uint32_t first = at * CT_CLUSTER_TRIANGLES, left = mesh->n_triangles - first;
-    cluster->n = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES;
-    for (uint32_t t = 0; t < cluster->n; t++) {
-        double(*corner)[3] = cluster->corner[t];
-        for (int k = 0; k < 3; k++)
-            world_of(surface, surface->positions + 3 * (size_t)mesh->triangles[3 * (size_t)(first + t) + (size_t)k],
-                     corner[k]);
-        for (int i = 0; i < 3; i++) {
-            cluster->box[t].lo[i] = fmin(corner[0][i], fmin(corner[1][i], corner[2][i]));
-            cluster->box[t].hi[i] = fmax(corner[0][i], fmax(corner[1][i], corner[2][i]));
-        }
-    }
-    s->is_loaded[side] = true;
-    s->loaded[side] = at;
-}
-
-static void compare_clusters(struct pair_search *s, const uint32_t at[2], const ct_box box[2]) {
-    for (int side = 0; side < 2; side++) load_cluster(s, side, at[side]);
-    for (uint32_t i = 0; i < s->cluster[0]->n; i++) {
-        if (squared_gap(&s->cluster[0]->box[i], &box[1]) > s->best.squared) continue;
-        for (uint32_t k = 0; k < s->cluster[1]->n; k++)
-            if (squared_gap(&s->cluster[0]->box[i], &s->cluster[1]->box[k]) <= s->best.squared)
-                ct_closest_of_triangles(s->cluster[0]->corner[i], s->cluster[1]->corner[k], s->toward, s->touching,
-                                        &s->best);
-    }
-}
-
-/* ---- trees ---- */
-
-struct node {
-    uint32_t level, at;
-    ct_box box;
-};
-
-static uint32_t list_children(const ct_surface *surface, const struct node *node,
-                              struct node children[CT_CLUSTER_FAN]) {
-    const ct_clusters *c = surface->clusters;
-    const uint32_t first = c->level[node->level - 1] + (node->at - c->level[node->level]) * CT_CLUSTER_FAN;
-    uint32_t n = 0;
-    for (uint32_t at = first; n < CT_CLUSTER_FAN && at < c->level[node->level]; at++, n++)
-        children[n] = (struct node){node->level - 1, at, box_of_node(surface, at)};
-    return n;
-}
-
-static void descend(struct pair_search *s, const struct node *a, const struct node *b) {
-    const struct node *node[2] = {a, b};
-    if (a->level == 0 && b->level == 0) {
-        compare_clusters(s, (uint32_t[]){a->at, b->at}, (ct_box[]){a->box, b->box});
-        return;
-    }
-    const int side = b->level == 0 || (a->level > 0 && size_of(&a->box) >= size_of(&b->box)) ? 0 : 1;
-    struct node children[CT_CLUSTER_FAN];
-    double gap[CT_CLUSTER_FAN];
-    uint32_t order[CT_CLUSTER_FAN];
-    const uint32_t n = list_children(s->surface[side], node[side], children);
-    for (uint32_t i = 0; i < n; i++) { /* the nearest first */
-        gap[i] = squared_gap(&children[i].box, &node[1 - side]->box);
-        uint32_t at = i;
-        for (; at > 0 && gap[order[at - 1]] > gap[i]; at--) order[at] = order[at - 1];
-        order[at] = i;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        if (gap[order[i]] > s->best.squared) return;
-        node[side] = &children[order[i]];
-        descend(s, node[0], node[1]);
-    }
-}
-
-static struct node root_of(const ct_surface *surface) {
-    const ct_clusters *c = surface->clusters;
-    return (struct node){c->n_levels - 1, c->n_nodes - 1, box_of_node(surface, c->n_nodes - 1)};
-}
-
-/* ---- half-spaces ---- */
-
-struct plane {
-    double normal[3], origin[3];
-};
-
-static double above(const struct plane *plane, const double p[3]) {
-    double height = 0;
-    for (int i = 0; i < 3; i++) height += plane->normal[i] * (p[i] - plane->origin[i]);
-    return height;
-}
-
-struct lowest {
-    double height;
-    double at[3];
-};
-
-static void find_lowest(const ct_surface *surface, const struct plane *plane, const struct node *node,
-                        struct lowest *lowest) {
-    double corner[3];
-    for (int i = 0; i < 3; i++) corner[i] = plane->normal[i] > 0 ? node->box.lo[i] : node->box.hi[i];
-    if (above(plane, corner) > lowest->height) return;
-    if (node->level > 0) {
-        struct node children[CT_CLUSTER_FAN];
-        const uint32_t n = list_children(surface, node, children);
-        for (uint32_t i = 0; i < n; i++) find_lowest(surface, plane, &children[i], lowest);
-        return;
-    }
-    const ct_clusters *c = surface->clusters;
-    for (uint32_t i = c->first_vertex[node->at]; i < c->first_vertex[node->at + 1]; i++) {
-        double p[3];
-        world_of(surface, surface->positions + 3 * (size_t)c->vertices[i], p);
-        const double height = above(plane, p);
-        bool is_lower = height < lowest->height;
-        for (int k = 0; k < 3 && !is_lower && height == lowest->height; k++) {
-            if (p[k] > lowest->at[k]) break;
-            is_lower = p[k] < lowest->at[k];
-        }
-        if (!is_lower) continue;
-        lowest->height = height;
-        memcpy(lowest->at, p, sizeof p);
-    }
-}
-
-/* side: of the half-space. */
-static bool find_above_plane(const ct_surface *surface, const ct_body *half_space, int side, double margin,
-                             ct_separation *out) {
-    struct plane plane;
-    struct lowest lowest = {margin, {INFINITY, INFINITY, INFINITY}};
-    double length = 0;
-    for (int i = 0; i < 3; i++) {
-        plane.normal[i] = half_space->pose[4 * i + 2];
-        plane.origin[i] = half_space->pose[4 * i + 3];
-        length += plane.normal[i] * plane.normal[i];
-    }
-    for (int i = 0; i < 3; i++) plane.normal[i] /= sqrt(length);
-    const struct node root = root_of(surface);
-    find_lowest(surface, &plane, &root, &lowest);
-    if (!(lowest.height < margin)) return false;
-    out->distance = fmax(lowest.height, 0);
-    for (int i = 0; i < 3; i++) {
-        out->point[1 - side][i] = lowest.at[i];
-        out->point[side][i] = lowest.at[i] - lowest.height * plane.normal[i];
-        out->normal[i] = side ? plane.normal[i] : -plane.normal[i];
-    }
-    return true;
-}
-
-/* ---- pairs ---- */
-
-static bool find_between(struct pair_search *s, double margin, ct_separation *out) {
-    const ct_box *box[2] = {&s->surface[0]->body->box, &s->surface[1]->body->box};
-    double reach = 0;
-    for (int i = 0; i < 3; i++) {
-        s->toward[i] = box[0]->lo[i] + box[0]->hi[i] - box[1]->lo[i] - box[1]->hi[i];
-        for (int b = 0; b < 2; b++) reach = fmax(reach, fmax(fabs(box[b]->lo[i]), fabs(box[b]->hi[i])));
-    }
-    s->touching = CT_TOUCHING * reach;
-    s->best = (ct_closest){.squared = margin * margin};
-    for (int i = 0; i < 3; i++) s->best.point[0][i] = s->best.point[1][i] = INFINITY;
-    s->is_loaded[0] = s->is_loaded[1] = false;
-    const struct node roots[2] = {root_of(s->surface[0]), root_of(s->surface[1])};
-    descend(s, &roots[0], &roots[1]);
-    if (!(s->best.squared < margin * margin)) return false;
-    out->distance = sqrt(s->best.squared);
-    memcpy(out->point, s->best.point, sizeof out->point);
-    for (int i = 0; i < 3; i++) out->normal[i] = s->best.normal[i];
-    for (int i = 0; i < 3 && !s->best.is_on_face && out->distance > 0; i++)
-        out->normal[i] = (out->point[0][i] - out->point[1][i]) / out->distance;
-    return true;
-}
-
-static ct_status find_separation(ct_surfaces *surfaces, const ct_pair *pair, struct pair_search *s, bool *is_near,
-                                 ct_separation *out, ct_error *error) {
-    const ct_scene *scene = surfaces->scene;
-    const uint32_t index[2] = {pair->a, pair->b};
-    const double margin = scene->settings.margin;
-    *out = (ct_separation){.body = {scene->bodies[pair->a]->id, scene->bodies[pair->b]->id}};
-    *is_near = false;
-    int plane = -1;
-    ct_surface *surface[2];
-    for (int b = 0; b < 2; b++) {
-        if (scene->bodies[index[b]]->is_half_space) {
-            if (plane >= 0) return CT_OK; /* two half-spaces */
-            plane = b;
-            continue;
-        }
-        const ct_status status = ct_surfaces_tree(surfaces, index[b], "margin", &surface[b], error);
-        if (status) return status;
-        s->surface[b] = surface[b];
-    }
-    *is_near = plane < 0 ? find_between(s, margin, out)
-                         : find_above_plane(surface[1 - plane], scene->bodies[index[plane]], plane, margin, out);
-    return CT_OK;
-}
 
 /* The row of the pair in rows of `size` bytes that begin with both bodies' handles, in rising order. NULL: it has none.
  * A pair with several rows gets one of them. */
@@ -301,43 +52,186 @@ static bool is_without_contact(const ct_result *result, const ct_scene *scene, c
     return !progress || progress->is_examined;
 }
 
-static ct_status add_pairs(ct_scene *scene, const ct_broadphase *broad, struct pair_search *s, ct_result *result,
-                           ct_error *error) {
-    ct_surfaces surfaces;
-    size_t capacity = 0;
-    if (!ct_surfaces_open(&surfaces, scene))
-        return ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for %u surfaces", scene->n_bodies);
-    ct_status status = CT_OK;
-    for (size_t i = 0; i < broad->n_pairs && !status; i++) {
-        ct_separation separation;
-        bool is_near;
-        if (!is_without_contact(result, scene, &broad->pairs[i])) continue;
-        status = find_separation(&surfaces, &broad->pairs[i], s, &is_near, &separation, error);
-        if (status || !is_near) continue;
-        if (result->n_separations == capacity) {
-            capacity = capacity ? 2 * capacity : 16;
-            ct_separation *more = realloc(result->separations, capacity * sizeof *more);
-            if (!more) {
-                status = ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for %zu separations", capacity);
-                break;
-            }
-            result->separations = more;
+/* ---- a block of pairs ---- */
+
+enum { SKIPPED, TO_SEARCH, FAR, NEAR };
+
+struct block {
+    ct_surfaces *surfaces;
+    ct_pair_distance *searches; /* of each thread */
+    const ct_pair *pairs;
+    uint8_t *state; /* of each pair */
+    ct_separation *found;
+    uint32_t n, in_task;
+    double margin;
+    ct_working working;
+    bool has_failed; /* written by any thread, read when all are done */
+};
+
+/* Fetches the surfaces of the pairs without a contact: threads only read them. */
+static ct_status prepare(struct block *b, const ct_result *result, ct_error *error) {
+    const ct_scene *scene = b->surfaces->scene;
+    for (uint32_t i = 0; i < b->n; i++) {
+        const ct_pair *pair = &b->pairs[i];
+        const uint32_t index[2] = {pair->a, pair->b};
+        const bool is_plane[2] = {scene->bodies[pair->a]->is_half_space, scene->bodies[pair->b]->is_half_space};
+        if (CT_POLL_EVERY(i, 256) && ct_is_cancelled_at("separations", result->n_separations))
+            return ct_fail_cancelled(error);
+        b->state[i] = SKIPPED;
+        if ((is_plane[0] && is_plane[1]) || !is_without_contact(result, scene, pair)) continue;
+        b->state[i] = TO_SEARCH;
+        for (int k = 0; k < 2; k++) {
+            ct_surface *surface;
+            if (is_plane[k] || b->surfaces->of[index[k]].clusters) continue;
+            const ct_status status = ct_surfaces_tree(b->surfaces, index[k], "margin", &surface, error);
+            if (status) return status;
         }
-        result->separations[result->n_separations++] = separation;
     }
+    return CT_OK;
+}
+
+static bool search_pair(struct block *b, ct_pair_distance *search, uint32_t i) {
+    const ct_pair *pair = &b->pairs[i];
+    const ct_surface *of_a = &b->surfaces->of[pair->a], *of_b = &b->surfaces->of[pair->b];
+    const ct_body *body_a = b->surfaces->scene->bodies[pair->a], *body_b = b->surfaces->scene->bodies[pair->b];
+    ct_separation *out = &b->found[i];
+    bool is_near, ok;
+    out->body[0] = body_a->id;
+    out->body[1] = body_b->id;
+    if (body_a->is_half_space)
+        ok = ct_pair_distance_above(search, of_b, body_a, 0, b->margin, out, &is_near);
+    else if (body_b->is_half_space)
+        ok = ct_pair_distance_above(search, of_a, body_b, 1, b->margin, out, &is_near);
+    else
+        ok = ct_pair_distance_find(search, of_a, of_b, b->margin, out, &is_near);
+    b->state[i] = ok && is_near ? NEAR : FAR;
+    return ok;
+}
+
+static void search_pairs(void *context, uint32_t task, uint32_t worker) {
+    struct block *b = context;
+    const uint32_t first = task * b->in_task, end = b->n - first < b->in_task ? b->n : first + b->in_task;
+    const ct_working before = ct_work_for(b->working.cancel, 0, 0);
+    ct_enter_phase("finding separations");
+    for (uint32_t i = first; i < end && !__atomic_load_n(&b->has_failed, __ATOMIC_RELAXED); i++) {
+        if (b->state[i] != TO_SEARCH) continue;
+        ct_thread_working.body[0] = b->surfaces->scene->bodies[b->pairs[i].a]->id;
+        ct_thread_working.body[1] = b->surfaces->scene->bodies[b->pairs[i].b]->id;
+        if (!search_pair(b, &b->searches[worker], i)) __atomic_store_n(&b->has_failed, true, __ATOMIC_RELAXED);
+    }
+    ct_work_back(before);
+}
+
+static ct_status search_block(struct block *b, ct_result *result, uint32_t n_threads, ct_error *error) {
+    const ct_scene *scene = b->surfaces->scene;
+    const ct_backend *backend = scene->engine->backend;
+    ct_status status = prepare(b, result, error);
+    if (status) return status;
+    b->in_task = b->n / (TASKS_OF_THREAD * n_threads);
+    b->in_task = b->in_task < 1 ? 1 : b->in_task < TASK_PAIRS ? b->in_task : TASK_PAIRS;
+    b->has_failed = false;
+    for (uint32_t t = 0; t < n_threads; t++) b->searches[t].found = result->n_separations;
+    const uint32_t n_tasks = (b->n + b->in_task - 1) / b->in_task;
+    if (backend->spread)
+        backend->spread(scene->engine->devices[scene->device].device, n_tasks, search_pairs, b);
+    else
+        for (uint32_t i = 0; i < n_tasks; i++) search_pairs(b, i, 0);
+    if (b->has_failed) status = ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for the boxes of two bodies");
+    return status;
+}
+
+/* ---- all pairs ---- */
+
+static ct_status fail_many(size_t n, ct_error *error) {
+    return ct_fail(error, CT_LIMIT_EXCEEDED, "margin",
+                   "at least %zu pairs of bodies without a contact are within the margin, but a step lists at most %u: "
+                   "use a smaller margin",
+                   n, CT_MAX_SEPARATIONS);
+}
+
+static ct_status gather(const struct block *b, ct_result *result, size_t *capacity, ct_error *error) {
+    size_t n = result->n_separations;
+    for (uint32_t i = 0; i < b->n; i++) n += b->state[i] == NEAR;
+    if (n > CT_MAX_SEPARATIONS) return fail_many(n, error);
+    if (n > *capacity) {
+        *capacity = n + n / 2 + 16;
+        ct_separation *more = realloc(result->separations, *capacity * sizeof *more);
+        if (!more) return ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for %zu separations", *capacity);
+        result->separations = more;
+    }
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->state[i] == NEAR) result->separations[result->n_separations++] = b->found[i];
+    return CT_OK;
+}
+
+/* Whether all points of two boxes are within the margin of each other. */
+static bool are_surely_near(const ct_box *a, const ct_box *b, double margin) {
+    double squared = 0;
+    for (int i = 0; i < 3; i++) {
+        const double most = fmax(a->hi[i] - b->lo[i], b->hi[i] - a->lo[i]);
+        squared += most * most;
+    }
+    return squared < margin * margin * (1 - ROUNDED);
+}
+
+/* Refuses at once what would be refused after a long search. */
+static ct_status check_count(const ct_scene *scene, const ct_broadphase *broad, const ct_result *result,
+                             ct_error *error) {
+    size_t n = 0;
+    for (size_t i = 0; i < broad->n_pairs && broad->n_pairs > CT_MAX_SEPARATIONS; i++) {
+        const ct_pair *pair = &broad->pairs[i];
+        if (CT_POLL_EVERY(i, 1024) && ct_is_cancelled_at("pairs of bodies", i)) return ct_fail_cancelled(error);
+        if (are_surely_near(&scene->bodies[pair->a]->box, &scene->bodies[pair->b]->box, scene->settings.margin))
+            n += is_without_contact(result, scene, pair);
+    }
+    return n > CT_MAX_SEPARATIONS ? fail_many(n, error) : CT_OK;
+}
+
+static ct_status search_blocks(struct block *b, const ct_broadphase *broad, uint32_t n_threads, ct_result *result,
+                               ct_error *error) {
+    size_t capacity = 0;
+    ct_status status = CT_OK;
+    for (size_t first = 0; first < broad->n_pairs && !status; first += b->n) {
+        b->pairs = broad->pairs + first;
+        b->n = broad->n_pairs - first < BLOCK_PAIRS ? (uint32_t)(broad->n_pairs - first) : BLOCK_PAIRS;
+        status = search_block(b, result, n_threads, error);
+        if (!status) status = gather(b, result, &capacity, error);
+    }
+    return status;
+}
+
+static ct_status add_pairs(ct_scene *scene, const ct_broadphase *broad, ct_result *result, uint64_t *compared,
+                           ct_error *error) {
+    const ct_backend *backend = scene->engine->backend;
+    const uint32_t n_threads = backend->spread ? backend->threads(scene->engine->devices[scene->device].device) : 1;
+    const size_t n = broad->n_pairs < BLOCK_PAIRS ? broad->n_pairs : BLOCK_PAIRS;
+    ct_surfaces surfaces;
+    struct block block = {.surfaces = &surfaces, .margin = scene->settings.margin, .working = ct_thread_working};
+    bool ok = ct_surfaces_open(&surfaces, scene);
+    block.state = malloc(n + 1);
+    block.found = malloc((n + 1) * sizeof *block.found);
+    block.searches = calloc(n_threads, sizeof *block.searches);
+    ok = ok && block.state && block.found && block.searches;
+    for (uint32_t t = 0; ok && t < n_threads; t++) ok = ct_pair_distance_open(&block.searches[t]);
+    ct_status status = ok ? check_count(scene, broad, result, error)
+                          : ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for %u surfaces", scene->n_bodies);
+    if (!status) status = search_blocks(&block, broad, n_threads, result, error);
+    for (uint32_t t = 0; block.searches && t < n_threads; t++) {
+        *compared += block.searches[t].closest.compared;
+        ct_pair_distance_free(&block.searches[t]);
+    }
+    free(block.searches);
+    free(block.found);
+    free(block.state);
     ct_surfaces_close(&surfaces);
     return status;
 }
 
-ct_status ct_result_add_separations(ct_scene *scene, ct_result *result, ct_error *error) {
-    ct_broadphase broad = {0};
-    struct pair_search search = {0};
+/* Pairs of bodies whose boxes are within the margin. */
+static ct_status find_near(ct_scene *scene, const ct_result *result, ct_broadphase *broad, ct_error *error) {
     ct_broad_body *bodies = malloc((scene->n_bodies + 1) * sizeof *bodies);
-    for (int b = 0; b < 2; b++) search.cluster[b] = malloc(sizeof *search.cluster[b]);
-    ct_status status = CT_OK;
-    if (!bodies || !search.cluster[0] || !search.cluster[1])
-        status = ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for pairs of %u bodies", scene->n_bodies);
-    for (uint32_t i = 0; i < scene->n_bodies && !status; i++) {
+    if (!bodies) return ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for pairs of %u bodies", scene->n_bodies);
+    for (uint32_t i = 0; i < scene->n_bodies; i++) {
         const ct_body *body = scene->bodies[i];
         bodies[i] = (ct_broad_body){.box = body->box, .group = body->group, .mask = body->mask};
         /* Both by half of the margin, and a little more: boxes that touch do not overlap. */
@@ -348,10 +242,25 @@ ct_status ct_result_add_separations(ct_scene *scene, ct_result *result, ct_error
         }
     }
     ct_scene_refresh(scene);
-    if (!status) status = ct_broadphase_run(&broad, bodies, scene->n_bodies, scene->ignored, scene->n_ignored, error);
-    if (!status) status = add_pairs(scene, &broad, &search, result, error);
-    ct_broadphase_free(&broad);
+    broad->most_pairs = CT_MAX_NEAR_PAIRS + result->n_contacts;
+    ct_status status = ct_broadphase_run(broad, bodies, scene->n_bodies, scene->ignored, scene->n_ignored, NULL);
     free(bodies);
-    for (int b = 0; b < 2; b++) free(search.cluster[b]);
+    if (status == CT_LIMIT_EXCEEDED)
+        return ct_fail(error, status, "margin",
+                       "more than %u pairs of bodies without a contact have boxes within the margin, which a step "
+                       "looks at: use a smaller margin",
+                       CT_MAX_NEAR_PAIRS);
+    if (status) return ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for pairs of %u bodies", scene->n_bodies);
+    return CT_OK;
+}
+
+ct_status ct_result_add_separations(ct_scene *scene, ct_result *result, uint64_t *compared, ct_error *error) {
+    ct_broadphase broad = {0};
+    uint64_t all_compared = 0;
+    ct_enter_phase("finding separations");
+    ct_status status = find_near(scene, result, &broad, error);
+    if (!status) status = add_pairs(scene, &broad, result, &all_compared, error);
+    if (compared) *compared = all_compared;
+    ct_broadphase_free(&broad);
     return status;
 }

@@ -5,7 +5,9 @@
 #include "gpu/scene/scene.h"
 
 /* Gives the result the separations of all pairs of bodies that it has no contact of and that are closer than
- * scene->settings.margin > 0. OUT_OF_MEMORY, DEVICE_ERROR, LIMIT_EXCEEDED (of the broad phase). */
-ct_status ct_result_add_separations(ct_scene *scene, ct_result *result, ct_error *error);
+ * scene->settings.margin > 0. The device's threads search. compared, unless NULL: pairs of features (corners, edges,
+ * faces) whose distance was looked at. OUT_OF_MEMORY, DEVICE_ERROR, CANCELLED; LIMIT_EXCEEDED: see
+ * CT_MAX_SEPARATIONS. */
+ct_status ct_result_add_separations(ct_scene *scene, ct_result *result, uint64_t *compared, ct_error *error);
 
 #endif

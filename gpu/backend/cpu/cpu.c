@@ -140,6 +140,15 @@ static ct_status body_positions(ct_device *device, const ct_body *body, float *o
     return CT_OK;
 }
 
+static void spread(ct_device *device, uint32_t n, void (*task)(void *context, uint32_t index, uint32_t worker),
+                   void *context) {
+    ct_pool_run(device->pool, n, task, context);
+}
+
+static uint32_t threads(const ct_device *device) {
+    return device->threads;
+}
+
 const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .name = "cpu",
                                    .count = count,
@@ -149,4 +158,6 @@ const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .body_create = body_create,
                                    .body_destroy = body_destroy,
                                    .body_positions = body_positions,
-                                   .undo = ct_cpu_undo};
+                                   .undo = ct_cpu_undo,
+                                   .spread = spread,
+                                   .threads = threads};
