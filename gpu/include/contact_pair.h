@@ -229,7 +229,8 @@ typedef struct ct_point {
  * Surfaces that touch, or that cross where the method found no volume, have distance 0. Where the method misses a body
  * that is wholly inside another (LDI, below its sampling), the distance is that of the surfaces. A pair that VOXTREE
  * did not examine (ct_pair_progress.is_examined) is no separation: its bodies may overlap. Filters, group and mask hold
- * as for contacts; self_contact does not. The search is no part of a step's time_budget, nor of its seconds.
+ * as for contacts; self_contact does not. The search is no part of a step's time_budget; its time is among that of the
+ * phase `contact`.
  *
  * A step lists at most CT_MAX_SEPARATIONS, from at most CT_MAX_NEAR_PAIRS pairs of bodies without a contact whose boxes
  * are within the margin; with more it fails with LIMIT_EXCEEDED, and a smaller margin helps. */

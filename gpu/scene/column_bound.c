@@ -41,6 +41,7 @@ static bool add_span(ct_column_spans *spans, double lo, double hi) {
 /* Adds a range to the union of ranges: most lie in one of few. */
 static bool add_range(ct_columns *c, double lo, double hi) {
     ct_column_spans *ranges = &c->ranges;
+    if (ct_columns_are_cancelled(c)) return false;
     size_t first = 0, count = ranges->n;
     while (count > 0) { /* the first that does not end before this one begins */
         const bool is_before = ranges->all[first + count / 2].hi < lo;
@@ -154,6 +155,7 @@ static bool list_node(ct_columns *c, ct_column_surface *surface, uint32_t level,
                       const struct rectangle *r) {
     const ct_column_node *node = &surface->tree.nodes[surface->tree.level[level] + index];
     c->visits += CT_COLUMN_FAN;
+    if (ct_columns_are_cancelled(c)) return false;
     for (uint32_t lanes = ct_column_nodes_meet(node, &r->around); lanes; lanes &= lanes - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(lanes), child = index * CT_COLUMN_FAN + lane;
         if (is_lane_small(node, lane, r)) {
@@ -209,8 +211,7 @@ static bool find_inside(ct_columns *c, int side, const double lo[2], const doubl
     if (!list_ranges(c, side, lo, hi)) return false;
     c->n_hits = 0;
     if (!ct_columns_gather_side(c, side, middle, 0) || !ct_columns_hit(c, side, middle)) return false;
-    ct_columns_sort_hits(c);
-    return join_ranges(c, side);
+    return ct_columns_sort_hits(c) && join_ranges(c, side);
 }
 
 static bool find_inside_half_space(ct_columns *c, int side, const double lo[2], const double hi[2]) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/sort.h"
 #include "gpu/scene/columns.h"
 
 /* What a corner costs beside its search: it is stored and sorted. */
@@ -23,23 +24,24 @@ static int by_place(const void *a, const void *b) {
     return 0;
 }
 
-/* Sorts corners by place, one for each. */
-static void merge_corners(ct_columns *c) {
-    if (c->n_corners == 0) return;
-    qsort(c->corners, c->n_corners, sizeof *c->corners, by_place);
+/* Sorts corners by place, one for each. False: out of memory. */
+static bool merge_corners(ct_columns *c) {
+    if (c->n_corners == 0) return true;
+    if (!ct_sort(c->corners, c->n_corners, sizeof *c->corners, by_place)) return false;
     size_t kept = 1;
     for (size_t i = 1; i < c->n_corners; i++) {
         if (by_place(c->corners[i], c->corners[kept - 1]) == 0) continue;
         memcpy(c->corners[kept++], c->corners[i], sizeof *c->corners);
     }
     c->n_corners = kept;
+    return true;
 }
 
 bool ct_columns_add_corner(ct_columns *c, double u, double v) {
     if (u < c->lo[0] || u > c->hi[0] || v < c->lo[1] || v > c->hi[1]) return true;
     if (c->n_corners == c->corner_capacity) {
         /* Surfaces that coincide pierce one another at the same places again and again. */
-        merge_corners(c);
+        if (!merge_corners(c)) return false;
         const bool is_half_full = 2 * c->n_corners >= c->corner_capacity;
         void *corners = is_half_full ? ct_column_grow(c->corners, &c->corner_capacity, c->corner_capacity,
                                                       sizeof *c->corners, _Alignof(double))
@@ -186,6 +188,7 @@ static ct_column_box box_of_chosen(const struct chosen *chosen) {
 
 static bool pierce_chosen(ct_columns *c, const struct chosen *a, const struct chosen *b, bool is_same) {
     for (uint32_t i = 0; i < a->n; i++) {
+        if (ct_columns_are_cancelled(c)) return false;
         const struct face face = face_of(a->triangles[i]);
         ct_column_node box;
         for (int k = 0; k < 3; k++) {
@@ -236,7 +239,7 @@ static bool pierce_clusters(ct_columns *c, ct_column_surface *a, uint32_t i, ct_
 static bool pierce_from(ct_columns *c, uint32_t cluster) {
     ct_column_surface *a = &c->surface[0], *b = &c->surface[c->is_self ? 0 : 1];
     ct_column_search search = ct_column_tree_find(&b->tree, &a->boxes[cluster]);
-    bool ok = true;
+    bool ok = !ct_columns_are_cancelled(c);
     for (uint32_t other; ok && ct_column_search_next(&search, &other);)
         if (!c->is_self || other >= cluster) ok = pierce_clusters(c, a, cluster, b, other);
     c->visits += search.visits;
@@ -273,7 +276,7 @@ static bool pass_plane(ct_columns *c, ct_column_surface *surface, const double p
     for (uint32_t i = 0; i < surface->n; i++) {
         if (!reaches_plane(&surface->boxes[i], plane)) continue;
         const ct_column_block *block = ct_column_surface_block(surface, i);
-        if (!block) return false;
+        if (!block || ct_columns_are_cancelled(c)) return false;
         for (uint32_t t = 0; t < block->n; t++)
             if (!pass_triangle(c, &block->triangles[t], plane)) return false;
         c->visits += block->n;

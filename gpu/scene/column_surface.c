@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/mesh/mesh.h"
 
 /* What the box of a cluster may be off by, of its coordinates: far above the rounding of its sums. */
@@ -88,6 +89,7 @@ static bool add_node(ct_column_surface *s, double rounding, uint32_t level, uint
     const ct_column_box box = place_box(&s->placing, &s->surface->boxes[node]);
     if (!reaches_window(s, &box, rounding)) return true;
     if (level == 0) return add_cluster(s, node, &box);
+    if (ct_is_cancelled()) return false;
     const uint32_t first = clusters->level[level - 1] + (node - clusters->level[level]) * CT_CLUSTER_FAN;
     for (uint32_t n = first; n < first + CT_CLUSTER_FAN && n < clusters->level[level]; n++)
         if (!add_node(s, rounding, level - 1, n)) return false;
@@ -181,6 +183,7 @@ const ct_column_block *ct_column_surface_block(ct_column_surface *s, uint32_t cl
     struct rounded rounded[3 * CT_CLUSTER_TRIANGLES];
     ct_column_cluster *of = &s->clusters[cluster];
     if (of->block) return of->block;
+    if (ct_is_cancelled()) return NULL;
     const ct_clusters *clusters = s->surface->clusters;
     const uint32_t n = count_triangles(s, of->index), first = clusters->first_vertex[of->index];
     const uint32_t n_vertices = clusters->first_vertex[of->index + 1] - first;

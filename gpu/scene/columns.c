@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/sort.h"
 #include "gpu/mesh/mesh.h"
 
 /* Of the window's size: far above rounding, far below what matters in a contact. */
@@ -16,6 +18,8 @@ static const double SMALL = 1e-6;
 enum { VISITS_OF_TRIANGLE = 4096, FREE_VISITS = 1 << 22 };
 /* As many hits are sorted by insertion. */
 enum { FEW_HITS = 32 };
+/* Between polls: visits, which take some 1 to 4 ns, and as many hits or vertices. */
+enum { VISITS_BETWEEN_POLLS = 8192, POLL = 4096 };
 
 void *ct_column_grow(void *items, size_t *capacity, size_t n, size_t size, size_t alignment) {
     if (n < *capacity) return items;
@@ -68,6 +72,7 @@ static bool find_window(ct_columns *c, ct_surface *const surfaces[2], const ct_c
         double lo[2] = {INFINITY, INFINITY}, hi[2] = {-INFINITY, -INFINITY}, q[3];
         if (c->is_half_space[s] || lists[s].n == 0) continue;
         for (uint64_t i = 0; i < lists[s].n; i++) {
+            if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled_at("points", c->n_points)) return false;
             ct_column_place(&placings[s], surfaces[s]->positions + 3 * (size_t)lists[s].vertices[i], q);
             for (int k = 0; k < 2; k++) {
                 lo[k] = q[k] < lo[k] ? q[k] : lo[k];
@@ -127,6 +132,7 @@ static uint32_t lanes_near(const ct_v4f lo[2], const ct_v4f hi[2], const ct_colu
 
 static bool list_part(ct_columns *c, int side, const ct_column_block *block, uint32_t part, const ct_column_node *box) {
     const uint32_t begin = part * CT_COLUMN_PART;
+    if (ct_columns_are_cancelled(c)) return false;
     for (uint32_t first = begin; first < begin + CT_COLUMN_PART; first += CT_COLUMN_FAN) {
         const ct_column_node *boxes = &block->boxes[first / CT_COLUMN_FAN];
         for (uint32_t lanes = lanes_near(boxes->lo, boxes->hi, box); lanes; lanes &= lanes - 1) {
@@ -180,6 +186,7 @@ static double side_of(const double p[3], const double q[3], double u, double v) 
 }
 
 static bool add_hit(ct_columns *c, double w, int enters, uint32_t side, bool is_listed) {
+    if (CT_POLL_EVERY(c->n_hits + 1, POLL) && ct_is_cancelled_at("points", c->n_points)) return false;
     void *hits = ct_column_grow(c->hits, &c->hit_capacity, c->n_hits, sizeof *c->hits, _Alignof(struct ct_column_hit));
     if (!hits) return false;
     c->hits = hits;
@@ -220,11 +227,10 @@ static int by_order(const void *a, const void *b) {
     return is_before(a, b) ? -1 : is_before(b, a);
 }
 
-void ct_columns_sort_hits(ct_columns *c) {
+bool ct_columns_sort_hits(ct_columns *c) {
     if (c->n_hits > FEW_HITS) {
-        qsort(c->hits, c->n_hits, sizeof *c->hits, by_order);
         c->visits += CT_VISITS_OF_HIT * c->n_hits;
-        return;
+        return !ct_columns_are_cancelled(c) && ct_sort(c->hits, c->n_hits, sizeof *c->hits, by_order);
     }
     for (size_t i = 1; i < c->n_hits; i++)
         for (size_t k = i; k > 0 && is_before(&c->hits[k], &c->hits[k - 1]); k--) {
@@ -232,6 +238,7 @@ void ct_columns_sort_hits(ct_columns *c) {
             c->hits[k] = c->hits[k - 1];
             c->hits[k - 1] = moved;
         }
+    return true;
 }
 
 int ct_columns_least_winding(const ct_columns *c) {
@@ -262,7 +269,7 @@ bool ct_columns_cast(ct_columns *c, const double at[2], ct_column_span *span) {
         if (!ct_columns_hit(c, s, at)) return false;
     for (uint32_t s = 0; s < 2; s++)
         if (c->is_half_space[s] && !hit_half_space(c, s, at[0], at[1], &winding[s])) return false;
-    ct_columns_sort_hits(c);
+    if (!ct_columns_sort_hits(c)) return false;
     size_t began = 0;
     bool was_inside = false;
     for (size_t i = 0; i < c->n_hits; i++) {
@@ -286,6 +293,12 @@ void ct_columns_renew(ct_columns *c) {
 
 bool ct_columns_are_spent(const ct_columns *c) {
     return c->visits > c->limit;
+}
+
+bool ct_columns_are_cancelled(ct_columns *c) {
+    if (c->visits < c->next_poll) return false;
+    c->next_poll = c->visits + VISITS_BETWEEN_POLLS;
+    return ct_is_cancelled_at("points", c->n_points);
 }
 
 size_t ct_spread_end(size_t n) {

@@ -58,6 +58,8 @@ typedef struct ct_columns {
     uint64_t visits; /* boxes that all searches compared so far, and as much for what else takes time */
     uint64_t bound;  /* visits between ct_columns_renew and ct_columns_are_spent */
     uint64_t limit;
+    uint64_t next_poll; /* in visits */
+    uint64_t n_points;  /* that the step has so far, for the error of a search that is cancelled */
 } ct_columns;
 
 /* Prepares columns of a contact that has a normal, and lists its corners: where all that pierce one another take more
@@ -85,6 +87,9 @@ void ct_columns_renew(ct_columns *columns);
 size_t ct_spread_end(size_t n);
 size_t ct_spread(size_t k, size_t n);
 
+/* Whether the work is to end; polls every few thousand visits. */
+bool ct_columns_are_cancelled(ct_columns *columns);
+
 /* ---- shared by the files of columns ---- */
 
 enum { CT_U = 0, CT_V = 1, CT_W = 2 };
@@ -105,7 +110,7 @@ void *ct_column_grow(void *items, size_t *capacity, size_t n, size_t size, size_
 bool ct_columns_gather_side(ct_columns *columns, int side, const double at[2], double reach);
 /* The hits of a side's listed triangles, unsorted. False: out of memory. */
 bool ct_columns_hit(ct_columns *columns, int side, const double at[2]);
-void ct_columns_sort_hits(ct_columns *columns);
+bool ct_columns_sort_hits(ct_columns *columns); /* false: out of memory */
 /* Of a side: how many bodies a column is in where it is inside. */
 int ct_columns_least_winding(const ct_columns *columns);
 

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
+#include "gpu/base/sort.h"
+
 /* Seen along a normal that leans, flat sides of the contact make a slope around its outline, steeper than what bounds
  * it above and below. It is as wide as this part of the depth for sides that lean by 1 in 4; at most this part of the
  * window. */
@@ -301,15 +304,22 @@ static bool visit(ct_corner_search *s, uint32_t index, struct lead *lead) {
     return true;
 }
 
+static bool is_ended(const ct_corner_search *s) {
+    return ct_is_cancelled_at("points", s->columns->n_points);
+}
+
 ct_corner_found ct_corner_search_best(ct_corner_search *s, const ct_corner_query *query, ct_corner *best) {
     struct lead lead = {.query = query};
-    for (size_t i = 0; i < s->n && s->is_partial; i++)
+    for (size_t i = 0; i < s->n && s->is_partial; i++) {
+        if (CT_POLL_EVERY(i, 64) && is_ended(s)) return CT_CORNER_NO_MEMORY;
         if (s->all[i].state == CT_CORNER_MEASURED) offer(&lead, &s->all[i]);
+    }
     s->n_heap = 0;
     if (s->n_nodes > 0 && !s->is_partial && !push(s, (struct ct_corner_entry){INFINITY, 0})) return CT_CORNER_NO_MEMORY;
     while (s->n_heap > 0) {
         const struct ct_corner_entry entry = pop(s);
         if (!may_beat(&lead, (double)entry.bound)) break;
+        if (is_ended(s)) return CT_CORNER_NO_MEMORY;
         if (ct_columns_are_spent(s->columns)) return CT_CORNER_SPENT;
         if (!visit(s, entry.node, &lead)) return CT_CORNER_NO_MEMORY;
     }
@@ -346,10 +356,11 @@ static int by_place(const void *a, const void *b) {
 
 bool ct_corner_search_measure_some(ct_corner_search *s) {
     s->is_partial = true;
-    qsort(s->all, s->n, sizeof *s->all, by_place);
+    if (!ct_sort(s->all, s->n, sizeof *s->all, by_place)) return false;
     ct_columns_renew(s->columns);
     for (size_t k = 0; k < ct_spread_end(s->n) && !ct_columns_are_spent(s->columns); k++) {
         const size_t i = ct_spread(k, s->n);
+        if (is_ended(s)) return false;
         if (i < s->n && !measure(s, INFINITY, &s->all[i])) return false;
     }
     return true;

@@ -1,6 +1,7 @@
 /* directions.c - checks a step's directions (ct_direction). */
 #include <math.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/scene.h"
@@ -31,6 +32,7 @@ static ct_status check_values(const ct_direction *d, uint32_t vertices, ct_error
     if (!d->values) return ct_fail(error, CT_INVALID_ARGUMENT, "directions", "body %u: no values were given", d->body);
     for (uint64_t k = 0; k < d->count; k++) {
         double row[3];
+        if (CT_POLL_EVERY(k, 8192) && ct_is_cancelled()) return ct_fail_cancelled(error);
         ct_direction_row(d, k, row);
         for (int i = 0; i < 3; i++)
             if (!isfinite(row[i]))

@@ -22,8 +22,8 @@
 static const double ERROR = 1e-14;
 
 enum {
-    GUESSES = 8,             /* directions that are tried for the axes */
-    LOADS_OF_CLUSTER = 4,    /* for each cluster, pairs of clusters that are worth less than better boxes */
+    GUESSES = 8,              /* directions that are tried for the axes */
+    LOADS_OF_CLUSTER = 4,     /* for each cluster, pairs of clusters that are worth less than better boxes */
     WORK_BETWEEN_POLLS = 4096 /* pairs of features, at some 2 to 10 ns */
 };
 
@@ -311,8 +311,8 @@ static bool find_boxes(ct_pair_distance *s, int side) {
         for (uint32_t node = c->level[level]; node < c->level[level + 1]; node++) {
             ct_box *box = &s->boxes[side][node];
             *box = (ct_box){{INFINITY, INFINITY, INFINITY}, {-INFINITY, -INFINITY, -INFINITY}};
-            const uint32_t first = level ? c->level[level - 1] + (node - c->level[level]) * CT_CLUSTER_FAN
-                                         : c->first_vertex[node];
+            const uint32_t first =
+                level ? c->level[level - 1] + (node - c->level[level]) * CT_CLUSTER_FAN : c->first_vertex[node];
             const uint32_t most = level ? c->level[level] : c->first_vertex[node + 1];
             const uint32_t end = level && most - first > CT_CLUSTER_FAN ? first + CT_CLUSTER_FAN : most;
             for (uint32_t i = first; i < end; i++) {

@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/sort.h"
 #include "gpu/scene/corner_search.h"
 
 /* Candidates as deep as the deepest but for this part of it are the deepest as well. */
@@ -30,6 +32,8 @@ static const double OUTLINE_ERROR = 0x1p-8;
 /* Of the largest depth: what it may be missed by, far above rounding, by which depths on a flat side differ. Of what a
  * corner adds times its depth: the same. */
 static const double DEPTH_ERROR = 1e-4, CHOICE_ERROR = 0.01;
+/* Of edges of the outline that a dome is compared with: as many take as long as a visit of a box. */
+enum { EDGES_OF_VISIT = 8 };
 
 struct chooser {
     ct_corner_search search;
@@ -162,14 +166,19 @@ static double reach_of(const struct chooser *c, const double p[2], const double 
  * falls with the part of the way to the outline, which is largest at one of the places. */
 static bool are_below_domes(const void *of, double depth, const double (*places)[2], int n) {
     const struct chooser *c = of;
-    for (size_t k = 0; k < c->n_chosen; k++) {
+    uint64_t edges = 0;
+    bool is_below = false;
+    for (size_t k = 0; k < c->n_chosen && !is_below; k++) {
         const ct_corner *top = &c->chosen[k];
         double part = c->n_outline > 2 ? 0 : 1;
+        if (CT_POLL_EVERY(k, 16) && ct_is_cancelled()) break;
         if (!(depth < top->depth * (1 + ABOVE_DOME))) continue;
-        for (int i = 0; i < n && part < 1; i++) part = fmax(part, 1 / reach_of(c, top->at, places[i]));
-        if (depth < top->depth * (1 - part * part + ABOVE_DOME)) return true;
+        for (int i = 0; i < n && part < 1; i++, edges += c->n_outline)
+            part = fmax(part, 1 / reach_of(c, top->at, places[i]));
+        is_below = depth < top->depth * (1 - part * part + ABOVE_DOME);
     }
-    return false;
+    c->search.columns->visits += edges / EDGES_OF_VISIT;
+    return is_below;
 }
 
 static double same(const void *of, const double at[2]) {
@@ -244,7 +253,7 @@ static void share_area(const struct chooser *c, const double center[2], double *
     bool counts[CT_MAX_POINTS];
     size_t n = c->n_chosen;
     for (size_t i = 0; i < n; i++) counts[i] = true;
-    for (size_t left = n; left > 0; left--) {
+    for (size_t left = n; left > 0 && !ct_is_cancelled(); left--) {
         double mean[2] = {0, 0}, xx = 0, xy = 0, yy = 0;
         for (size_t i = 0; i < n; i++)
             for (int k = 0; k < 2; k++)
@@ -337,6 +346,7 @@ static ct_status add_contact_points(ct_surfaces *surfaces, const ct_result *resu
     ct_columns columns;
     ct_status status = ct_columns_open(&columns, surfaces, result, contact, is_divided, error);
     bool ok = true;
+    columns.n_points = result->n_points;
     if (!status) *n = choose_points(&columns, contact, most, points, &ok);
     *visits += columns.visits;
     ct_columns_close(&columns);
@@ -367,6 +377,17 @@ static ct_point point_of_cell(const ct_contact *contact, const ct_contact *cell,
     return point;
 }
 
+struct ranked_cell {
+    double volume;
+    uint64_t index;
+};
+
+static int by_falling_volume(const void *a, const void *b) {
+    const struct ranked_cell *p = a, *q = b;
+    if (p->volume != q->volume) return p->volume > q->volume ? -1 : 1;
+    return p->index < q->index ? -1 : p->index > q->index;
+}
+
 /* The cells of most volume, in falling order; of equal ones the first. side: of their cubes, m. */
 static ct_status add_cell_points(const ct_result *result, const ct_contact *contact, double side, size_t most,
                                  ct_point *points, size_t *n, ct_error *error) {
@@ -378,16 +399,17 @@ static ct_status add_cell_points(const ct_result *result, const ct_contact *cont
             "to 0",
             contact->body[0], contact->body[1], (unsigned long long)contact->n_cells, CT_NO_GROUP - 1);
     double area = 0;
-    for (uint64_t i = 0; i < contact->n_cells; i++) {
-        const ct_contact *cell = &cells[i];
-        if (!(cell->area > 0)) continue;
-        size_t at = *n;
-        while (at > 0 && cells[points[at - 1].group[1]].volume < cell->volume) at--;
-        if (at == most) continue;
-        *n += *n < most;
-        memmove(points + at + 1, points + at, (*n - 1 - at) * sizeof *points);
-        points[at] = point_of_cell(contact, cell, side);
+    size_t n_ranked = 0;
+    struct ranked_cell *ranked = malloc((contact->n_cells + 1) * sizeof *ranked);
+    for (uint64_t i = 0; ranked && i < contact->n_cells; i++)
+        if (cells[i].area > 0) ranked[n_ranked++] = (struct ranked_cell){cells[i].volume, i};
+    if (!ranked || !ct_sort(ranked, n_ranked, sizeof *ranked, by_falling_volume)) {
+        free(ranked);
+        return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points of %zu cells", n_ranked);
     }
+    *n = n_ranked < most ? n_ranked : most;
+    for (size_t p = 0; p < *n; p++) points[p] = point_of_cell(contact, &cells[ranked[p].index], side);
+    free(ranked);
     for (size_t p = 0; p < *n; p++) area += points[p].weight;
     for (size_t p = 0; p < *n; p++) points[p].weight /= area;
     return CT_OK;
@@ -403,6 +425,7 @@ static ct_status add_points(ct_surfaces *surfaces, ct_result *result, double cel
     for (size_t i = 0; i < result->n_contacts; i++) {
         ct_contact *contact = &result->contacts[i];
         size_t n = 0;
+        if (ct_is_cancelled_at("points", result->n_points)) return ct_fail_cancelled(error);
         contact->first_point = result->n_points;
         if (!(contact->area > 0)) continue;
         if (result->n_points + most > capacity) {
@@ -427,6 +450,7 @@ static ct_status add_points(ct_surfaces *surfaces, ct_result *result, double cel
 ct_status ct_result_add_points(ct_scene *scene, ct_result *result, uint64_t *visits, ct_error *error) {
     uint64_t all_visits = 0;
     ct_surfaces surfaces;
+    ct_enter_phase("choosing points");
     if (!ct_surfaces_open(&surfaces, scene))
         return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
     const ct_scene_settings *settings = &scene->settings;

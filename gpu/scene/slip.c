@@ -8,13 +8,18 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/surfaces.h"
 
 /* ---- sums that do not depend on the order of their terms ---- */
 
-/* The sum of n terms, `stride` apart, as multiples of 2^-61 of the largest. */
+/* Rows between polls. */
+enum { POLL = 1024 };
+
+/* The sum of n terms, `stride` apart, as multiples of 2^-61 of the largest. Of no meaning where the work is cancelled.
+ */
 static double sum_of(const double *terms, uint64_t n, uint64_t stride) {
     double most = 0;
     for (uint64_t i = 0; i < n; i++) most = fmax(most, fabs(terms[i * stride]));
@@ -22,7 +27,10 @@ static double sum_of(const double *terms, uint64_t n, uint64_t stride) {
     int exponent;
     frexp(most, &exponent);
     __int128 sum = 0;
-    for (uint64_t i = 0; i < n; i++) sum += llrint(ldexp(terms[i * stride], 61 - exponent));
+    for (uint64_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return 0;
+        sum += llrint(ldexp(terms[i * stride], 61 - exponent));
+    }
     return ldexp((double)sum, exponent - 61);
 }
 
@@ -68,6 +76,7 @@ static void velocity_at(const struct side *side, uint32_t vertex, const double p
 static void place_rows(struct side *side, const float *positions, const uint32_t *vertices, const double center[3]) {
     const double *pose = side->body->pose; /* the identity for a deformable body */
     for (uint64_t k = 0; k < side->n; k++) {
+        if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return;
         double *row = side->rows + k * COLUMNS;
         const float *p = positions + 3 * (size_t)vertices[k];
         for (int i = 0; i < 3; i++)
@@ -202,6 +211,7 @@ static ct_contact *contact_or_cell(const ct_result *result, uint64_t i) {
 ct_status ct_result_add_slip(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
     const uint64_t n_all = result->n_contacts + result->n_cells;
     uint64_t most = 0;
+    ct_enter_phase("finding slip");
     for (uint64_t i = 0; i < n_all; i++) {
         const ct_contact *contact = contact_or_cell(result, i);
         const uint64_t n = contact->count[0] + contact->count[1];
@@ -217,7 +227,10 @@ ct_status ct_result_add_slip(ct_scene *scene, const ct_step *step, ct_result *re
                          result->n_contacts);
     for (uint64_t i = 0; i < n_all && !status; i++) {
         ct_contact *contact = contact_or_cell(result, i);
-        if (contact->area > 0) status = add_slip(&surfaces, step, result, contact, rows, error);
+        if (ct_is_cancelled())
+            status = ct_fail_cancelled(error);
+        else if (contact->area > 0)
+            status = add_slip(&surfaces, step, result, contact, rows, error);
     }
     ct_surfaces_close(&surfaces);
     free(rows);

@@ -4,9 +4,13 @@
 #include <stdlib.h>
 
 #include "gpu/backend/backend.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
 #include "gpu/mesh/mesh.h"
+
+/* Refitted between polls. */
+enum { CLUSTERS = 256 };
 
 bool ct_surfaces_open(ct_surfaces *surfaces, const ct_scene *scene) {
     surfaces->scene = scene;
@@ -68,7 +72,11 @@ ct_status ct_surfaces_tree(ct_surfaces *surfaces, uint32_t index, const char *fi
         surface->own_boxes = malloc(clusters->n_nodes * sizeof *surface->own_boxes);
         if (!surface->own_boxes)
             return ct_fail(error, CT_OUT_OF_MEMORY, field, "no memory for the boxes of body %u", surface->body->id);
-        ct_clusters_refit(clusters, surface->positions, 0, clusters->n, surface->own_boxes);
+        for (uint32_t first = 0; first < clusters->n; first += CLUSTERS) {
+            const uint32_t end = clusters->n - first < CLUSTERS ? clusters->n : first + CLUSTERS;
+            if (ct_is_cancelled()) return ct_fail_cancelled(error);
+            ct_clusters_refit(clusters, surface->positions, first, end, surface->own_boxes);
+        }
         ct_clusters_refit_tree(clusters, surface->own_boxes);
         surface->boxes = surface->own_boxes;
     }
