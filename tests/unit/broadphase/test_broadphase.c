@@ -1,4 +1,5 @@
-/* test_broadphase.c - the broad phase against testing all pairs; its filters; the number of box tests. */
+/* test_broadphase.c - the broad phase against testing all pairs; its filters; the number of box tests; limits, and runs that
+ * are cancelled. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/broadphase/broadphase.h"
 
 static uint64_t rng_state;
@@ -179,8 +181,63 @@ static void test_few_box_tests(void **state) {
     few_tests("pile on a ground and a lost body", bodies, 60000);
 }
 
+/* All bodies overlap all others. */
+static ct_broad_body *make_heap(size_t n) {
+    ct_broad_body *bodies = malloc(n * sizeof *bodies);
+    for (size_t i = 0; i < n; i++) bodies[i] = body_at(uniform(), uniform(), uniform(), 3, 3, 3);
+    return bodies;
+}
+
+static void test_most_pairs(void **state) {
+    (void)state;
+    enum { N = 100, PAIRS = N * (N - 1) / 2 };
+    ct_broad_body *bodies = make_heap(N);
+    ct_broadphase broad = {.most_pairs = PAIRS};
+    assert_int_equal(check(&broad, bodies, N, NULL, 0), PAIRS);
+    broad.most_pairs = PAIRS - 1;
+    ct_error error = {0};
+    assert_int_equal(ct_broadphase_run(&broad, bodies, N, NULL, 0, &error), CT_LIMIT_EXCEEDED);
+    assert_non_null(strstr(error.message, "4949 pairs"));
+    assert_true(broad.n_pairs == 0 && !broad.pairs);
+    broad.most_pairs = 0;
+    assert_int_equal(check(&broad, bodies, N, NULL, 0), PAIRS);
+    ct_broadphase_free(&broad);
+    free(bodies);
+}
+
+/* Wherever it is cancelled, it says how many pairs it had, and the next call finds them all. */
+static void test_cancelled(void **state) {
+    (void)state;
+    enum { N = 1000, PAIRS = N * (N - 1) / 2 };
+    ct_broad_body *bodies = make_heap(N);
+    ct_broadphase broad = {0};
+    int n_counted = 0, n_polls = 0;
+    for (uint64_t poll = 1;; poll += 1 + poll / 8, n_polls++) {
+        ct_cancel cancel;
+        ct_cancel_init(&cancel, 0);
+        cancel.at_poll = poll;
+        ct_error error = {0};
+        ct_cancel *const before = ct_cancel_scope(&cancel);
+        const ct_status status = ct_broadphase_run(&broad, bodies, N, NULL, 0, &error);
+        ct_cancel_scope(before);
+        if (!status) break;
+        assert_int_equal(status, CT_CANCELLED);
+        assert_int_equal(error.status, CT_CANCELLED);
+        assert_true(broad.n_pairs == 0 && !broad.pairs);
+        const ct_cancel_point at = ct_cancel_where(&cancel);
+        n_counted += at.what && !strcmp(at.what, "pairs of bodies") && at.count > 0;
+        assert_int_equal(ct_broadphase_run(&broad, bodies, N, NULL, 0, NULL), CT_OK);
+        assert_int_equal(broad.n_pairs, PAIRS);
+    }
+    /* Half a million tests of boxes, and as many pairs that are sorted: a poll for every few thousand. */
+    assert_true(n_polls >= 20 && n_counted >= 15);
+    ct_broadphase_free(&broad);
+    free(bodies);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_most_pairs), cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_nothing),       cmocka_unit_test(test_touching_is_no_pair),
         cmocka_unit_test(test_filters),       cmocka_unit_test(test_random_scenes),
         cmocka_unit_test(test_few_box_tests),
