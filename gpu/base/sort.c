@@ -16,8 +16,7 @@ static bool merge_runs(const char *from, char *to, size_t n, size_t size, size_t
         size_t left = start, right = middle;
         for (size_t k = start; k < end; k++) {
             if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return false;
-            const bool is_left =
-                left < middle && (right >= end || order(from + left * size, from + right * size) <= 0);
+            const bool is_left = left < middle && (right >= end || order(from + left * size, from + right * size) <= 0);
             memcpy(to + k * size, from + (is_left ? left++ : right++) * size, size);
         }
     }

@@ -32,8 +32,6 @@ static const double OUTLINE_ERROR = 0x1p-8;
 /* Of the largest depth: what it may be missed by, far above rounding, by which depths on a flat side differ. Of what a
  * corner adds times its depth: the same. */
 static const double DEPTH_ERROR = 1e-4, CHOICE_ERROR = 0.01;
-/* Of edges of the outline that a dome is compared with: as many take as long as a visit of a box. */
-enum { EDGES_OF_VISIT = 8 };
 
 struct chooser {
     ct_corner_search search;
@@ -166,19 +164,14 @@ static double reach_of(const struct chooser *c, const double p[2], const double 
  * falls with the part of the way to the outline, which is largest at one of the places. */
 static bool are_below_domes(const void *of, double depth, const double (*places)[2], int n) {
     const struct chooser *c = of;
-    uint64_t edges = 0;
-    bool is_below = false;
-    for (size_t k = 0; k < c->n_chosen && !is_below; k++) {
+    for (size_t k = 0; k < c->n_chosen; k++) {
         const ct_corner *top = &c->chosen[k];
         double part = c->n_outline > 2 ? 0 : 1;
-        if (CT_POLL_EVERY(k, 16) && ct_is_cancelled()) break;
         if (!(depth < top->depth * (1 + ABOVE_DOME))) continue;
-        for (int i = 0; i < n && part < 1; i++, edges += c->n_outline)
-            part = fmax(part, 1 / reach_of(c, top->at, places[i]));
-        is_below = depth < top->depth * (1 - part * part + ABOVE_DOME);
+        for (int i = 0; i < n && part < 1; i++) part = fmax(part, 1 / reach_of(c, top->at, places[i]));
+        if (depth < top->depth * (1 - part * part + ABOVE_DOME)) return true;
     }
-    c->search.columns->visits += edges / EDGES_OF_VISIT;
-    return is_below;
+    return false;
 }
 
 static double same(const void *of, const double at[2]) {
@@ -253,7 +246,7 @@ static void share_area(const struct chooser *c, const double center[2], double *
     bool counts[CT_MAX_POINTS];
     size_t n = c->n_chosen;
     for (size_t i = 0; i < n; i++) counts[i] = true;
-    for (size_t left = n; left > 0 && !ct_is_cancelled(); left--) {
+    for (size_t left = n; left > 0; left--) {
         double mean[2] = {0, 0}, xx = 0, xy = 0, yy = 0;
         for (size_t i = 0; i < n; i++)
             for (int k = 0; k < 2; k++)

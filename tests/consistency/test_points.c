@@ -377,6 +377,48 @@ static void test_nested(void **state) {
     shape_free(&inner);
 }
 
+/* A step that is cancelled while points are chosen says so, and the next one gives the same bits as ever. */
+static void test_cancelled(void **state) {
+    (void)state;
+    struct shape a = shape_blob(0.5, 4, 0.4, 3), b = shape_torus(0.4, 0.15, 48, 24);
+    double aside[12];
+    shape_pose_axis((const double[]){1, 2, 3}, 0.2, (const double[]){0.2, 0.1, 0}, aside);
+    const struct placed bodies[] = {{&a, NULL, 0, 0}, {&b, aside, CT_BODY_DEFORMABLE, 0}};
+    ct_scene_settings settings[2] = {stage_exact(), stage_pixel(0.02)};
+    settings[0].max_points = settings[1].max_points = 8;
+    for (int i = 0; i < 2; i++) {
+        struct stage stage = stage_open(engine, &settings[i], bodies, 2);
+        char expected[33], hex[33];
+        ct_result *r = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+        stage_hash(r, expected);
+        assert_true(r->n_points > 2);
+        ct_result_free(&r);
+        int n_choosing = 0;
+        for (uint64_t poll = 1;; poll += 1 + poll / 4) {
+            ct_cancel cancel;
+            ct_cancel_init(&cancel, 0);
+            cancel.at_poll = poll;
+            ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL, .cancel = &cancel};
+            const ct_status status = ct_engine_run(engine, &step, 1);
+            if (!status) {
+                ct_result_free(&step.result);
+                break;
+            }
+            assert_int_equal(status, CT_CANCELLED);
+            const ct_cancel_point at = ct_cancel_where(&cancel);
+            n_choosing += !strcmp(at.phase, "choosing points");
+            r = stage_step(&stage, NULL, 0, CT_WANT_ALL);
+            stage_hash(r, hex);
+            assert_string_equal(hex, expected);
+            ct_result_free(&r);
+        }
+        assert_true(n_choosing >= 5);
+        stage_close(&stage);
+    }
+    shape_free(&a);
+    shape_free(&b);
+}
+
 static void test_refusals(void **state) {
     (void)state;
     ct_scene_settings settings = exact_with(CT_MAX_POINTS + 1);
@@ -405,7 +447,8 @@ int main(void) {
         cmocka_unit_test(test_stacked_boxes), cmocka_unit_test(test_ball_and_cylinder),
         cmocka_unit_test(test_two_balls),     cmocka_unit_test(test_patches_and_cells),
         cmocka_unit_test(test_self_contact),  cmocka_unit_test(test_random_pairs),
-        cmocka_unit_test(test_nested),        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_nested),        cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -1,5 +1,5 @@
-/* test_broadphase.c - the broad phase against testing all pairs; its filters; the number of box tests; limits, and runs that
- * are cancelled. */
+/* test_broadphase.c - the broad phase against testing all pairs; its filters; the number of box tests; limits, and runs
+ * that are cancelled. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -237,7 +237,7 @@ static void test_cancelled(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_most_pairs), cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_most_pairs),    cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_nothing),       cmocka_unit_test(test_touching_is_no_pair),
         cmocka_unit_test(test_filters),       cmocka_unit_test(test_random_scenes),
         cmocka_unit_test(test_few_box_tests),
