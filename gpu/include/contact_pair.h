@@ -224,7 +224,9 @@ typedef struct ct_point {
  * any. The distance is that of the closest features (corners, edges, faces) of all their triangles, or of the lowest
  * vertex over a half-space: not sampled, exact for the surfaces as they are, but for rounding in double precision, some
  * 1e-15 of the coordinates; up to 1e-12 of them it is 0. Where several features are as close, as faces that are
- * parallel, points are a corner and its foot, the smallest in x, then y, then z.
+ * parallel, points are a corner and its foot, the smallest in x, then y, then z. Where faces touch at a corner, the
+ * normal is that of the face which is nearest to the line through the middles of both bodies' boxes, and of such faces
+ * the smallest in x, then y, then z.
  *
  * Surfaces that touch, or that cross where the method found no volume, have distance 0. Where the method misses a body
  * that is wholly inside another (LDI, below its sampling), the distance is that of the surfaces. A pair that VOXTREE

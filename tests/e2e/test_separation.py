@@ -78,6 +78,20 @@ def test_half_space_and_deformable(client):
     assert pair.points[0][2] == pytest.approx(0, abs=1e-12)
 
 
+def test_more_than_a_step_lists(client):
+    """1,450 bodies, all within the margin: an error that names the remedy, which helps; nothing is left out."""
+    mesh = client.register_mesh(*UNIT_BOX)
+    scene = client.open_scene(margin=1e9)
+    for i in range(1450):
+        scene.add_body(mesh, pose=moved(0, 0, 1.5 * i))
+    with pytest.raises(errors.LimitExceededError, match="1050525 pairs.*at most 1048576.*use a smaller margin") as caught:
+        scene.step()
+    assert caught.value.field == "margin"
+    scene.configure(margin=0.75)
+    separations = scene.step().separations
+    assert len(separations) == 1449 and all(pair.distance == pytest.approx(0.5) for pair in separations)
+
+
 def test_refusals(client):
     for value in (-1, float("nan"), float("inf"), 1e31):
         with pytest.raises(errors.ContactdError) as caught:
