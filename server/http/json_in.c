@@ -23,28 +23,67 @@ static size_t skip_string(const char *bytes, size_t size, size_t i) {
     return size;
 }
 
-static bool affordable(const char *bytes, size_t size, problem *p) {
+static bool unknown_field(problem *p, const char *full, const char *const *known) {
+    char list[400] = "";
+    size_t at = 0;
+    for (const char *const *k = known; *k && at < sizeof list; k++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", *k);
+    return problem_set(p, CONTACTD_INVALID_ARGUMENT, full, "unknown field %s; known are: %s", full, list);
+}
+
+/* A key of the document's own object, as it stands between its quotes. One with escapes may be another way to write a
+ * known one: that is seen when it is parsed. */
+static bool check_key(const char *key, size_t size, const char *const *known, problem *p) {
+    if (memchr(key, '\\', size)) return true;
+    for (const char *const *k = known; *k; k++)
+        if (strlen(*k) == size && memcmp(*k, key, size) == 0) return true;
+    char raw[64], full[96];
+    snprintf(raw, sizeof raw, "%.*s", (int)(size < sizeof raw ? size : sizeof raw - 1), key);
+    return unknown_field(p, text_clean(raw, full, sizeof full), known);
+}
+
+static bool too_deep(problem *p, const char *bytes, size_t size, size_t i) {
+    char where[96];
+    json_in_where(bytes, size, i, where, sizeof where);
+    return problem_set(p, CONTACTD_MALFORMED, where, "nested deeper than %d levels", JSON_IN_DEPTH);
+}
+
+static bool too_many_fields(problem *p, const char *bytes, size_t size, size_t i) {
+    char where[96];
+    json_in_where(bytes, size, i, where, sizeof where);
+    return problem_set(p, CONTACTD_MALFORMED, where, "an object has more than %d fields", JSON_IN_FIELDS);
+}
+
+/* Whether the document's values take a bounded memory, its objects have few fields, and its own are known. So nothing
+ * of what a stranger sent becomes a tree before it is known to be worth it. */
+static bool affordable(const char *bytes, size_t size, const char *const *known, problem *p) {
     uint64_t memory = 0;
     unsigned depth = 0;
+    unsigned fields[JSON_IN_DEPTH + 1] = {0};
+    bool is_object = false, awaits_key = false;
     for (size_t i = 0; i < size;) {
         char c = bytes[i];
         if (c == '"') {
             size_t end = skip_string(bytes, size, i);
+            bool is_key = is_object && awaits_key && depth == 1 && end >= i + 2;
+            if (is_key && !check_key(bytes + i + 1, end - i - 2, known, p)) return false;
+            awaits_key = false;
             memory += end - i + BYTES_VALUE;
             i = end;
             continue;
         }
         if (c == '[' || c == '{') {
             memory += c == '[' ? BYTES_ARRAY : BYTES_OBJECT;
-            if (++depth > JSON_IN_DEPTH) {
-                char where[96];
-                json_in_where(bytes, size, i, where, sizeof where);
-                return problem_set(p, CONTACTD_MALFORMED, where, "nested deeper than %d levels", JSON_IN_DEPTH);
-            }
+            if (++depth > JSON_IN_DEPTH) return too_deep(p, bytes, size, i);
+            if (depth == 1) is_object = c == '{';
+            fields[depth] = 0;
         }
+        if (c == ':' && depth && ++fields[depth] > JSON_IN_FIELDS) return too_many_fields(p, bytes, size, i);
         if ((c == ']' || c == '}') && depth) depth--;
         if (c == ',') memory += BYTES_VALUE;
         if (c == ':') memory += BYTES_KEY;
+        if (c == '{' || (c == ',' && depth == 1)) awaits_key = true;
+        if (c == '[' || c == ':') awaits_key = false;
         i++;
     }
     if (memory <= JSON_IN_MEMORY) return true;
@@ -108,12 +147,12 @@ void json_in_where(const char *bytes, size_t size, size_t position, char *out, s
     text_clean(raw, out, out_size);
 }
 
-json_t *json_in_parse(const char *bytes, size_t size, problem *p) {
+json_t *json_in_parse(const char *bytes, size_t size, const char *const *known, problem *p) {
     if (size == 0) {
         problem_set(p, CONTACTD_MALFORMED, NULL, "the body is empty; expected a JSON object");
         return NULL;
     }
-    if (!affordable(bytes, size, p)) return NULL;
+    if (!affordable(bytes, size, known, p)) return NULL;
     json_error_t error;
     json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
     if (!root) {
@@ -188,12 +227,8 @@ bool json_fields_begin(json_fields *fields, const json_t *value, const char *pat
         const char *const *k = known;
         while (*k && strcmp(*k, key) != 0) k++;
         if (*k) continue;
-        char full[96], list[400] = "";
-        size_t at = 0;
-        for (k = known; *k && at < sizeof list; k++)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", *k);
-        return problem_set(p, CONTACTD_INVALID_ARGUMENT, full_name(fields, key, full),
-                           "unknown field %s; known are: %s", full, list);
+        char full[96];
+        return unknown_field(p, full_name(fields, key, full), known);
     }
     return true;
 }

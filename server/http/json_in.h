@@ -13,11 +13,13 @@
 #include "server/http/problem.h"
 
 #define JSON_IN_DEPTH  16           /* of nesting; our documents need 5 */
+#define JSON_IN_FIELDS 64           /* of one object; our largest has 22 */
 #define JSON_IN_MEMORY (256u << 20) /* that the parsed values of one document may take */
 
 /* Parses one object (or refuses: MALFORMED with line and column, OUT_OF_RANGE for a number no double can hold,
- * TOO_LARGE for more values than JSON_IN_MEMORY allows). The caller json_decref()s it. NULL: *p says why. */
-json_t *json_in_parse(const char *bytes, size_t size, problem *p);
+ * TOO_LARGE for more values than JSON_IN_MEMORY allows, INVALID_ARGUMENT for a field that is not in the NULL-terminated
+ * known, before any of it is parsed). The caller json_decref()s it. NULL: *p says why. */
+json_t *json_in_parse(const char *bytes, size_t size, const char *const *known, problem *p);
 
 /* Where in the document the byte at `position` stands, e.g. "vertices[3][0]"; empty at the top. Also for broken JSON.
  */

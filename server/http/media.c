@@ -30,10 +30,10 @@ bool media_find(const char *type, bool meshes, media *out, problem *p) {
     *out = (media){meshes ? MEDIA_ANY : MEDIA_JSON, CT_FORMAT_AUTO};
     if (!type) return true;
     size_t n = strcspn(type, "; \t");
-    /* What curl and scripting languages say of a body when they are told nothing. (Browsers' forms say it too, but a
-     * form on another site's page is refused before: see access.h.) */
+    /* What curl and scripting languages say of a file when they are told nothing. JSON is not taken under the type of a
+     * form, which a browser sends to another site without asking it first. */
     static const char untold[] = "application/x-www-form-urlencoded";
-    if (n == sizeof untold - 1 && strncasecmp(untold, type, n) == 0) return true;
+    if (meshes && n == sizeof untold - 1 && strncasecmp(untold, type, n) == 0) return true;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strlen(types[i].type) != n || strncasecmp(types[i].type, type, n) != 0) continue;
         if (types[i].kind != MEDIA_JSON && !meshes) break;

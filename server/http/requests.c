@@ -7,13 +7,16 @@
 #include <string.h>
 
 #include "server/http/json_in.h"
+#include "server/name.h"
 
 enum { MAX_TTL_S = 31536000 }; /* a year */
 
-static bool take_name(const json_fields *fields, char out[REGISTRY_NAME]) {
+static bool take_name(const json_fields *fields, const char *object, char out[REGISTRY_NAME]) {
     const char *name = "";
     bool has;
+    server_error error = {0};
     if (!json_take_string(fields, "name", REGISTRY_NAME - 1, &name, &has)) return false;
+    if (!name_check(name, object, &error)) return problem_take(fields->problem, &error);
     snprintf(out, REGISTRY_NAME, "%s", name);
     return true;
 }
@@ -24,8 +27,8 @@ bool request_mesh(const char *bytes, size_t size, mesh_request *out, problem *p)
     static const char *const known[] = {"name", "vertices", "triangles", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
-    json_t *root = json_in_parse(bytes, size, p);
-    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_name(&fields, out->name) &&
+    json_t *root = json_in_parse(bytes, size, known, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_name(&fields, "mesh", out->name) &&
               json_take_doubles(&fields, "vertices", 3, &out->positions, &out->n_vertices, NULL) &&
               json_take_indices(&fields, "triangles", 3, &out->triangles, &out->n_triangles, NULL);
     json_decref(root);
@@ -177,8 +180,8 @@ bool request_scene(const char *bytes, size_t size, scene_request *out, problem *
     json_fields fields;
     int64_t ttl_s = 0;
     memset(out, 0, sizeof *out);
-    json_t *root = json_in_parse(bytes, size, p);
-    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_name(&fields, out->name) &&
+    json_t *root = json_in_parse(bytes, size, known, p);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_name(&fields, "scene", out->name) &&
               json_take_integer(&fields, "ttl_s", 0, MAX_TTL_S, &ttl_s, &out->has_ttl) &&
               take_settings(&fields, &out->settings);
     out->ttl_s = (uint32_t)ttl_s;
@@ -193,7 +196,7 @@ bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, probl
         "margin",        "max_step_time", VOXEL_FIELDS,          NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
-    json_t *root = json_in_parse(bytes, size, p);
+    json_t *root = json_in_parse(bytes, size, known, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_settings(&fields, out);
     json_decref(root);
     return ok;
@@ -292,7 +295,7 @@ bool request_body(const char *bytes, size_t size, body_request *out, problem *p)
     bool is_half_space = false;
     memset(out, 0, sizeof *out);
     ct_body_options_init(&out->options);
-    json_t *root = json_in_parse(bytes, size, p);
+    json_t *root = json_in_parse(bytes, size, known, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_is_half_space(&fields, &is_half_space) &&
               (is_half_space || take_mesh(&fields, out)) && take_options(&fields, is_half_space, &out->options);
     json_decref(root);
@@ -303,7 +306,7 @@ bool request_body_patch(const char *bytes, size_t size, body_request *out, probl
     static const char *const known[] = {"mesh", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
-    json_t *root = json_in_parse(bytes, size, p);
+    json_t *root = json_in_parse(bytes, size, known, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_mesh(&fields, out);
     json_decref(root);
     return ok;
@@ -341,7 +344,7 @@ bool request_overlap(const char *bytes, size_t size, overlap_request *out, probl
     static const char *const known[] = {"a", "b", "method", "resolution", "pixel_size", "max_step_time", NULL};
     json_fields fields;
     memset(out, 0, sizeof *out);
-    json_t *root = json_in_parse(bytes, size, p);
+    json_t *root = json_in_parse(bytes, size, known, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_placed_mesh(&fields, "a", &out->body[0]) &&
               take_placed_mesh(&fields, "b", &out->body[1]) && take_settings(&fields, &out->settings) &&
               check_overlap_method(&out->settings, p);
@@ -545,7 +548,7 @@ bool request_step(const char *bytes, size_t size, step_request *out, problem *p)
     int64_t deadline = 0, budget = 0;
     bool has;
     memset(out, 0, sizeof *out);
-    json_t *root = json_in_parse(bytes, size, p);
+    json_t *root = json_in_parse(bytes, size, known, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_want(&fields, &out->want) &&
               json_take_integer(&fields, "deadline_us", 0, UINT32_MAX, &deadline, &has) &&
               json_take_integer(&fields, "time_budget_us", 1, UINT32_MAX, &budget, &has) &&

@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/trace.h"
 #include "server/clock.h"
 #include "server/guard/shares.h"
 #include "server/http/access.h"
+#include "server/http/framing.h"
 #include "server/http/handlers.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
@@ -51,9 +53,13 @@ typedef struct exchange { /* one request and its answer */
     http_server *server;
     struct MHD_Connection *connection;
     watched *watched;
-    char *uri;
-    bool begun;     /* the header was looked at */
-    bool discards;  /* what is still received is of no use */
+    char *target;        /* of the request line, as received */
+    const char *uri;     /* in it: without scheme and authority */
+    char authority[256]; /* of a target in the form that proxies use; may be empty */
+    bool begun;          /* the header was looked at */
+    bool discards;       /* what is still received is of no use */
+    bool closes;         /* nothing that follows on the connection is read as a request */
+    bool is_chunked;
     bool is_routed; /* request.match is set */
     bool done;      /* carried out: request.answer or problem says what to send */
     uint64_t limit, received, begun_ns;
@@ -72,8 +78,10 @@ static void header(struct MHD_Response *response, const char *name, const char *
         log_error("http", "no memory for the header %s of an answer", name);
 }
 
-/* Of every answer: nothing here is for other sites, nor for caches, nor to be taken for another type. */
-static void common_headers(struct MHD_Response *response, const http_answer *answer) {
+/* Of every answer: nothing here is for other sites, nor for caches, nor to be taken for another type; and a server that
+ * has a certificate is not asked in the clear (browsers keep that for a year). */
+static void common_headers(struct MHD_Response *response, const http_answer *answer, bool is_encrypted) {
+    if (is_encrypted) header(response, "Strict-Transport-Security", "max-age=31536000");
     header(response, "X-Content-Type-Options", "nosniff");
     header(response, "Cross-Origin-Resource-Policy", "same-origin");
     header(response, "Cache-Control", answer->page ? "no-cache" : "no-store");
@@ -131,12 +139,12 @@ static enum MHD_Result send_answer(exchange *x) {
             : MHD_create_response_from_buffer(answer->size, (void *)(uintptr_t)answer->fixed, MHD_RESPMEM_PERSISTENT);
     if (!response) return MHD_NO;
     answer->data = NULL; /* the response's now */
-    common_headers(response, answer);
+    common_headers(response, answer, x->server->tls != NULL);
     if (answer->type) header(response, "Content-Type", answer->type);
     if (answer->etag[0]) header(response, "ETag", answer->etag);
     if (answer->location[0]) header(response, "Location", answer->location);
     if (failed) problem_headers(response, &x->problem);
-    if (atomic_load(&x->server->stopping)) header(response, "Connection", "close");
+    if (x->closes || atomic_load(&x->server->stopping)) header(response, "Connection", "close");
     metrics_add(x->server->service->metrics, METRICS_HTTP_OUT, answer->size);
     watch_begin(x->watched, WATCH_ANSWERING, watch_transfer_ns(answer->size));
     enum MHD_Result result = MHD_queue_response(x->connection, (unsigned)answer->status, response);
@@ -199,13 +207,43 @@ static bool grow(exchange *x, size_t need) {
     return true;
 }
 
+/* libmicrohttpd 1.0 refuses by itself what framing.h looks for between a header's fields. */
+static bool parses_in_place(void) {
+    return strncmp(MHD_get_version(), "0.", 2) == 0;
+}
+
+/* Of a body that is discarded, before the client is cut. */
+static uint64_t most_received(const exchange *x) {
+    return 2 * x->limit + (1 << 20);
+}
+
 static bool too_large(exchange *x) {
     return problem_set(&x->problem, CONTACTD_TOO_LARGE, NULL,
                        "the body is larger than %llu bytes, the most that this server takes (--max-message)",
                        (unsigned long long)x->limit);
 }
 
+/* libmicrohttpd takes no answer within a body. This one is short enough to pass at once, before the connection is
+ * closed. */
+static void answer_within_body(exchange *x) {
+    static const char text[] = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (x->server->tls) {
+        if (info) tls_send(info->tls_session, text, sizeof text - 1);
+        return;
+    }
+    info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info && send(info->connect_fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        log_debug("http", "a client left before it was told that its chunk is too large");
+}
+
 static enum MHD_Result receive(exchange *x, const char *bytes, size_t n) {
+    if (x->is_chunked && parses_in_place() && framing_chunk_size(bytes) > most_received(x)) {
+        problem_set(&x->problem, CONTACTD_TOO_LARGE, NULL, "a chunk claims more bytes than a request may have");
+        metrics_count_error(x->server->service->metrics, x->problem.code);
+        answer_within_body(x);
+        return MHD_NO;
+    }
     x->received += n;
     metrics_add(x->server->service->metrics, METRICS_HTTP_IN, n);
     uint64_t allowed = x->begun_ns + watch_transfer_ns(x->received), now = clock_ns();
@@ -223,16 +261,31 @@ static enum MHD_Result receive(exchange *x, const char *bytes, size_t n) {
     }
     /* A refused client reads the answer only after it has sent everything. One that sends far more than the limit is
      * cut. */
-    return x->received > 2 * x->limit + (1 << 20) ? MHD_NO : MHD_YES;
+    return x->received > most_received(x) ? MHD_NO : MHD_YES;
 }
 
 /* ---- requests ---- */
 
+static enum MHD_Result take_field(void *context, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                                  const char *value, size_t value_size) {
+    (void)kind;
+    return framing_take(context, name, name_size, value ? value : "", value_size) ? MHD_YES : MHD_NO;
+}
+
+static bool check_framing(exchange *x, const char *version) {
+    framing framing;
+    x->closes = true;
+    if (!framing_begin(&framing, x->target, version, parses_in_place(), &x->problem)) return false;
+    MHD_get_connection_values_n(x->connection, MHD_HEADER_KIND, take_field, &framing);
+    if (x->problem.code != CONTACTD_OK) return false;
+    if (!framing_end(&framing, version, x->authority[0] ? x->authority : NULL)) return false;
+    /* Where a chunk ends is libmicrohttpd's to find, and it is lenient there. */
+    x->is_chunked = x->closes = framing.coding != NULL;
+    return true;
+}
+
 static bool check_length(exchange *x) {
     const char *length = request_header(x, "Content-Length"), *coding = request_header(x, "Transfer-Encoding");
-    if (length && coding)
-        return problem_set(&x->problem, CONTACTD_MALFORMED, "Content-Length",
-                           "the request has both Content-Length and Transfer-Encoding; expected one of them");
     if (!handler_takes_body(&x->request.match)) {
         x->discards = true;
         return true;
@@ -302,7 +355,9 @@ static bool check_principal(exchange *x) {
 static void audit(const exchange *x) {
     const http_request *request = &x->request;
     if (request->match.method == HTTP_GET || request->match.route == ROUTE_STEP || !request->who.principal) return;
-    if (x->problem.code != CONTACTD_OK && x->problem.code != CONTACTD_FORBIDDEN) return;
+    /* What is another's is not found. */
+    bool is_refused = x->problem.code == CONTACTD_FORBIDDEN || x->problem.code == CONTACTD_NOT_FOUND;
+    if (x->problem.code != CONTACTD_OK && !is_refused) return;
     static const char *const methods[] = {[HTTP_POST] = "POST", [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE"};
     log_audit("%s (%s) over HTTP: %s %.*s: %s", request->who.name, role_name(request->who.role),
               methods[request->match.method], (int)strcspn(x->uri, "?"), x->uri,
@@ -354,13 +409,17 @@ static bool check_crowd(exchange *x) {
 
 /* The header is complete. A request that is refused is answered before its body is sent, where the client waits for
  * that. */
-static enum MHD_Result begin(exchange *x, const char *method) {
+static enum MHD_Result begin(exchange *x, const char *method, const char *version) {
     const char *length = request_header(x, "Content-Length");
     x->begun = true;
     x->begun_ns = clock_ns();
     x->limit = x->server->service->config->max_message;
     metrics_add(x->server->service->metrics, METRICS_HTTP_REQUESTS, 1);
     watch_begin(x->watched, WATCH_RECEIVING, WATCH_GRACE_NS);
+    if (!check_framing(x, version)) {
+        x->discards = true;
+        return send_answer(x); /* before the body, so that libmicrohttpd reads nothing more from the connection */
+    }
     if (check(x, method) && check_crowd(x)) return MHD_YES;
     x->discards = true;
     bool is_far_too_large = length && strtoull(length, NULL, 10) > 2 * x->limit;
@@ -470,15 +529,13 @@ static enum MHD_Result complete(exchange *x) {
 static void *on_uri(void *context, const char *uri, struct MHD_Connection *connection) {
     exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
-    if (strncasecmp(uri, "http://", 7) == 0) { /* the form that proxies use */
-        uri += 7 + strcspn(uri + 7, "/?");
-        if (*uri != '/') uri = "/";
-    }
-    x->uri = strdup(uri);
-    if (!x->uri) {
+    x->target = strdup(uri ? uri : "");
+    if (!x->target) {
         free(x);
         return NULL;
     }
+    if (!framing_split_uri(x->target, &x->uri, x->authority, sizeof x->authority))
+        x->authority[0] = '/'; /* no Host is equal to that */
     x->server = context;
     x->connection = connection;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -490,9 +547,9 @@ static void *on_uri(void *context, const char *uri, struct MHD_Connection *conne
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_size, void **state) {
     exchange *x = *state;
-    (void)context, (void)connection, (void)url, (void)version;
+    (void)context, (void)connection, (void)url;
     if (!x) return MHD_NO; /* out of memory in on_uri */
-    if (!x->begun) return begin(x, method);
+    if (!x->begun) return begin(x, method, version);
     if (*upload_size) {
         enum MHD_Result result = receive(x, upload, *upload_size);
         *upload_size = 0;
@@ -509,7 +566,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     watch_begin(x->watched, WATCH_NO_REQUEST, WATCH_IDLE_NS);
     drop_body(x);
     free(x->answer.data);
-    free(x->uri);
+    free(x->target);
     atomic_fetch_sub(&x->server->exchanges, 1);
     free(x);
     *state = NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/utf8.h"
+#include "server/name.h"
 
 static bool is_control(const char *s) {
     return (unsigned char)*s < 0x20 || *s == 0x7f;
@@ -14,8 +15,9 @@ const char *text_clean(const char *s, char *out, size_t size) {
     size_t n = strlen(s), at = 0;
     while (n) {
         size_t length = wire_utf8_length(s, n);
-        const char *piece = length == 0 ? "\xef\xbf\xbd" : length == 1 && is_control(s) ? " " : s;
-        size_t piece_size = length == 0 ? 3 : length;
+        bool is_shown = length && (length == 1 || name_may_have(name_code_point(s, length)));
+        const char *piece = !is_shown ? "\xef\xbf\xbd" : length == 1 && is_control(s) ? " " : s;
+        size_t piece_size = is_shown ? length : 3;
         if (length == 0) length = 1;
         if (at + piece_size >= size) break;
         memcpy(out + at, piece, piece_size);

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Copies s into out (size > 3) with every byte that is no part of valid UTF-8 replaced by U+FFFD, control characters
- * by a space, cut at a character where it is too long. Returns out. */
+/* Copies s into out (size > 3) with every byte that is no part of valid UTF-8, and every character that no name may
+ * have (name.h), replaced by U+FFFD, control characters by a space, cut at a character where it is too long. Returns
+ * out. */
 const char *text_clean(const char *s, char *out, size_t size);
 
 bool text_is_utf8(const char *s, size_t n); /* also: no U+0000 and no other control characters */

@@ -3,6 +3,7 @@
 #define CONTACTD_HTTP_TLS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "server/error.h"
 
@@ -17,6 +18,10 @@ void tls_close(tls **tls); /* after the last connection; NULL inside is allowed 
 /* For libmicrohttpd's MHD_OPTION_HTTPS_CERT_CALLBACK: its certificate is that of the last tls opened, as the callback
  * gets no context. */
 void *tls_certificate_callback(void);
-extern const char tls_priorities[]; /* TLS 1.2 and 1.3 */
+/* TLS 1.3, and of TLS 1.2 what has forward secrecy and authenticated encryption. */
+extern const char tls_priorities[];
+
+/* A few bytes on a connection of libmicrohttpd's (its MHD_CONNECTION_INFO_GNUTLS_SESSION), without waiting. */
+void tls_send(void *session, const char *bytes, size_t size);
 
 #endif

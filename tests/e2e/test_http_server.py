@@ -4,6 +4,7 @@ start and end."""
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -11,6 +12,7 @@ import re
 import signal
 import socket
 import time
+import urllib.parse
 
 import numpy as np
 import pytest
@@ -80,12 +82,38 @@ def test_json_only(api):
     scene = api.scene()
     takers = (("/v1/scenes", "POST"), (scene, "PATCH"), (f"{scene}/bodies", "POST"), (f"{scene}/step", "POST"))
     for path, method in takers:
-        for content_type in ("text/html", "text/plain", "model/obj"):
+        for content_type in ("text/html", "text/plain", "model/obj", "application/x-www-form-urlencoded",
+                             "multipart/form-data; boundary=x"):
             api.refused(method, path, 415, "UNSUPPORTED", b"{}", {"Content-Type": content_type}, "Content-Type")
-        # A body without a type is taken as JSON, and so is what curl -d and urllib send unless they are told.
-        for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
-            answer = api(method, path, b"{}", headers)
-            assert answer.status in (200, 201, 400), answer.body
+        answer = api(method, path, b"{}")  # a body without a type is taken as JSON
+        assert answer.status in (200, 201, 400), answer.body
+
+
+def test_unknown_fields_are_refused_before_they_are_read(api):
+    """At the first, however many follow, and whatever hangs below it."""
+    many = "{" + ",".join(f'"k{i}":1' for i in range(100_000)) + "}"
+    assert api.refused("POST", "/v1/scenes", 400, "INVALID_ARGUMENT", many.encode(), field="k0")["detail"].startswith("unknown field k0")
+    # What follows is not even parsed: it is no JSON.
+    for path in ("/v1/scenes", api.scene() + "/step", "/v1/overlap"):
+        api.refused("POST", path, 400, "INVALID_ARGUMENT", b'{"k0": [' + b"[]," * 1000 + b"}", field="k0")
+    scene = api.scene()
+    deep = '{"updates": [{' + ",".join(f'"k{i}":1' for i in range(100_000)) + "}]}"
+    problem = api.refused("POST", scene + "/step", 400, "MALFORMED", deep.encode())
+    assert "more than 64 fields" in problem["detail"] and problem["field"].startswith("updates[0].k"), problem
+    assert api("POST", "/v1/scenes", b'{"n\\u0061me": "escaped"}').json["name"] == "escaped"
+
+
+@pytest.mark.parametrize("name", ["\u202egpj.exe", "a\u200bb", "a\u2028b", "\u2066a", "\ufeffa", "\u00ada", "\u3164", "\U000e0041a", "a\u0085"])
+def test_names_are_shown_as_they_are(api, name):
+    code = f"U+{next(ord(c) for c in name if c not in 'ab'):04X}"
+    for path, body in (("/v1/scenes", {"name": name}), ("/v1/meshes", {"name": name, "vertices": box()[0], "triangles": box()[1]})):
+        problem = api.refused("POST", path, 400, "INVALID_ARGUMENT", body, field="name")
+        assert code in problem["detail"] and name not in problem["detail"], problem
+    query = urllib.parse.quote(name)
+    problem = api.refused("POST", f"/v1/meshes?name={query}", 400, "INVALID_ARGUMENT", obj(*box()), field="name")
+    assert code in problem["detail"] and name not in problem["detail"]
+    for good in ("\u05d0\u05d1", "naïve – 名前", "🤖"):
+        assert api.post("/v1/scenes", {"name": good})["name"] == good
 
 
 # ---- the document ----
@@ -322,6 +350,81 @@ def test_a_connection_ends_when_the_client_has_closed_its_side(server):
 def test_the_form_that_proxies_use(server):
     answer = raw(server, b"GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+HEAD = b"POST /v1/scenes HTTP/1.1\r\nHost: localhost\r\n"
+INNER = b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LENGTH = b"Content-Length: %d\r\n" % (2 + len(INNER))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [HEAD + b"Content-Length: 2\r\n" + LENGTH + b"\r\n{}" + INNER,
+     HEAD + LENGTH + b"Content-Length: 2\r\n\r\n{}" + INNER,
+     HEAD + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}" + INNER,
+     HEAD + b"Content-Length: 2, 2\r\n\r\n{}" + INNER,
+     HEAD + b"Content-Length: +2\r\n\r\n{}" + INNER,
+     HEAD + b"Content-Length : 2\r\n\r\n{}" + INNER,
+     HEAD + LENGTH + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + INNER,
+     HEAD + b"Transfer-Encoding: chunked\r\n" + LENGTH + b"\r\n0\r\n\r\n" + INNER,
+     HEAD + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + INNER,
+     HEAD + b"Transfer-Encoding: xchunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + INNER,
+     HEAD + b"Transfer-Encoding: chunked, gzip\r\n\r\n{}" + INNER,
+     HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + INNER,
+     HEAD.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n" + INNER,
+     b"GET http://evil.example/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" + INNER,
+     b"GET https://evil.example/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" + INNER,
+     b"GET http://evil.example@localhost/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" + INNER,
+     b"GET http://" + b"a" * 300 + b"/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n" + INNER,
+     b"GET /v1/status?a\tb HTTP/1.1\r\nHost: localhost\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\nHost: localhost\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: y\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nX: a\0b\r\nHost: localhost\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: a\rb\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\nY: z\r\n\r\n" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nX(y): z\r\n\r\n" + INNER,
+     HEAD + b"Content-: 2\r\n Length\r\n\r\n{}" + INNER,
+     b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n" + INNER],
+    ids=range(31),
+)
+def test_a_doubtful_header_is_refused_and_ends_the_connection(server, api, text):
+    """A proxy may read it differently: nothing of it runs, and what follows is not read as a request (RFC 9112)."""
+    before = api.get("/v1/scenes")
+    answer = raw(server, text)
+    statuses = re.findall(rb"HTTP/1\.1 (\d+)", answer)
+    assert set(statuses) in ({b"400"}, {b"501"}), answer[:1000]  # libmicrohttpd's own refusals may have their header twice
+    assert b"\r\nConnection: close\r\n" in answer
+    assert len(api.get("/v1/scenes")["scenes"]) == len(before["scenes"])
+    # Split anywhere, it is refused as well.
+    for at in (len(text) // 3, text.index(b"\n") + 1, len(text) - len(INNER) - 1):
+        with socket.create_connection(("127.0.0.1", server.http_port), 20 * SLOW) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            received = b""
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(text[:at])
+                api.get("/healthz")
+                connection.sendall(text[at:])
+                while piece := connection.recv(65536):
+                    received += piece
+            assert set(re.findall(rb"HTTP/1\.1 (\d+)", received)) in ({b"400"}, {b"501"}), received[:1000]
+    assert len(api.get("/v1/scenes")["scenes"]) == len(before["scenes"])
+
+
+def test_a_body_in_chunks_is_the_last_on_its_connection(fresh_server):
+    """Where chunks end is read by lenient rules, so what follows is not taken for a request."""
+    text = HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;x=y\r\n{\r\n1\r\n}\r\n0\r\n\r\n" + INNER
+    answer = raw(fresh_server, text)
+    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"201"] and b"\r\nConnection: close\r\n" in answer
+    huge = HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}"
+    with socket.create_connection(("127.0.0.1", fresh_server.http_port), 20 * SLOW) as connection:
+        connection.sendall(huge)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ") and connection.recv(1) == b""
+    assert len(Api(fresh_server.http).get("/v1/scenes")["scenes"]) == 1
 
 
 @pytest.mark.parametrize(
