@@ -8,15 +8,7 @@
 #include "server/http/handlers.h"
 #include "server/http/requests.h"
 #include "server/http/text.h"
-
-/* The meshes of other principals are not there for a simulator. */
-static bool may_use(const service *service, const identity *who, const mesh_record *mesh, problem *p) {
-    if (registry_may_use_mesh(service->registry, mesh->handle, who)) return true;
-    problem_set(p, CONTACTD_FORBIDDEN, "mesh",
-                "the mesh was registered by other principals only: register it as %s too", who->name);
-    snprintf(p->object, sizeof p->object, "mesh %llu", (unsigned long long)mesh->handle);
-    return false;
-}
+#include "server/name.h"
 
 static bool may_register(const identity *who, problem *p) {
     if (role_simulates(who->role)) return true;
@@ -25,11 +17,11 @@ static bool may_register(const identity *who, problem *p) {
                        who->name, role_name(who->role));
 }
 
-static bool find_mesh(const service *service, const identity *who, const char *text, mesh_record *out, problem *p) {
+bool handler_find_mesh(const service *service, const identity *who, const char *text, mesh_record *out, problem *p) {
     uint64_t handle;
     server_error error = {0};
     if (route_number(text, INT64_MAX, &handle)) {
-        if (registry_find_mesh(service->registry, handle, NULL, out, NULL, &error)) return true;
+        if (registry_find_mesh(service->registry, handle, NULL, who, out, NULL, &error)) return true;
         /* Eight digits may also be the beginning of a hash. */
         if (error.code != CONTACTD_NOT_FOUND || !request_is_hash(text)) return problem_take(p, &error);
     } else if (!request_is_hash(text)) {
@@ -46,12 +38,8 @@ static bool find_mesh(const service *service, const identity *who, const char *t
     error = (server_error){0};
     bool found = registry_is_stored(service->registry, hash)
                      ? registry_restore_mesh(service->registry, hash, who, out, &error)
-                     : registry_find_mesh(service->registry, 0, hash, out, NULL, &error);
+                     : registry_find_mesh(service->registry, 0, hash, who, out, NULL, &error);
     return found || problem_take(p, &error);
-}
-
-bool handler_find_mesh(const service *service, const identity *who, const char *text, mesh_record *out, problem *p) {
-    return find_mesh(service, who, text, out, p) && may_use(service, who, out, p);
 }
 
 static void show(const service *service, json_out *out, const mesh_record *mesh, const ct_mesh_changes *changes) {
@@ -88,12 +76,14 @@ typedef struct upload {
 } upload;
 
 static bool query_name(text_view value, upload *out, problem *p) {
-    return (text_unescape(value.data, value.size, true, out->name, REGISTRY_NAME) &&
-            text_is_utf8(out->name, strlen(out->name))) ||
-           problem_set(p, CONTACTD_INVALID_ARGUMENT, "name",
-                       "the query parameter name is not percent-encoded UTF-8 of at most %d bytes without control "
-                       "characters",
-                       REGISTRY_NAME - 1);
+    server_error error = {0};
+    if (!text_unescape(value.data, value.size, true, out->name, REGISTRY_NAME) ||
+        !text_is_utf8(out->name, strlen(out->name)))
+        return problem_set(p, CONTACTD_INVALID_ARGUMENT, "name",
+                           "the query parameter name is not percent-encoded UTF-8 of at most %d bytes without control "
+                           "characters",
+                           REGISTRY_NAME - 1);
+    return name_check(out->name, "mesh", &error) || problem_take(p, &error);
 }
 
 static bool query_repair(text_view value, upload *out, problem *p) {

@@ -91,10 +91,8 @@ static bool get_scene(const service *service, const http_request *request, uint6
     server_error error = {0};
     if (!registry_scene(service->registry, scene, &record, &error)) return problem_take(p, &error);
     if (!scene_is_visible(&record, &request->who)) {
-        problem_set(p, CONTACTD_FORBIDDEN, "scene", "the scene belongs to another principal than %s",
-                    request->who.name);
-        snprintf(p->object, sizeof p->object, "scene %llu", (unsigned long long)scene);
-        return false;
+        registry_fail_scene(scene, &error);
+        return problem_take(p, &error);
     }
     if (!stats) return scene_answer(&record, 200, answer, p);
     float latencies[REGISTRY_RECENT];

@@ -38,7 +38,7 @@ void registry_free_sessions(registry *registry);
 /* scenes.c */
 void registry_free_scenes(registry *registry);
 
-void registry_copy_name(char to[REGISTRY_NAME],
-                        const char *from); /* cut between characters; what is not UTF-8 becomes '?' */
+void registry_copy_name(char to[REGISTRY_NAME], const char *from); /* cut between characters; what is not UTF-8, or no
+                                                                    * character of a name, becomes '?' */
 
 #endif

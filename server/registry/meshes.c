@@ -461,22 +461,43 @@ bool registry_is_stored(registry *registry, const char *hash) {
     return !is_resident && state_has_mesh(registry->state, hash);
 }
 
+static bool fail_hash(const char *object, server_error *error) {
+    return server_fail(error, CONTACTD_NOT_FOUND, object, "hash",
+                       "no mesh of this hash is resident: it was never registered, was deleted, made room for others, "
+                       "or is another principal's: register it");
+}
+
 bool registry_restore_mesh(registry *registry, const char *hash, const identity *who, mesh_record *out,
                            server_error *error) {
     ct_mesh *mesh;
     char name[STATE_NAME];
     stored_owners stored;
     static const identity no_principal = {.principal = PRINCIPAL_NONE};
-    if (!state_get_mesh(registry->state, hash, &mesh, name, error)) return false;
     state_get_owners(registry->state, hash, &stored.names, &stored.n);
-    /* Its bytes count for the owner who asks first. */
     bool is_owner = name_place(stored.names, (uint32_t)stored.n, who->name) < stored.n;
+    if (!role_operates(who->role) && !is_owner) {
+        char object[96];
+        free(stored.names);
+        snprintf(object, sizeof object, "mesh %.40s", hash);
+        return fail_hash(object, error);
+    }
+    if (!state_get_mesh(registry->state, hash, &mesh, name, error)) {
+        free(stored.names);
+        return false;
+    }
+    /* Its bytes count for the owner who asks first. */
     bool good = insert(registry, mesh, name, is_owner ? who : &no_principal, &stored, out, error);
     free(stored.names);
     return good;
 }
 
-static mesh_entry *find_by_hash(const registry *registry, const char *hash, server_error *error) {
+/* With the lock held. who: NULL may use all. */
+static bool may_use(const mesh_entry *entry, const identity *who) {
+    return !who || role_operates(who->role) || owner_place(entry, who->principal) < entry->n_owners ||
+           (who->name[0] && name_place(entry->names, entry->n_names, who->name) < entry->n_names);
+}
+
+static mesh_entry *find_by_hash(const registry *registry, const char *hash, const identity *who, server_error *error) {
     size_t n = hash ? strlen(hash) : 0;
     char object[96];
     snprintf(object, sizeof object, "mesh %.40s", hash ? hash : "");
@@ -491,7 +512,7 @@ static mesh_entry *find_by_hash(const registry *registry, const char *hash, serv
     mesh_entry *found = NULL;
     uint32_t at = 0;
     for (mesh_entry *entry; (entry = slots_next(&registry->meshes, &at));) {
-        if (strncasecmp(entry->info.hash, hash, n) != 0) continue;
+        if (strncasecmp(entry->info.hash, hash, n) != 0 || !may_use(entry, who)) continue;
         if (found) {
             server_fail(error, CONTACTD_CONFLICT, object, "hash",
                         "several meshes begin with these digits, %s and %s among them: give more", found->info.hash,
@@ -500,34 +521,33 @@ static mesh_entry *find_by_hash(const registry *registry, const char *hash, serv
         }
         found = entry;
     }
-    if (!found) {
-        server_fail(error, CONTACTD_NOT_FOUND, object, "hash",
-                    "no mesh of this hash is resident: it was never registered, was deleted, or made room for others");
-    }
+    if (!found) fail_hash(object, error);
     return found;
 }
 
 /* With the lock held. */
-static mesh_entry *find(const registry *registry, uint64_t handle, const char *hash, server_error *error) {
-    if (!handle) return find_by_hash(registry, hash, error);
+static mesh_entry *find(const registry *registry, uint64_t handle, const char *hash, const identity *who,
+                        server_error *error) {
+    if (!handle) return find_by_hash(registry, hash, who, error);
     bool stale;
     mesh_entry *entry = slots_get(&registry->meshes, handle, &stale);
-    if (entry) return entry;
+    if (entry && may_use(entry, who)) return entry;
     char object[96];
     snprintf(object, sizeof object, "mesh %" PRIu64, handle);
     if (stale) {
         server_fail(error, CONTACTD_STALE_HANDLE, object, "mesh",
                     "the mesh was deleted, or made room for others while no body used it: register it again");
     } else {
-        server_fail(error, CONTACTD_NOT_FOUND, object, "mesh", "there never was a mesh of this handle");
+        server_fail(error, CONTACTD_NOT_FOUND, object, "mesh",
+                    "there is no mesh of this handle, or it is another principal's: register it");
     }
     return NULL;
 }
 
-bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, mesh_record *out, ct_mesh **mesh,
-                        server_error *error) {
+bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, const identity *who, mesh_record *out,
+                        ct_mesh **mesh, server_error *error) {
     pthread_mutex_lock(&registry->lock);
-    mesh_entry *entry = find(registry, handle, hash, error);
+    mesh_entry *entry = find(registry, handle, hash, who, error);
     if (entry) {
         entry->used_ns = clock_ns();
         if (out) fill_record(registry, entry, out);
@@ -539,7 +559,7 @@ bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, m
 
 bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash, server_error *error) {
     pthread_mutex_lock(&registry->lock);
-    mesh_entry *entry = find(registry, handle, hash, error);
+    mesh_entry *entry = find(registry, handle, hash, NULL, error);
     if (entry && entry->bodies) {
         char object[96];
         mesh_object(entry, object);
@@ -556,7 +576,7 @@ bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash,
 
 bool registry_own_mesh(registry *registry, uint64_t handle, const identity *who, server_error *error) {
     pthread_mutex_lock(&registry->lock);
-    mesh_entry *entry = find(registry, handle, NULL, error);
+    mesh_entry *entry = find(registry, handle, NULL, NULL, error);
     bool good = entry && (shares_know(&registry->mesh_bytes, who) ||
                           server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory to count the mesh"));
     good = good && add_owner(registry, entry, who, error);
@@ -570,9 +590,7 @@ bool registry_own_mesh(registry *registry, uint64_t handle, const identity *who,
 bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *who) {
     if (role_operates(who->role)) return true;
     pthread_mutex_lock(&registry->lock);
-    const mesh_entry *entry = find(registry, handle, NULL, NULL);
-    bool may = entry && (owner_place(entry, who->principal) < entry->n_owners ||
-                         (who->name[0] && name_place(entry->names, entry->n_names, who->name) < entry->n_names));
+    bool may = find(registry, handle, NULL, who, NULL) != NULL;
     pthread_mutex_unlock(&registry->lock);
     return may;
 }
@@ -580,7 +598,7 @@ bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *
 void registry_disown_mesh(registry *registry, uint64_t handle, const identity *who, bool *others) {
     char hash[STATE_HASH] = "";
     pthread_mutex_lock(&registry->lock);
-    mesh_entry *entry = find(registry, handle, NULL, NULL);
+    mesh_entry *entry = find(registry, handle, NULL, NULL, NULL);
     *others = entry && (entry->n_owners > 1 || entry->n_names > 1);
     if (*others) {
         uint32_t place = owner_place(entry, who->principal),
@@ -623,9 +641,9 @@ bool registry_list_meshes(registry *registry, mesh_record **out, size_t *n, serv
     return true;
 }
 
-mesh_entry *mesh_use(registry *registry, uint64_t handle, ct_mesh **mesh, server_error *error) {
+mesh_entry *mesh_use(registry *registry, uint64_t handle, const identity *who, ct_mesh **mesh, server_error *error) {
     pthread_mutex_lock(&registry->lock);
-    mesh_entry *entry = find(registry, handle, NULL, error);
+    mesh_entry *entry = find(registry, handle, NULL, who, error);
     if (entry) {
         entry->bodies++;
         entry->used_ns = clock_ns();

@@ -129,7 +129,7 @@ identity scene_payer(registry *registry, const scene *scene);
 /* ---- meshes in use ---- */
 
 /* Counts one more body on it, so that it stays. The mesh itself is borrowed until mesh_unuse. NULL: error. */
-mesh_entry *mesh_use(registry *registry, uint64_t handle, ct_mesh **mesh, server_error *error);
+mesh_entry *mesh_use(registry *registry, uint64_t handle, const identity *who, ct_mesh **mesh, server_error *error);
 void mesh_unuse(registry *registry, mesh_entry *entry); /* NULL: harmless */
 uint64_t mesh_handle(const mesh_entry *entry);          /* 0 of NULL */
 

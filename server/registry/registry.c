@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/utf8.h"
+#include "server/name.h"
 
 registry *registry_new(const registry_limits *limits, ct_engine *engine, metrics *metrics) {
     registry *registry = calloc(1, sizeof *registry);
@@ -42,13 +43,11 @@ void registry_copy_name(char to[REGISTRY_NAME], const char *from) {
     size_t length = 0;
     while (*text) {
         size_t n = wire_utf8_length(text, strlen(text));
-        if (length + (n ? n : 1) >= REGISTRY_NAME) break;
-        if (n) {
-            memcpy(to + length, text, n);
-        } else {
-            to[length] = '?';
-        }
-        length += n ? n : 1;
+        size_t copied = n && name_may_have(name_code_point(text, n)) ? n : 1;
+        if (length + copied >= REGISTRY_NAME) break;
+        to[length] = '?';
+        if (n == copied) memcpy(to + length, text, n);
+        length += copied;
         text += n ? n : 1;
     }
     to[length] = 0;

@@ -68,15 +68,16 @@ bool registry_register_arrays(registry *registry, const void *positions, ct_dtyp
                               ct_mesh_changes *changes, server_error *error);
 
 /* By handle if it is not 0, else by hash: the whole hash or the first 8 digits or more of it (CONFLICT if several
- * meshes begin so). out may be NULL; *mesh (may be NULL) gets a reference that the caller releases. */
-bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, mesh_record *out, ct_mesh **mesh,
-                        server_error *error);
+ * meshes begin so). Of the meshes that `who` may use (NULL: of all): NOT_FOUND says the same of others as of none.
+ * out may be NULL; *mesh (may be NULL) gets a reference that the caller releases. */
+bool registry_find_mesh(registry *registry, uint64_t handle, const char *hash, const identity *who, mesh_record *out,
+                        ct_mesh **mesh, server_error *error);
 /* Frees its memory, here and on devices. CONFLICT while bodies use it. */
 bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash, server_error *error);
 /* Whether the mesh of this whole hash is not resident, but registry_restore_mesh will find it. */
 bool registry_is_stored(registry *registry, const char *hash);
 /* Makes a stored mesh resident, with its owners. May take 100s of ms: not for an I/O thread. NOT_FOUND: it is not
- * stored, or damaged; LIMIT_EXCEEDED and OUT_OF_MEMORY as above. */
+ * stored, or damaged, or `who` may not use it; LIMIT_EXCEEDED and OUT_OF_MEMORY as above. */
 bool registry_restore_mesh(registry *registry, const char *hash, const identity *who, mesh_record *out,
                            server_error *error);
 
@@ -160,6 +161,8 @@ typedef struct scene_record {
 /* Whether it may be looked at, configured and photographed: by whose it is, and by operators and admins. */
 bool scene_is_visible(const scene_record *scene, const identity *who);
 bool registry_scene(registry *registry, uint64_t handle, scene_record *out, server_error *error);
+/* What is said of a scene that never was, for one that whoever asks may not see. Returns false. */
+bool registry_fail_scene(uint64_t handle, server_error *error);
 /* How long the last steps took that were answered with a result, from submission to result, in s and no order. */
 #define REGISTRY_RECENT 128
 bool registry_scene_latencies(registry *registry, uint64_t handle, float out[REGISTRY_RECENT], size_t *n,

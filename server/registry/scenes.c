@@ -80,18 +80,25 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     return scene;
 }
 
+bool registry_fail_scene(uint64_t handle, server_error *error) {
+    char object[96];
+    snprintf(object, sizeof object, "scene %" PRIu64, handle);
+    return server_fail(error, CONTACTD_NOT_FOUND, object, "scene",
+                       "there is no scene of this handle, or it is another principal's: open a scene of your own");
+}
+
 /* With the lock held. */
 static scene *find(const registry *registry, uint64_t handle, server_error *error) {
     bool stale;
     scene *scene = slots_get(&registry->scenes, handle, &stale);
     if (scene) return scene;
+    if (!stale) {
+        registry_fail_scene(handle, error);
+        return NULL;
+    }
     char object[96];
     snprintf(object, sizeof object, "scene %" PRIu64, handle);
-    if (stale) {
-        server_fail(error, CONTACTD_STALE_HANDLE, object, "scene", "the scene was closed: open another one");
-    } else {
-        server_fail(error, CONTACTD_NOT_FOUND, object, "scene", "there never was a scene of this handle");
-    }
+    server_fail(error, CONTACTD_STALE_HANDLE, object, "scene", "the scene was closed: open another one");
     return NULL;
 }
 

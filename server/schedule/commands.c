@@ -206,7 +206,7 @@ static void run_add_body(scheduler *scheduler, command *command, const char *obj
     mesh_entry *entry = NULL;
     ct_mesh_info info = {0}; /* a half-space has no mesh */
     if (command->in.add_body.options.kind != CT_BODY_HALF_SPACE) {
-        entry = mesh_use(scheduler->registry, command->in.add_body.mesh, &mesh, &command->error);
+        entry = mesh_use(scheduler->registry, command->in.add_body.mesh, &command->who, &mesh, &command->error);
         if (!entry) return;
         ct_mesh_get_info(mesh, &info);
     }
@@ -247,7 +247,8 @@ static void run_replace_mesh(scheduler *scheduler, command *command, const char 
     ct_mesh *mesh = NULL;
     ct_error cause = {0};
     ct_mesh_info info;
-    mesh_entry *entry = mesh_use(scheduler->registry, command->in.replace_mesh.mesh, &mesh, &command->error);
+    mesh_entry *entry =
+        mesh_use(scheduler->registry, command->in.replace_mesh.mesh, &command->who, &mesh, &command->error);
     if (!entry) return;
     ct_mesh_get_info(mesh, &info);
     if (make_room_for_body(scheduler, command, &info, object, &command->error) &&

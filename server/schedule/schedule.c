@@ -244,24 +244,12 @@ static bool has_role(command *command) {
                        command->who.name, role_name(command->who.role));
 }
 
-static bool may_use_mesh(scheduler *scheduler, command *command, const mesh_record *mesh) {
-    if (registry_may_use_mesh(scheduler->registry, mesh->handle, &command->who)) return true;
-    char object[96];
-    snprintf(object, sizeof object, "mesh %" PRIu64, mesh->handle);
-    return server_fail(&command->error, CONTACTD_FORBIDDEN, object, "mesh",
-                       "the mesh was registered by other principals only: register it as %s too", command->who.name);
-}
-
 static bool may_touch(const scheduler *scheduler, command *command) {
     const scene *scene = command->target;
     char object[96];
     command_object(command, object);
-    if (!role_operates(command->who.role) && scene->principal != command->who.principal) {
-        return server_fail(&command->error, CONTACTD_FORBIDDEN, object, "scene",
-                           "the scene belongs to another principal than %s, who is a simulator: open a scene of your "
-                           "own",
-                           command->who.name);
-    }
+    if (!role_operates(command->who.role) && scene->principal != command->who.principal)
+        return registry_fail_scene(command->scene, &command->error);
     if (scene->closing) {
         return server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "scene",
                            "the scene was closed: open another one");
@@ -503,13 +491,10 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     if (!has_role(command)) return SUBMIT_REFUSED;
     if (command_brings_mesh(command)) { /* an unknown mesh is an error when the command runs */
         mesh_record mesh;
-        server_error unknown = {0};
         const uint64_t handle =
             command->kind == COMMAND_ADD_BODY ? command->in.add_body.mesh : command->in.replace_mesh.mesh;
-        if (registry_find_mesh(scheduler->registry, handle, NULL, &mesh, NULL, &unknown)) {
-            if (!may_use_mesh(scheduler, command, &mesh)) return SUBMIT_REFUSED;
+        if (registry_find_mesh(scheduler->registry, handle, NULL, &command->who, &mesh, NULL, NULL))
             command->triangles = mesh.info.triangles;
-        }
     }
     if (command->kind == COMMAND_OPEN) {
         return !is_draining(scheduler, command) && command_open(scheduler, command) ? SUBMIT_DONE : SUBMIT_REFUSED;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/log.h"
+#include "server/name.h"
 #include "server/stream/internal.h"
 
 /* A message may take so many times its header's size once decoded. An update takes 152 bytes then, and 96 or more in a
@@ -62,7 +63,7 @@ static void handle_hello(stream *stream, request *request) {
                     hello->min_version, hello->version, SERVER_NAME, WIRE_VERSION);
     } else if (stream_is_draining(stream)) {
         server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
-    } else {
+    } else if (name_check(hello->client, "client", &error)) {
         peers_note_changes(stream->peers); /* the places of those that left before this client came are free */
         if (registry_open_session(stream->service->registry, hello->client, hello->lease_ms, &session, &error))
             registry_bind_session(stream->service->registry, session.token, request->who.principal);
@@ -105,15 +106,6 @@ static bool may_register(const request *request, server_error *error) {
                        request->who.name, role_name(request->who.role));
 }
 
-/* A simulator may not use meshes of other principals. */
-static bool may_use_mesh(stream *stream, const request *request, uint64_t handle, server_error *error) {
-    if (registry_may_use_mesh(stream->service->registry, handle, &request->who)) return true;
-    char object[96];
-    snprintf(object, sizeof object, "mesh %" PRIu64, handle);
-    return server_fail(error, CONTACTD_FORBIDDEN, object, "mesh",
-                       "the mesh was registered by other principals only: register it as %s too", request->who.name);
-}
-
 static void register_mesh(work *work) { /* on a worker */
     request *request = (struct request *)work;
     const wire_register_mesh *in = &request->message.u.register_mesh;
@@ -142,7 +134,8 @@ static void handle_register_mesh(stream *stream, request *request) {
     server_error error = {0};
     bool is_draining = stream_is_draining(stream);
     if (is_draining) server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
-    if (!is_draining && may_register(request, &error)) {
+    if (!is_draining && may_register(request, &error) &&
+        name_check(request->message.u.register_mesh.name, "mesh", &error)) {
         hand_to_workers(stream, request, WORK_MESHES, register_mesh);
     } else {
         refuse(stream, request, &error);
@@ -165,12 +158,8 @@ static bool get_mesh(stream *stream, request *request, server_error *error) {
     const wire_get_mesh *in = &request->message.u.get_mesh;
     mesh_record record;
     ct_mesh *mesh = NULL;
-    if (!registry_find_mesh(stream->service->registry, in->mesh, in->hash, &record, in->with_geometry ? &mesh : NULL,
-                            error)) {
-        return false;
-    }
-    if (!may_use_mesh(stream, request, record.handle, error)) {
-        ct_mesh_release(&mesh);
+    if (!registry_find_mesh(stream->service->registry, in->mesh, in->hash, &request->who, &record,
+                            in->with_geometry ? &mesh : NULL, error)) {
         return false;
     }
     if (mesh) {
@@ -204,13 +193,12 @@ static void audit(const identity *who, const char *act, uint64_t number) {
 
 static bool remove_mesh_of(request *request, server_error *error) {
     const wire_remove_mesh *in = &request->message.u.remove_mesh;
-    stream *stream = request->stream;
-    registry *registry = stream->service->registry;
+    registry *registry = request->stream->service->registry;
     mesh_record record;
     bool found = is_stored(request, in->mesh, in->hash)
                      ? registry_restore_mesh(registry, in->hash, &request->who, &record, error)
-                     : registry_find_mesh(registry, in->mesh, in->hash, &record, NULL, error);
-    if (!found || !may_use_mesh(stream, request, record.handle, error)) return false;
+                     : registry_find_mesh(registry, in->mesh, in->hash, &request->who, &record, NULL, error);
+    if (!found) return false;
     bool others = false;
     if (!role_administers(request->who.role)) registry_disown_mesh(registry, record.handle, &request->who, &others);
     if (!others && !registry_remove_mesh(registry, record.handle, NULL, error)) return false;
@@ -230,12 +218,7 @@ static bool get_scene(stream *stream, request *request, server_error *error) {
     scene_record record;
     uint64_t scene = request->message.u.get_scene.scene;
     if (!registry_scene(stream->service->registry, scene, &record, error)) return false;
-    if (!scene_is_visible(&record, &request->who)) {
-        char object[96];
-        snprintf(object, sizeof object, "scene %" PRIu64, scene);
-        return server_fail(error, CONTACTD_FORBIDDEN, object, "scene", "the scene belongs to another principal than %s",
-                           request->who.name);
-    }
+    if (!scene_is_visible(&record, &request->who)) return registry_fail_scene(scene, error);
     reply_scene(stream, request, &record);
     return true;
 }
@@ -499,7 +482,7 @@ static bool fill_command(request *request, server_error *error) {
         command->in.open.settings = patch_of(&message->u.open_scene.settings);
         command->in.open.key = message->u.open_scene.key;
         command->in.open.revision = message->u.open_scene.revision;
-        return true;
+        return name_check(message->u.open_scene.name, "scene", error);
     case WIRE_CONFIGURE:
         command->kind = COMMAND_CONFIGURE;
         command->scene = message->u.configure.scene;

@@ -399,14 +399,28 @@ def test_roles_over_the_stream(make_server, keys):
     mesh_id = listed[0]["mesh"]
     # Another simulator: neither sees nor touches it.
     assert not ask(b, "ListMeshes", {})["meshes"] and not ask(b, "ListScenes", {})["scenes"]
-    forbidden(b, "GetMesh", {"mesh": mesh_id}, "other principals")
-    forbidden(b, "RemoveMesh", {"mesh": mesh_id}, "other principals")
-    forbidden(b, "GetScene", {"scene": number}, "another principal")
-    forbidden(b, "Configure", {"scene": number, "settings": {"resolution": (16,)}}, "another principal")
-    forbidden(b, "GetSnapshot", {"scene": number}, "another principal")
-    forbidden(b, "CloseScene", {"scene": number})
     own = b.open_scene()
-    forbidden(b, "AddBody", {"scene": own.id, "mesh": mesh_id, "kind": 2}, "register it as b too")
+    never, hash_ = number + 1000, listed[0]["hash"]
+
+    def told(kind: str, body: dict) -> tuple:
+        with pytest.raises(errors.NotFoundError) as caught:
+            ask(b, kind, body)
+        text = str(caught.value)
+        for name in (number, never, mesh_id, hash_, hash_[:8], "f" * 32, "f" * 8):
+            text = re.sub(rf"\b{name}\b", "X", text)
+        return text
+
+    # What is another's is told as what never was.
+    for kind, body in (("GetScene", {}), ("Configure", {"settings": {"resolution": (16,)}}), ("GetSnapshot", {}),
+                       ("CloseScene", {}), ("RemoveBody", {"body": 1}), ("Step", {"sequence": 1, "want": 7}),
+                       ("AddBody", {"mesh": mesh_id, "kind": 2})):
+        assert told(kind, {**body, "scene": number}) == told(kind, {**body, "scene": never}), kind
+    for kind, body in (("GetMesh", {}), ("RemoveMesh", {}), ("AddBody", {"scene": own.id, "kind": 2}),
+                       ("AddBody", {"scene": never, "kind": 2})):
+        assert told(kind, {**body, "mesh": mesh_id}) == told(kind, {**body, "mesh": mesh_id + 1000}), kind
+    for kind in ("GetMesh", "RemoveMesh"):
+        assert told(kind, {"hash": hash_}) == told(kind, {"hash": "f" * 32}), kind
+        assert told(kind, {"hash": hash_[:8]}) == told(kind, {"hash": "f" * 8}), kind
     # The same content registered by both is shared, and stays until both have removed it.
     twin = b.register_mesh(*UNIT_BOX)
     assert ask(b, "ListMeshes", {})["meshes"][0]["mesh"] == mesh_id
@@ -480,7 +494,9 @@ def test_roles_over_http(make_server, keys):
                                 ("POST", f"{path}/bodies", {"mesh": made["id"]}), ("DELETE", f"{path}/bodies/1", None),
                                 ("GET", mesh_path, None), ("DELETE", mesh_path, None)):
         status, problem = b(method, where, body)
-        assert status == 403 and problem["code"] == "FORBIDDEN", (method, where, problem)
+        assert status == 404 and problem["code"] == "NOT_FOUND", (method, where, problem)
+        other = where.replace(path, f"/v1/scenes/{scene['id'] + 1000}").replace(made["hash"], "f" * 32)
+        assert (status, problem["detail"]) == (lambda s, p: (s, p["detail"]))(*b(method, other, body)), (method, where)
     assert b("GET", "/v1/meshes")[1] == {"meshes": []} and b("GET", "/v1/scenes")[1] == {"scenes": []}
     for method, where, body in (("POST", "/v1/scenes", {}), ("DELETE", path, None), ("POST", f"{path}/step", {}),
                                 ("POST", f"{path}/bodies", {"mesh": made["id"]}), ("DELETE", f"{path}/bodies/1", None),

@@ -151,7 +151,8 @@ def test_drain(make_server, ctl, how):
 
 def test_drain_takes_no_body_and_one_server(ctl, server):
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(urllib.request.Request(server.http + "/v1/drain", method="POST", data=b"{}"))
+        urllib.request.urlopen(urllib.request.Request(server.http + "/v1/drain", method="POST", data=b"{}",
+                                                      headers={"Content-Type": "application/json"}))
     assert refused.value.code == 400
     both = f"{server.stream},tcp://127.0.0.1:{free_port()}"
     assert "expected one address" in ctl("drain", to=both, expect=USAGE)
@@ -175,9 +176,9 @@ def test_roles(make_server, keys):  # noqa: F811
         scene.add_body(a.register_mesh(*UNIT_BOX), pose=np.eye(4))
         seen = {who: [s["principal"] for s in json.loads(run(who, "sessions", "--json"))["sessions"]] for who in ("b", "watch")}
         assert set(seen["b"]) == {"b"} and {"a", "watch"} <= set(seen["watch"])
-        assert "FORBIDDEN" in run("b", "bodies", scene.id, expect=REFUSED)
+        assert "NOT_FOUND" in run("b", "bodies", scene.id, expect=REFUSED)
         assert "rigid" in run("watch", "bodies", scene.id)
-        assert "FORBIDDEN" in run("b", "scene", "close", scene.id, expect=REFUSED)
+        assert "NOT_FOUND" in run("b", "scene", "close", scene.id, expect=REFUSED)
         assert "watch has the role operator" in run("watch", "scene", "close", scene.id, expect=REFUSED)
         with pytest.raises(errors.ForbiddenError):  # without asking for others' scenes, not even an admin closes one
             from contactd._request import Request

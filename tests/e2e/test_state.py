@@ -269,7 +269,7 @@ def test_settings_belong_to_their_principal(make_server, folder, tmp_path):
     raw = Raw(socket)
     opened = raw.ok("OpenScene", ldi)
     assert (opened["settings"]["resolution"], opened["revision"]) == ((4, 4, 4), 9)
-    assert raw.refused("GetMesh", {"hash": mesh.hash})[0] == "FORBIDDEN"
+    assert raw.refused("GetMesh", {"hash": mesh.hash})[0] == "NOT_FOUND"
     raw.close()
 
 

@@ -81,14 +81,14 @@ static void test_meshes_are_shared_by_content(void **state) {
     assert_true(second.existed);
     assert_int_equal(second.handle, first.handle);
     assert_string_equal(second.name, "box");
-    assert_true(registry_find_mesh(registry, first.handle, NULL, &found, NULL, &error));
-    assert_true(registry_find_mesh(registry, 0, first.info.hash, &found, NULL, &error));
+    assert_true(registry_find_mesh(registry, first.handle, NULL, NULL, &found, NULL, &error));
+    assert_true(registry_find_mesh(registry, 0, first.info.hash, NULL, &found, NULL, &error));
     char prefix[9];
     snprintf(prefix, sizeof prefix, "%.8s", first.info.hash);
-    assert_true(registry_find_mesh(registry, 0, prefix, &found, NULL, &error));
+    assert_true(registry_find_mesh(registry, 0, prefix, NULL, &found, NULL, &error));
     assert_int_equal(found.handle, first.handle);
     prefix[7] = 0;
-    assert_false(registry_find_mesh(registry, 0, prefix, &found, NULL, &error));
+    assert_false(registry_find_mesh(registry, 0, prefix, NULL, &found, NULL, &error));
     assert_int_equal(error.code, CONTACTD_INVALID_ARGUMENT);
     registry_totals totals;
     registry_get_totals(registry, &totals);
@@ -100,10 +100,10 @@ static void test_meshes_are_shared_by_content(void **state) {
     registry_get_totals(registry, &totals);
     assert_int_equal(totals.meshes, 0);
     assert_int_equal(totals.mesh_bytes, 0);
-    assert_false(registry_find_mesh(registry, first.handle, NULL, NULL, NULL, &error));
+    assert_false(registry_find_mesh(registry, first.handle, NULL, NULL, NULL, NULL, &error));
     assert_int_equal(error.code, CONTACTD_STALE_HANDLE);
     error = (server_error){0};
-    assert_false(registry_find_mesh(registry, 77, NULL, NULL, NULL, &error));
+    assert_false(registry_find_mesh(registry, 77, NULL, NULL, NULL, NULL, &error));
     assert_int_equal(error.code, CONTACTD_NOT_FOUND);
     assert_string_equal(error.object, "mesh 77");
     registry_free(&registry);
@@ -138,21 +138,22 @@ static void test_memory_limit(void **state) {
     assert_true(put(registry, 1, "a", &a, &error));
     assert_true(put(registry, 2, "b", &b, &error));
     assert_true(put(registry, 3, "c", &c, &error));
-    mesh_entry *used = mesh_use(registry, a.handle, &mesh, &error); /* the oldest, but in use */
+    mesh_entry *used = mesh_use(registry, a.handle, NULL, &mesh, &error); /* the oldest, but in use */
     assert_non_null(used);
-    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, &error)); /* b is now younger than c */
+    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, NULL, &error)); /* b is now younger than c */
     assert_true(put(registry, 4, "d", &d, &error));
-    assert_false(registry_find_mesh(registry, c.handle, NULL, NULL, NULL, &error));
+    assert_false(registry_find_mesh(registry, c.handle, NULL, NULL, NULL, NULL, &error));
     assert_int_equal(error.code, CONTACTD_STALE_HANDLE);
     error = (server_error){0};
-    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, NULL, &error));
-    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, &error));
+    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, NULL, NULL, &error));
+    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, NULL, &error));
     assert_int_equal(metrics_counter_value(counts, METRICS_MESHES_EVICTED), 1);
 
     assert_false(registry_remove_mesh(registry, a.handle, NULL, &error));
     assert_int_equal(error.code, CONTACTD_CONFLICT);
     error = (server_error){0};
-    mesh_entry *also[2] = {mesh_use(registry, b.handle, &mesh, &error), mesh_use(registry, d.handle, &mesh, &error)};
+    mesh_entry *also[2] = {mesh_use(registry, b.handle, NULL, &mesh, &error),
+                           mesh_use(registry, d.handle, NULL, &mesh, &error)};
     assert_false(put(registry, 5, "e", &c, &error));
     assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
     char number[32];
@@ -197,7 +198,8 @@ static void test_shares_of_meshes(void **state) {
     for (int i = 0; i < 30; i++) assert_true(put_as(registry, &flood, 1 + i, "flood", &a, &error));
     registry_get_totals(registry, &totals);
     assert_int_equal(totals.meshes, 2 + 8);
-    for (int i = 0; i < 2; i++) assert_true(registry_find_mesh(registry, mine[i].handle, NULL, NULL, NULL, &error));
+    for (int i = 0; i < 2; i++)
+        assert_true(registry_find_mesh(registry, mine[i].handle, NULL, NULL, NULL, NULL, &error));
     /* What the flood has beyond its share goes for others, also where they go beyond theirs. */
     assert_true(put_as(registry, &third, 201, "third", &other, &error));
     assert_true(put_as(registry, &third, 202, "third", &other, &error));
@@ -214,7 +216,7 @@ static void test_shares_of_meshes(void **state) {
     mesh_entry *used[8];
     for (int i = 0; i < 8; i++) {
         assert_true(put_as(registry, &flood, 1 + i, "flood", &a, &error));
-        used[i] = mesh_use(registry, a.handle, &mesh, &error);
+        used[i] = mesh_use(registry, a.handle, NULL, &mesh, &error);
     }
     assert_false(put_as(registry, &flood, 99, "flood", &a, &error));
     assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
@@ -250,12 +252,12 @@ static void test_derived_memory(void **state) {
     registry_totals totals;
     assert_true(put(registry, 1, "a", &a, &error));
     const uint64_t one = a.info.bytes;
-    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, &mesh, &error));
+    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, NULL, &mesh, &error));
     assert_non_null(ct_mesh_adjacency(mesh, NULL));
     registry_get_totals(registry, &totals);
     const uint64_t grown = totals.mesh_bytes;
     assert_true(grown > one + 12 * 36);
-    assert_true(registry_find_mesh(registry, a.handle, NULL, &a, NULL, &error));
+    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, &a, NULL, &error));
     assert_int_equal(a.info.bytes, grown);
     assert_true(registry_list_meshes(registry, &list, &n, &error));
     assert_int_equal(list[0].info.bytes, grown);
@@ -268,7 +270,7 @@ static void test_derived_memory(void **state) {
 
     registry = make(grown + one + one / 2);
     assert_true(put(registry, 1, "a", &a, &error));
-    mesh_entry *used = mesh_use(registry, a.handle, &mesh, &error);
+    mesh_entry *used = mesh_use(registry, a.handle, NULL, &mesh, &error);
     assert_non_null(ct_mesh_adjacency(mesh, NULL));
     assert_true(put(registry, 2, "b", &b, &error)); /* fits; "c" does not, and "b" makes room for it */
     assert_true(put(registry, 3, "c", &b, &error));
@@ -299,7 +301,7 @@ static void test_voxel_trees(void **state) {
     registry_totals totals;
     assert_true(put(registry, 1, "a", &a, &error));
     const uint64_t small = a.info.bytes;
-    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, &mesh, &error));
+    assert_true(registry_find_mesh(registry, a.handle, NULL, NULL, NULL, &mesh, &error));
     assert_true(ct_voxel_tree_hold(mesh, LEVEL, &why));
     const ct_voxel_tree *made = ct_voxel_tree_of(mesh, LEVEL, NULL);
     registry_get_totals(registry, &totals);
@@ -317,7 +319,8 @@ static void test_voxel_trees(void **state) {
     registry = make(with_tree + of_tree / 2);
     assert_true(put_as(registry, &one, 1, "a", &a, &error));
     assert_true(put_as(registry, &one, 2, "b", &b, &error));
-    mesh_entry *uses[2] = {mesh_use(registry, a.handle, &mesh, &error), mesh_use(registry, b.handle, &other, &error)};
+    mesh_entry *uses[2] = {mesh_use(registry, a.handle, NULL, &mesh, &error),
+                           mesh_use(registry, b.handle, NULL, &other, &error)};
     assert_true(ct_voxel_tree_hold(mesh, LEVEL, &why));
     assert_in_range(shares_used(&registry->mesh_bytes, 1), with_tree + small, with_tree + small + 100);
     assert_false(ct_voxel_tree_hold(other, LEVEL, &why));
@@ -333,7 +336,7 @@ static void test_voxel_trees(void **state) {
     why = (ct_error){0};
     ct_mesh_retain(other);
     assert_true(ct_voxel_tree_hold(other, LEVEL, &why));
-    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, &error));
+    assert_true(registry_find_mesh(registry, b.handle, NULL, NULL, NULL, NULL, &error));
     ct_voxel_tree_drop(other, LEVEL);
     ct_mesh_release(&other);
     registry_free(&registry);
