@@ -174,6 +174,8 @@ struct contactd_client {
     uint32_t refused; /* handshakes that the server ended since the call began */
     bool asks_other;  /* it wants another mechanism than the client offers */
     ctc_greeting greeting;
+    uint64_t reconnect_ns;   /* when to connect again, as the server asks to wait; 0: not */
+    bool is_throttled;       /* the last handshake failed because too many others from this address had */
     bool unauthenticated;    /* the last one because it does not know the key, or asks for one and got none */
     bool connected, greeted; /* greeted: a Welcome came at least once */
     bool awaits_handshake;   /* a message would go into the connection that was left or lost, until the next is made */

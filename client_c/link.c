@@ -9,6 +9,11 @@
 #define HANDSHAKE_FAILED                                                                                               \
     (ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
 
+/* The status code of ZAP by which the server says that it looks at no attempt from this address now, and for how long
+ * it does so. */
+enum { ZAP_THROTTLED = 500 };
+#define THROTTLED_NS UINT64_C(3000000000)
+
 enum { SLICE_MS = 20 }; /* how often the socket monitor is read while no message comes */
 
 static void set_int(void *socket, int option, int value) {
@@ -73,8 +78,15 @@ void ctc_link_close(contactd_client *client) {
  * may be another one by then. */
 static void note_failed_handshake(contactd_client *client, uint16_t kind, uint32_t value) {
     client->refused++;
+    client->is_throttled = kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && value == ZAP_THROTTLED;
     if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
         ctc_greeting_ask(client);
+        return;
+    }
+    if (client->is_throttled) {
+        client->breaks++; /* what was sent is lost with the connection, and sent again on the next */
+        client->reconnect_ns = ctc_now() + THROTTLED_NS;
+        zmq_disconnect(client->socket, client->address);
         return;
     }
     client->unauthenticated =
@@ -82,6 +94,11 @@ static void note_failed_handshake(contactd_client *client, uint16_t kind, uint32
     client->asks_other = kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
     if (client->servers.sources) return;
     zmq_disconnect(client->socket, client->address);
+    zmq_connect(client->socket, client->address);
+}
+
+static void reconnect(contactd_client *client) {
+    client->reconnect_ns = 0;
     zmq_connect(client->socket, client->address);
 }
 
@@ -105,6 +122,7 @@ static bool is_of_left_server(const contactd_client *client, zmq_msg_t *address)
 
 /* Reads the socket monitor's events: connections made, lost, refused. */
 static void drain_monitor(contactd_client *client) {
+    if (client->reconnect_ns && ctc_now() >= client->reconnect_ns) reconnect(client);
     if (ctc_greeting_names_other(client) && !client->connected) client->unauthenticated = client->asks_other = true;
     for (;;) {
         zmq_msg_t event, address;
@@ -146,7 +164,7 @@ static void drain_monitor(contactd_client *client) {
             client->awaits_handshake = false;
         }
         if (client->connected) {
-            client->unauthenticated = client->greeting.is_asked = false;
+            client->unauthenticated = client->is_throttled = client->greeting.is_asked = false;
             continue;
         }
         client->breaks++;
@@ -158,6 +176,11 @@ static void drain_monitor(contactd_client *client) {
 
 contactd_code ctc_timed_out(contactd_client *client, const char *object, const char *waiting_for) {
     if (client->unauthenticated) return fail_unauthenticated(client);
+    if (!client->connected && client->is_throttled)
+        return ctc_fail(client, CONTACTD_UNREACHABLE, object, "timeout_ms",
+                        "%s: too many attempts from this address failed: it asks to wait 3 s, which is more than the "
+                        "call had left; try again then",
+                        client->address);
     if (!client->connected && client->refused && client->has_keys)
         return ctc_fail(
             client, CONTACTD_UNREACHABLE, object, "timeout_ms",

@@ -181,6 +181,8 @@ bool ctc_servers_go(contactd_client *client, const char *to) {
     if (strchr(address, '[')) zmq_setsockopt(client->socket, ZMQ_IPV6, &(int){1}, sizeof(int));
     zmq_disconnect(client->socket, client->address);
     zmq_connect(client->socket, address);
+    client->reconnect_ns = 0;
+    client->is_throttled = false;
     free(client->left_address);
     client->left_address = client->address;
     client->address = address;

@@ -155,7 +155,7 @@ class Connection:
                                                f"{change.why}", object="client",
                                                field="client_key" if self._has_keys else "server_key"))
             else:
-                self.lose(change.why)
+                self.lose(change.why, change.wait)
 
     def note_ready(self) -> None:
         """The session is in order."""
@@ -163,15 +163,15 @@ class Connection:
             self.is_ready = True
             self._failures = 0
 
-    def lose(self, why: str) -> None:
-        """Starts over with a new socket, so that nothing of the old connection can arrive late."""
+    def lose(self, why: str, wait: float = 0.0) -> None:
+        """Starts over with a new socket, so that nothing of the old connection can arrive late. wait: seconds before that."""
         self.socket.close()
         self._is_refused = not self.is_up
         self.is_up = self.is_ready = False
         self._why_not = why
         self.session.procedure = None
         self._failures += 1
-        delay = min(1.0, 0.01 * 2 ** min(self._failures, 7)) * random.uniform(0.5, 1.0)
+        delay = wait * random.uniform(1.0, 1.2) or min(1.0, 0.01 * 2 ** min(self._failures, 7)) * random.uniform(0.5, 1.0)
         self._reopen_at = time.monotonic() + delay
         if not self.successors.is_empty and not self._down_at:
             self._down_at = time.monotonic()

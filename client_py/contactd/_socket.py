@@ -15,6 +15,8 @@ HEARTBEAT_MS = 2000
 
 _HANDSHAKE_FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
                      | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+_THROTTLED = 500  # of ZAP's status codes, which are all that a refused client hears
+_THROTTLED_S = 3.0  # as the server has it (GUARD_FAILURE_MS)
 _MECHANISM_MISMATCH = 0x11000002  # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH
 
 
@@ -25,6 +27,7 @@ class Change(NamedTuple):
     why: str = ""  # it is not up any more
     is_refusal: bool = False  # the server gave a reason, and will give it again
     is_retry: bool = False  # it was not connected: nothing listens there, and ZeroMQ tries again
+    wait: float = 0.0  # seconds that the server asks to wait before the next attempt
 
 
 class Socket:
@@ -146,6 +149,8 @@ class Socket:
 
 def _refusal(event: int, value: int, has_keys: bool) -> Change:
     """Why a handshake failed, with the remedy."""
+    if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and value == _THROTTLED:
+        return Change(False, f"too many attempts from this address failed: it asks to wait {_THROTTLED_S:.0f} s", wait=_THROTTLED_S)
     if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
         return Change(False, "it does not know this client's key: the public key belongs into the list of principals that it "
                       "was started with (--principals)", is_refusal=True)

@@ -68,13 +68,14 @@ static bucket *find(failures *failures, uint64_t address) {
     return first;
 }
 
-bool failures_are_too_many(failures *failures, const char *address, uint64_t now_ns) {
+uint64_t failures_wait_ns(failures *failures, const char *address, uint64_t now_ns) {
     uint64_t hash = hash_of(failures, address, 0);
     pthread_mutex_lock(&failures->lock);
     const bucket *bucket = find(failures, hash);
-    bool full = bucket->address == hash && bucket->empty_ns > now_ns + (GUARD_FAILURES - 1) * FAILURE_NS;
+    const uint64_t full_ns = now_ns + (GUARD_FAILURES - 1) * FAILURE_NS;
+    uint64_t wait_ns = bucket->address == hash && bucket->empty_ns > full_ns ? bucket->empty_ns - full_ns : 0;
     pthread_mutex_unlock(&failures->lock);
-    return full;
+    return wait_ns;
 }
 
 void failures_note(failures *failures, const char *address, uint64_t now_ns) {

@@ -11,8 +11,8 @@ typedef struct failures failures;
 failures *failures_new(void); /* NULL: out of memory */
 void failures_free(failures **failures);
 
-/* Whether an attempt from there is to be refused unseen. */
-bool failures_are_too_many(failures *failures, const char *address, uint64_t now_ns);
+/* For how long attempts from there are refused unseen, in ns; 0: they are not. */
+uint64_t failures_wait_ns(failures *failures, const char *address, uint64_t now_ns);
 void failures_note(failures *failures, const char *address, uint64_t now_ns);
 void failures_note_success(failures *failures, const char *address, uint32_t principal);
 /* Whether the principal got in from the address before, as far as is remembered. */

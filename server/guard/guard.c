@@ -2,9 +2,11 @@
 #include "server/guard/guard.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,7 @@ struct guard {
     bool has[CREDENTIAL_KINDS];
     failures *failures;
     atomic_uint generation;
+    atomic_uint_fast64_t unseen; /* attempts that were GUARD_LIMITED, of which no line of the log tells yet */
     pthread_rwlock_t lock; /* guards all that follows */
     principals list;
     uint32_t weight;              /* of all listed principals that have meshes and scenes */
@@ -168,14 +171,30 @@ bool guard_find_token(guard *guard, const char *token, size_t size, identity *ou
     return found != NULL;
 }
 
-guard_verdict guard_judge(guard *guard, const char *address, const identity *found, uint64_t now_ns) {
-    bool is_limited = failures_are_too_many(guard->failures, address, now_ns);
+guard_verdict guard_judge(guard *guard, const char *address, const identity *found, guard_proof proof, uint64_t now_ns,
+                          uint32_t *wait_ms) {
+    const uint64_t wait_ns = failures_wait_ns(guard->failures, address, now_ns);
+    if (wait_ms) *wait_ms = (uint32_t)((wait_ns + 999999) / 1000000);
+    bool is_limited = false;
     if (found) {
-        if (is_limited && !failures_knows(guard->failures, address, found->principal)) return GUARD_LIMITED;
-        failures_note_success(guard->failures, address, found->principal);
-        return GUARD_ADMITTED;
+        bool is_trusted = proof == GUARD_PROVEN || failures_knows(guard->failures, address, found->principal);
+        is_limited = wait_ns && !is_trusted;
+        if (!is_limited) failures_note_success(guard->failures, address, found->principal);
+    } else {
+        is_limited = wait_ns > 0;
+        if (!is_limited) failures_note(guard->failures, address, now_ns);
     }
-    if (is_limited) return GUARD_LIMITED;
-    failures_note(guard->failures, address, now_ns);
-    return GUARD_UNKNOWN;
+    if (is_limited) atomic_fetch_add(&guard->unseen, 1);
+    return is_limited ? GUARD_LIMITED : found ? GUARD_ADMITTED : GUARD_UNKNOWN;
+}
+
+uint64_t guard_take_unseen(guard *guard) {
+    return atomic_exchange(&guard->unseen, 0);
+}
+
+const char *guard_unseen_text(guard *guard, char out[GUARD_UNSEEN_TEXT]) {
+    uint64_t n = guard_take_unseen(guard);
+    out[0] = 0;
+    if (n) snprintf(out, GUARD_UNSEEN_TEXT, "; %" PRIu64 " more attempts, of any address, were refused unseen before", n);
+    return out;
 }

@@ -55,10 +55,23 @@ typedef enum guard_verdict {
 
 enum { GUARD_FAILURES = 10, GUARD_FAILURE_MS = 3000 };
 
+typedef enum guard_proof {
+    GUARD_TOLD,   /* whoever asks has sent a secret, which may be a guess */
+    GUARD_PROVEN, /* it was proven whose the credential is: by a CURVE handshake, or by the kernel */
+} guard_proof;
+
 /* What becomes of an attempt from an address ("192.0.2.7", "2001:db8::1", "" for ipc): found is the credential's owner,
- * or NULL. After GUARD_FAILURES failures only one attempt every GUARD_FAILURE_MS is looked at. Principals that the
- * address has had before are always admitted, so that a stranger behind the same proxy cannot lock them out. An IPv6
- * address stands for its /64. now_ns: of clock_ns(). */
-guard_verdict guard_judge(guard *guard, const char *address, const identity *found, uint64_t now_ns);
+ * or NULL. After GUARD_FAILURES failures only one attempt every GUARD_FAILURE_MS is looked at; *wait_ms (may be NULL)
+ * is when the next one is, for GUARD_LIMITED. Principals that the address has had before, and those that have proven
+ * who they are, are always admitted, so that a stranger behind the same address cannot lock them out. An IPv6 address
+ * stands for its /64. now_ns: of clock_ns(). */
+guard_verdict guard_judge(guard *guard, const char *address, const identity *found, guard_proof proof, uint64_t now_ns,
+                          uint32_t *wait_ms);
+
+/* How many attempts were GUARD_LIMITED since the last call: for the next line of the log about one that was not. */
+uint64_t guard_take_unseen(guard *guard);
+/* The same as text for that line's end; empty if there are none. Returns out. */
+enum { GUARD_UNSEEN_TEXT = 96 };
+const char *guard_unseen_text(guard *guard, char out[GUARD_UNSEEN_TEXT]);
 
 #endif

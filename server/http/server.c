@@ -315,12 +315,14 @@ static void address_of(exchange *x, char text[64]) {
     if (getnameinfo(address, size, text, 64, NULL, 0, NI_NUMERICHOST) != 0) text[0] = 0;
 }
 
-static bool refuse_token(exchange *x, guard_verdict verdict, bool sent, const char *address) {
+/* wait_ms: of GUARD_LIMITED. */
+static bool refuse_token(exchange *x, guard_verdict verdict, uint32_t wait_ms, bool sent, const char *address) {
     metrics_add(x->server->service->metrics, METRICS_HTTP_UNAUTHENTICATED, 1);
     if (verdict == GUARD_LIMITED) {
         problem_set_http(&x->problem, CONTACTD_BUSY, 429, "too many failed attempts", "Authorization",
-                         "too many tokens from %s were wrong; wait before the next attempt", address);
-        x->problem.retry_after_ms = GUARD_FAILURE_MS;
+                         "too many attempts from %s failed: wait %u s before the next one", address,
+                         (wait_ms + 999) / 1000);
+        x->problem.retry_after_ms = wait_ms;
         return false;
     }
     x->problem.asks_token = true;
@@ -328,7 +330,9 @@ static bool refuse_token(exchange *x, guard_verdict verdict, bool sent, const ch
         return problem_set(&x->problem, CONTACTD_UNAUTHENTICATED, "Authorization",
                            "the request has no token; expected the header Authorization: Bearer TOKEN, where the list "
                            "of principals (--principals) has the token's hash");
-    log_audit("a request from %s was refused: its token is not in --principals", address);
+    char more[GUARD_UNSEEN_TEXT];
+    log_audit("a request from %s was refused: its token is not in --principals%s", address,
+              guard_unseen_text(x->server->service->guard, more));
     return problem_set(&x->problem, CONTACTD_UNAUTHENTICATED, "Authorization",
                        "the token is not one of those in the list of principals (--principals)");
 }
@@ -345,10 +349,12 @@ static bool check_principal(exchange *x) {
     size_t size;
     const char *token = access_token(request_header(x, "Authorization"), &size);
     address_of(x, address);
-    if (!token) return refuse_token(x, GUARD_UNKNOWN, false, address);
+    if (!token) return refuse_token(x, GUARD_UNKNOWN, 0, false, address);
     bool found = guard_find_token(service->guard, token, size, &request->who);
-    guard_verdict verdict = guard_judge(service->guard, address, found ? &request->who : NULL, clock_ns());
-    return verdict == GUARD_ADMITTED || refuse_token(x, verdict, true, address);
+    uint32_t wait_ms;
+    guard_verdict verdict =
+        guard_judge(service->guard, address, found ? &request->who : NULL, GUARD_TOLD, clock_ns(), &wait_ms);
+    return verdict == GUARD_ADMITTED || refuse_token(x, verdict, wait_ms, true, address);
 }
 
 /* Acts of operators and admins, and what anyone changes over HTTP but by steps. */

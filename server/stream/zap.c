@@ -1,6 +1,7 @@
 /* zap.c - see zap.h. */
 #include "server/stream/zap.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -63,14 +64,17 @@ static bool credential_of(const question *question, char text[64]) {
     return true;
 }
 
-static void say_refused(const question *question, guard_verdict verdict) {
+static void say_refused(zap *zap, const question *question, guard_verdict verdict) {
     const char *where = question->parts[ADDRESS];
+    char more[GUARD_UNSEEN_TEXT];
     if (verdict == GUARD_LIMITED)
         log_debug("stream", "refused a connection from %s: too many attempts failed there", where);
     else if (strcmp(question->parts[DOMAIN], ZAP_DOMAIN_KEY) == 0)
-        log_audit("a client at %s was refused: its key is not in --principals", where);
+        log_audit("a client at %s was refused: its key is not in --principals%s", where,
+                  guard_unseen_text(zap->guard, more));
     else
-        log_audit("a client over ipc (%s) was refused: its user is not in --principals", where);
+        log_audit("a client over ipc (%s) was refused: its user is not in --principals%s", where,
+                  guard_unseen_text(zap->guard, more));
 }
 
 static guard_verdict judge(zap *zap, const question *question, char credential[64]) {
@@ -80,22 +84,25 @@ static guard_verdict judge(zap *zap, const question *question, char credential[6
     bool found = shown && guard_find(zap->guard, credential, &who);
     /* Of an ipc peer's address only the user counts, not its process. */
     bool local = strcmp(question->parts[DOMAIN], ZAP_DOMAIN_UID) == 0;
-    guard_verdict verdict =
-        guard_judge(zap->guard, local ? credential : question->parts[ADDRESS], found ? &who : NULL, clock_ns());
+    guard_verdict verdict = guard_judge(zap->guard, local ? credential : question->parts[ADDRESS], found ? &who : NULL,
+                                        GUARD_PROVEN, clock_ns(), NULL);
     if (verdict == GUARD_ADMITTED) return verdict;
     metrics_add(zap->metrics, METRICS_STREAM_UNAUTHENTICATED, 1);
-    say_refused(question, verdict);
+    say_refused(zap, question, verdict);
     return verdict;
 }
 
+/* libzmq sends the client the status code alone. Of the codes that there are, 300 (try again) closes the connection
+ * without a word; so a client that is to wait is told 500, and takes it for that. */
 static bool answer(zap *zap, const question *question, guard_verdict verdict, const char *credential) {
+    static const char *const codes[] = {[GUARD_ADMITTED] = "200", [GUARD_UNKNOWN] = "400", [GUARD_LIMITED] = "500"};
+    static const char *const texts[] = {[GUARD_ADMITTED] = "admitted",
+                                        [GUARD_UNKNOWN] = "not in the list of principals",
+                                        [GUARD_LIMITED] = "too many attempts from this address failed, wait 3 s"};
+    static_assert(GUARD_FAILURE_MS == 3000, "the text, and the clients, say so");
     bool good = verdict == GUARD_ADMITTED;
-    const char *parts[] = {"1.0",
-                           question->parts[REQUEST_ID],
-                           good ? "200" : "400",
-                           good ? "admitted" : "not in the list of principals",
-                           good ? credential : "",
-                           ""};
+    const char *parts[] = {
+        "1.0", question->parts[REQUEST_ID], codes[verdict], texts[verdict], good ? credential : "", ""};
     enum { PARTS = sizeof parts / sizeof parts[0] };
     for (int i = 0; i < PARTS; i++) {
         size_t size = i == REQUEST_ID ? question->sizes[REQUEST_ID] : strlen(parts[i]);

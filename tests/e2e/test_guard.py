@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -567,7 +568,9 @@ def test_failed_attempts_are_limited(make_server, keys):
     def limited() -> bool:
         door = Door(server, "one-more-guess")
         status, problem = door("GET", "/v1/status")
-        return status == 429 and int(door.answered["Retry-After"]) == 3 and problem["code"] == "BUSY"
+        wait = int(door.answered["Retry-After"] or 0)
+        assert status == 401 or problem["retry_after"] == wait and f"wait {wait} s" in problem["detail"]
+        return status == 429 and wait == 3 and problem["code"] == "BUSY"
 
     wait_until(limited, "a refusal that says when to come again")
     assert server.logs().count("its token is not in --principals") < 60
@@ -575,6 +578,62 @@ def test_failed_attempts_are_limited(make_server, keys):
     (count,) = re.findall(r'^contactd_authentication_failures_total\{protocol="http"\} (\d+)$', text, re.M)
     assert int(count) >= 61
     wait_until(lambda: Door(server, late)("GET", "/v1/status")[0] == 200, "the address forgiven", 60 + PATIENCE)
+    Door(server, "one-more")("GET", "/v1/status")
+    wait_until(lambda: re.search(r"not in --principals; \d+ more attempts, of any address, were refused unseen", server.logs()),
+               "a line about those that were not looked at")
+
+
+def test_an_address_with_many_failures(make_server, keys):
+    """Whoever is listed gets in beside a neighbour's strange keys. Whoever is not hears to wait, and does so by itself."""
+    for name in ("here", "new"):
+        keys.make("keys", name)
+    stranger = keys.make("keys", "stranger", listed=False)
+    server = make_server(*keys.flags)
+
+    def fill() -> None:
+        wait_until(lambda: knock(server, keys) == 500, "an address that has to wait")
+
+    fill()
+    for name in ("here", "new"):
+        with connect(server, keys, str(keys.folder / f"{name}.key")) as client:
+            client.open_scene()
+
+    def told(timeout: float) -> str:
+        fill()
+        with pytest.raises(contactd.ContactdError) as caught:
+            contactd.connect(server.stream, server_key=keys.server, client_key=stranger, timeout=timeout)
+        return str(caught.value)
+
+    def told_in_c(timeout: float) -> str:
+        fill()
+        done = subprocess.run([CONTACTCTL[0], "--server", server.stream, "--server-key", keys.server, "--client-key", stranger,
+                               "--timeout", str(timeout), "status"], capture_output=True, text=True)
+        assert done.returncode in (REFUSED, UNREACHABLE)
+        return done.stderr
+
+    for ask in (told, told_in_c):
+        wait_until(lambda ask=ask: "too many attempts from this address failed: it asks to wait 3 s" in ask(2), "a client told to wait")
+        # With more time it waits, and is looked at then.
+        wait_until(lambda ask=ask: "does not know this client's key" in ask(8 * SLOW), "a client that has waited", 60 + PATIENCE)
+
+
+def knock(server: Server, keys: Keys) -> int:
+    """The status code that ends the handshake of a strange key."""
+    import zmq.utils.monitor
+
+    context = zmq.Context()
+    with contextlib.closing(context.socket(zmq.DEALER)) as door:
+        door.linger = 0
+        door.curve_serverkey = re.search(r"public = (\S+)", pathlib.Path(keys.server).read_text())[1].encode()
+        door.curve_publickey, door.curve_secretkey = zmq.curve_keypair()
+        monitor = door.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+        door.connect(server.stream)
+        assert monitor.poll(1000 * PATIENCE)
+        value = zmq.utils.monitor.recv_monitor_message(monitor)["value"]
+        door.disable_monitor()
+        monitor.close(0)
+    context.term()
+    return value
 
 
 def test_names_and_sites(make_server):

@@ -190,19 +190,28 @@ static void failures_are_limited(void **state) {
     identity a, b;
     uint64_t now = UINT64_C(1000000000000), step = GUARD_FAILURE_MS * UINT64_C(1000000);
     assert_true(guard_find_token(guard, "hello", 5, &a) && guard_find(guard, "uid=1", &b));
-    assert_int_equal(guard_judge(guard, "192.0.2.1", &a, now), GUARD_ADMITTED);
+    assert_int_equal(guard_judge(guard, "192.0.2.1", &a, GUARD_TOLD, now, NULL), GUARD_ADMITTED);
     for (int i = 0; i < GUARD_FAILURES; i++)
-        assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, now), GUARD_UNKNOWN);
-    assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, now), GUARD_LIMITED);
-    assert_int_equal(guard_judge(guard, "192.0.2.1", &b, now), GUARD_LIMITED);  /* a guess, for all we know */
-    assert_int_equal(guard_judge(guard, "192.0.2.1", &a, now), GUARD_ADMITTED); /* was here before */
-    assert_int_equal(guard_judge(guard, "192.0.2.2", NULL, now), GUARD_UNKNOWN);
-    assert_int_equal(guard_judge(guard, "192.0.2.2", &b, now), GUARD_ADMITTED);
+        assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_TOLD, now, NULL), GUARD_UNKNOWN);
+    assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_TOLD, now, NULL), GUARD_LIMITED);
+    assert_int_equal(guard_judge(guard, "192.0.2.1", &b, GUARD_TOLD, now, NULL), GUARD_LIMITED);  /* a guess, for all we know */
+    assert_int_equal(guard_judge(guard, "192.0.2.1", &a, GUARD_TOLD, now, NULL), GUARD_ADMITTED); /* was here before */
+    assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_PROVEN, now, NULL), GUARD_LIMITED);
+    uint32_t wait_ms;
+    assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_TOLD, now + 1000000, &wait_ms), GUARD_LIMITED);
+    assert_int_equal(wait_ms, GUARD_FAILURE_MS - 1);
+    assert_int_equal(guard_judge(guard, "192.0.2.2", NULL, GUARD_TOLD, now, NULL), GUARD_UNKNOWN);
+    assert_int_equal(guard_judge(guard, "192.0.2.2", &b, GUARD_TOLD, now, NULL), GUARD_ADMITTED);
     now += step;
-    assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, now), GUARD_UNKNOWN);
-    assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, now), GUARD_LIMITED);
+    assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_TOLD, now, NULL), GUARD_UNKNOWN);
+    assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_TOLD, now, NULL), GUARD_LIMITED);
+    for (int i = 0; i <= GUARD_FAILURES; i++) guard_judge(guard, "192.0.2.3", NULL, GUARD_TOLD, now, NULL);
+    assert_int_equal(guard_judge(guard, "192.0.2.3", &b, GUARD_TOLD, now, NULL), GUARD_LIMITED);
+    assert_int_equal(guard_judge(guard, "192.0.2.3", &b, GUARD_PROVEN, now, NULL), GUARD_ADMITTED); /* no guess */
+    assert_int_equal(guard_take_unseen(guard), 7);
+    assert_int_equal(guard_take_unseen(guard), 0);
     now += GUARD_FAILURES * step;
-    assert_int_equal(guard_judge(guard, "192.0.2.1", &b, now), GUARD_ADMITTED);
+    assert_int_equal(guard_judge(guard, "192.0.2.1", &b, GUARD_TOLD, now, NULL), GUARD_ADMITTED);
     guard_close(&guard);
 }
 
@@ -213,10 +222,10 @@ static void an_ipv6_network_is_one_address(void **state) {
     int limited = 0;
     for (int i = 0; i < 2 * GUARD_FAILURES; i++) {
         snprintf(address, sizeof address, "2001:db8:1:2::%x", i);
-        limited += guard_judge(guard, address, NULL, 1) == GUARD_LIMITED;
+        limited += guard_judge(guard, address, NULL, GUARD_TOLD, 1, NULL) == GUARD_LIMITED;
     }
     assert_int_equal(limited, GUARD_FAILURES);
-    assert_int_equal(guard_judge(guard, "2001:db8:1:3::1", NULL, 1), GUARD_UNKNOWN);
+    assert_int_equal(guard_judge(guard, "2001:db8:1:3::1", NULL, GUARD_TOLD, 1, NULL), GUARD_UNKNOWN);
     guard_close(&guard);
 }
 
@@ -224,13 +233,13 @@ static void an_ipv6_network_is_one_address(void **state) {
 static void strangers_do_not_push_out_an_attacker(void **state) {
     (void)state;
     guard *guard = open_list("a admin uid=1\n");
-    for (int i = 0; i <= GUARD_FAILURES; i++) guard_judge(guard, "203.0.113.9", NULL, 1);
+    for (int i = 0; i <= GUARD_FAILURES; i++) guard_judge(guard, "203.0.113.9", NULL, GUARD_TOLD, 1, NULL);
     for (uint32_t i = 0; i < 1000000; i++) {
         char address[32];
         snprintf(address, sizeof address, "10.%u.%u.%u", i >> 16 & 255, i >> 8 & 255, i & 255);
-        guard_judge(guard, address, NULL, 1);
+        guard_judge(guard, address, NULL, GUARD_TOLD, 1, NULL);
     }
-    assert_int_equal(guard_judge(guard, "203.0.113.9", NULL, 1), GUARD_LIMITED);
+    assert_int_equal(guard_judge(guard, "203.0.113.9", NULL, GUARD_TOLD, 1, NULL), GUARD_LIMITED);
     guard_close(&guard);
 }
 
