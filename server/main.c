@@ -35,6 +35,8 @@ enum {
     MAX_LINGER_MS = 2000,
     LAST_ANSWERS_MS = 3000, /* after --drain, for answers to go out; then the process ends whatever runs */
 };
+/* Reading a mesh or drawing a picture ends after so long. */
+#define WORK_LIMIT_S 10.0
 enum {
     MORE_CONNECTIONS = 64,  /* than --max-sessions: of clients that have no session yet, or reconnect */
     HTTP_CONNECTIONS = 256, /* at most */
@@ -143,7 +145,7 @@ static bool start_middle(parts *parts, server_error *error) {
     };
     parts->scheduler = scheduler_start(&options, parts->registry, parts->metrics, error);
     if (!parts->scheduler) return false;
-    parts->workers = workers_start();
+    parts->workers = workers_start(WORK_LIMIT_S);
     if (!parts->workers)
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "server", "", "its threads cannot be started");
     service *service = &parts->service;
@@ -293,9 +295,12 @@ static void announce_drain(parts *parts) {
 static void stop(parts *parts) {
     uint64_t drain = parts->config.drain;
     announce_drain(parts);
+    const uint64_t begun_ns = clock_ns();
     if (parts->scheduler && !scheduler_drain(parts->scheduler, drain)) {
         log_warn("main", "what was still queued after %" PRIu64 " ms was refused", drain);
     }
+    const uint64_t spent_ms = (clock_ns() - begun_ns) / 1000000;
+    if (parts->workers) workers_drain_within(parts->workers, spent_ms < drain ? drain - spent_ms : 0);
     http_server_stop(&parts->http);
     stream_stop(&parts->stream, drain < MAX_LINGER_MS ? (uint32_t)drain : MAX_LINGER_MS);
     workers_stop(&parts->workers);

@@ -4,7 +4,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "gpu/include/contact.h"
 
 enum { THREADS_MESHES = 2, THREADS_SCENES = 1, THREADS_COMMANDS = 4, THREADS_PICTURES = 2 };
 enum { THREADS = THREADS_MESHES + THREADS_SCENES + THREADS_COMMANDS + THREADS_PICTURES };
@@ -28,8 +31,9 @@ typedef struct thread {
     workers *workers;
     work_kind kind;
     bool busy;
-    uint32_t principal; /* of the work that runs */
+    uint32_t principal, origin; /* of the work that runs */
     double tag;
+    ct_cancel cancel; /* of the work that runs */
 } thread;
 
 struct workers {
@@ -37,20 +41,25 @@ struct workers {
     pthread_cond_t idle; /* nothing waits, nothing runs */
     queue queues[WORK_KINDS];
     unsigned n_works; /* waiting and running */
-    bool closed, ending;
+    bool closed, ending, cancelled; /* cancelled: what still runs is to end */
+    double limit_s;                 /* [fixed] */
     unsigned n_threads;
     thread threads[THREADS];
 };
 
 /* ---- choosing; with the lock held ---- */
 
-static unsigned running_of(const workers *workers, work_kind kind, uint32_t principal) {
+static unsigned running_of(const workers *workers, work_kind kind, uint32_t principal, uint32_t origin) {
     unsigned n = 0;
     for (unsigned i = 0; i < workers->n_threads; i++) {
         const thread *thread = &workers->threads[i];
-        n += thread->busy && thread->kind == kind && thread->principal == principal;
+        n += thread->busy && thread->kind == kind && thread->principal == principal && thread->origin == origin;
     }
     return n;
+}
+
+static bool is_of(const work *work, const identity *who) {
+    return work->principal == who->principal && work->origin == who->origin;
 }
 
 /* Tag of the principal's next work: behind its last one, and not before what runs now. */
@@ -58,25 +67,29 @@ static double next_tag(const workers *workers, work_kind kind, const identity *w
     double last = workers->queues[kind].time;
     for (unsigned i = 0; i < workers->n_threads; i++) {
         const thread *thread = &workers->threads[i];
-        if (thread->busy && thread->kind == kind && thread->principal == who->principal && thread->tag > last)
-            last = thread->tag;
+        bool is_own = thread->busy && thread->kind == kind && thread->principal == who->principal &&
+                      thread->origin == who->origin;
+        if (is_own && thread->tag > last) last = thread->tag;
     }
     for (const work *work = workers->queues[kind].first; work; work = work->next) {
-        if (work->principal == who->principal && work->tag > last) last = work->tag;
+        if (is_of(work, who) && work->tag > last) last = work->tag;
     }
     return last + 1.0 / identity_weight(who);
 }
 
-static unsigned waiting_of(const queue *queue, uint32_t principal) {
+static unsigned waiting_of(const queue *queue, const identity *who) {
     unsigned n = 0;
-    for (const work *work = queue->first; work; work = work->next) n += work->principal == principal;
+    for (const work *work = queue->first; work; work = work->next) n += is_of(work, who);
     return n;
 }
 
-/* A principal may fill half of the queue. */
-static bool has_room(const queue *queue, const identity *who) {
-    if (queue->n >= WORKERS_QUEUE) return false;
-    return !who->principal || queue->n < WORKERS_QUEUE / 2 || waiting_of(queue, who->principal) < WORKERS_QUEUE / 2;
+/* A principal, or an address, may fill half of the queue. */
+static bool has_room(const workers *workers, work_kind kind, const identity *who) {
+    const queue *queue = &workers->queues[kind];
+    const unsigned most = kind == WORK_PICTURES ? WORKERS_PICTURES : WORKERS_QUEUE;
+    if (queue->n >= most) return false;
+    bool is_alone = !who->principal && !who->origin;
+    return is_alone || queue->n < most / 2 || waiting_of(queue, who) < most / 2;
 }
 
 static void insert(queue *queue, work *work) {
@@ -93,7 +106,7 @@ static work *take(workers *workers, work_kind kind) {
     unsigned limit = threads_of[kind] > 1 ? threads_of[kind] - 1 : 1;
     for (work **at = &queue->first; *at; at = &(*at)->next) {
         work *work = *at;
-        if (work->is_limited && running_of(workers, kind, work->principal) >= limit) continue;
+        if (work->is_limited && running_of(workers, kind, work->principal, work->origin) >= limit) continue;
         *at = work->next;
         queue->n--;
         if (work->tag > queue->time) queue->time = work->tag;
@@ -107,9 +120,14 @@ static work *take(workers *workers, work_kind kind) {
 static void run(workers *workers, thread *self, work *work) {
     self->busy = true;
     self->principal = work->principal;
+    self->origin = work->origin;
     self->tag = work->tag;
+    ct_cancel_init(&self->cancel, workers->limit_s);
+    if (workers->cancelled) ct_cancel_request(&self->cancel, CT_CANCEL_CALLER);
     pthread_mutex_unlock(&workers->lock);
+    ct_cancel_scope(&self->cancel);
     work->run(work);
+    ct_cancel_scope(NULL);
     pthread_mutex_lock(&workers->lock);
     self->busy = false;
     workers->n_works--;
@@ -154,11 +172,16 @@ static bool start_thread(workers *workers, work_kind kind) {
     return true;
 }
 
-workers *workers_start(void) {
+workers *workers_start(double limit_s) {
     workers *workers = calloc(1, sizeof *workers);
     if (!workers) return NULL;
+    workers->limit_s = limit_s;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&workers->lock, NULL);
-    pthread_cond_init(&workers->idle, NULL);
+    pthread_cond_init(&workers->idle, &attributes);
+    pthread_condattr_destroy(&attributes);
     for (int kind = 0; kind < WORK_KINDS; kind++) pthread_cond_init(&workers->queues[kind].wake, NULL);
     for (int kind = 0; kind < WORK_KINDS; kind++) {
         for (unsigned i = 0; i < threads_of[kind]; i++) {
@@ -173,9 +196,12 @@ workers *workers_start(void) {
 workers_outcome workers_add(workers *workers, work_kind kind, const identity *who, work *work) {
     queue *queue = &workers->queues[kind];
     pthread_mutex_lock(&workers->lock);
-    workers_outcome outcome = workers->closed ? WORKERS_CLOSED : !has_room(queue, who) ? WORKERS_FULL : WORKERS_QUEUED;
+    workers_outcome outcome = workers->closed                  ? WORKERS_CLOSED
+                              : !has_room(workers, kind, who) ? WORKERS_FULL
+                                                              : WORKERS_QUEUED;
     if (outcome == WORKERS_QUEUED) {
         work->principal = who->principal;
+        work->origin = who->origin;
         work->is_limited = identity_has_others(who);
         work->tag = next_tag(workers, kind, who);
         insert(queue, work);
@@ -186,9 +212,33 @@ workers_outcome workers_add(workers *workers, work_kind kind, const identity *wh
     return outcome;
 }
 
+bool workers_have_room(workers *workers, work_kind kind, const identity *who) {
+    pthread_mutex_lock(&workers->lock);
+    bool has = !workers->closed && has_room(workers, kind, who);
+    pthread_mutex_unlock(&workers->lock);
+    return has;
+}
+
 void workers_drain(workers *workers) {
     pthread_mutex_lock(&workers->lock);
     workers->closed = true;
+    while (workers->n_works) pthread_cond_wait(&workers->idle, &workers->lock);
+    pthread_mutex_unlock(&workers->lock);
+}
+
+void workers_drain_within(workers *workers, uint64_t ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(ms / 1000);
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    pthread_mutex_lock(&workers->lock);
+    workers->closed = true;
+    while (workers->n_works && pthread_cond_timedwait(&workers->idle, &workers->lock, &until) == 0) {
+    }
+    workers->cancelled = true;
+    for (unsigned i = 0; i < workers->n_threads; i++)
+        if (workers->threads[i].busy) ct_cancel_request(&workers->threads[i].cancel, CT_CANCEL_CALLER);
     while (workers->n_works) pthread_cond_wait(&workers->idle, &workers->lock);
     pthread_mutex_unlock(&workers->lock);
 }

@@ -3,7 +3,7 @@
  *
  * Work of one kind is taken in the order of start-time fair queueing over principals: each principal's works are tagged
  * one after the other, 1/weight apart, and the lowest tag runs first. So a principal that adds many works waits behind
- * its own, not in front of others'. Where several principals are listed, one of them never has all threads of a kind.
+ * its own, not in front of others'. Whoever comes over HTTP without principal counts as one by its address. Where several principals are listed, one of them never has all threads of a kind.
  */
 #ifndef SERVER_WORKERS_H
 #define SERVER_WORKERS_H
@@ -22,28 +22,37 @@ typedef enum work_kind {
     WORK_KINDS,
 } work_kind;
 
-enum { WORKERS_QUEUE = 512 }; /* works of one kind that may wait */
+enum {
+    WORKERS_QUEUE = 512,   /* works of one kind that may wait */
+    WORKERS_PICTURES = 16, /* pictures that may wait: each holds what it draws */
+};
 
 typedef struct work {               /* embedded in the object that is worked on; zero it but for run */
     void (*run)(struct work *work); /* on a worker; the work may be freed when it returns */
     /* The pool's: */
     struct work *next;
-    uint32_t principal;
+    uint32_t principal, origin; /* of whom it is: see identity.h */
     bool is_limited; /* not on all threads of the kind at once */
     double tag;
 } work;
 
 typedef enum workers_outcome {
     WORKERS_QUEUED,
-    WORKERS_FULL,   /* WORKERS_QUEUE works wait, or the principal has its share of that: the work will not run */
+    WORKERS_FULL,   /* as many works wait as may, or the principal has half of that: the work will not run */
     WORKERS_CLOSED, /* after workers_drain: the work will not run */
 } workers_outcome;
 
 typedef struct workers workers;
 
-workers *workers_start(void); /* NULL: out of memory or threads */
+/* limit_s: the engine's calls of one work end after so long (contact_cancel.h); 0: no limit. NULL: out of memory or
+ * threads. */
+workers *workers_start(double limit_s);
 workers_outcome workers_add(workers *workers, work_kind kind, const identity *who, work *work);
+/* Whether workers_add would queue a work now: before something is done for it that costs. */
+bool workers_have_room(workers *workers, work_kind kind, const identity *who);
 void workers_drain(workers *workers); /* takes no more works, and waits for those there are */
+/* The same; the engine's calls of those that have not ended by then are ended. */
+void workers_drain_within(workers *workers, uint64_t ms);
 void workers_stop(workers **workers); /* drains, ends the threads, frees; NULL inside is allowed */
 
 #endif

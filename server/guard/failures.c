@@ -102,3 +102,8 @@ bool failures_knows(failures *failures, const char *address, uint32_t principal)
     pthread_mutex_unlock(&failures->lock);
     return is_known;
 }
+
+uint32_t failures_origin(const failures *failures, const char *address) {
+    uint32_t origin = (uint32_t)hash_of(failures, address, UINT32_MAX); /* of no principal */
+    return origin ? origin : 1;
+}

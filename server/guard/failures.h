@@ -18,4 +18,7 @@ void failures_note_success(failures *failures, const char *address, uint32_t pri
 /* Whether the principal got in from the address before, as far as is remembered. */
 bool failures_knows(failures *failures, const char *address, uint32_t principal);
 
+/* See guard_origin. */
+uint32_t failures_origin(const failures *failures, const char *address);
+
 #endif

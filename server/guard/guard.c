@@ -188,6 +188,10 @@ guard_verdict guard_judge(guard *guard, const char *address, const identity *fou
     return is_limited ? GUARD_LIMITED : found ? GUARD_ADMITTED : GUARD_UNKNOWN;
 }
 
+uint32_t guard_origin(guard *guard, const char *address) {
+    return failures_origin(guard->failures, address);
+}
+
 uint64_t guard_take_unseen(guard *guard) {
     return atomic_exchange(&guard->unseen, 0);
 }

@@ -68,6 +68,10 @@ typedef enum guard_proof {
 guard_verdict guard_judge(guard *guard, const char *address, const identity *found, guard_proof proof, uint64_t now_ns,
                           uint32_t *wait_ms);
 
+/* A number that stands for an address, as identity.origin: not 0, and not to be guessed. An IPv6 address stands for its
+ * /64. */
+uint32_t guard_origin(guard *guard, const char *address);
+
 /* How many attempts were GUARD_LIMITED since the last call: for the next line of the log about one that was not. */
 uint64_t guard_take_unseen(guard *guard);
 /* The same as text for that line's end; empty if there are none. Returns out. */

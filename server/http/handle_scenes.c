@@ -249,10 +249,14 @@ bool handle_scene_routes(const service *service, const http_request *request, ht
 
 /* ---- pictures ---- */
 
-bool handler_begin_picture(const http_request *request, command *command, problem *p) {
+bool handler_begin_picture(const service *service, const http_request *request, command *command, problem *p) {
+    server_error error = {0};
     *command = (struct command){.kind = COMMAND_SNAPSHOT, .session = SESSION_NONE, .who = request->who};
-    return route_scene(&request->match, &command->scene, p) &&
-           request_snapshot(request->query, &command->in.snapshot.options, p);
+    if (!route_scene(&request->match, &command->scene, p) ||
+        !request_snapshot(request->query, &command->in.snapshot.options, p))
+        return false;
+    return picture_check(&command->in.snapshot.options, service->workers, &request->who, &error) ||
+           problem_take(p, &error);
 }
 
 bool handler_end_picture(const service *service, command *command, http_answer *answer, problem *p) {

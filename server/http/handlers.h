@@ -51,7 +51,7 @@ bool handle_step(const service *service, const http_request *request, http_answe
 /* Pictures (ROUTE_SNAPSHOT) are made in two parts, so that no thread waits for the scheduler in between. The first
  * fills a command, which the caller submits; the second, on a worker, draws the snapshot that the command took, and
  * frees it. False: *p says why. */
-bool handler_begin_picture(const http_request *request, command *command, problem *p);
+bool handler_begin_picture(const service *service, const http_request *request, command *command, problem *p);
 bool handler_end_picture(const service *service, command *command, http_answer *answer, problem *p);
 
 /* One page of a list. */

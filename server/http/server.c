@@ -25,6 +25,7 @@
 #include "server/http/tls.h"
 #include "server/http/watch.h"
 #include "server/log.h"
+#include "server/picture.h"
 
 enum {
     IO_THREADS = 2,
@@ -344,11 +345,15 @@ static bool check_principal(exchange *x) {
     request->who = (identity){.role = ROLE_UNRESTRICTED};
     http_auth auth = handler_auth(&request->match);
     bool is_open = auth == AUTH_NONE || (auth == AUTH_METRICS && strcmp(service->config->http_metrics, "open") == 0);
-    if (is_open || !guard_has_tokens(service->guard)) return true;
+    if (is_open) return true;
     char address[64];
     size_t size;
     const char *token = access_token(request_header(x, "Authorization"), &size);
     address_of(x, address);
+    if (!guard_has_tokens(service->guard)) {
+        request->who.origin = guard_origin(service->guard, address);
+        return true;
+    }
     if (!token) return refuse_token(x, GUARD_UNKNOWN, 0, false, address);
     bool found = guard_find_token(service->guard, token, size, &request->who);
     uint32_t wait_ms;
@@ -471,6 +476,13 @@ static void draw(work *work) { /* on a worker */
     finish_suspended(x);
 }
 
+static bool take_picture(exchange *x, workers_outcome outcome) {
+    if (outcome != WORKERS_FULL) return take_outcome(x, outcome);
+    server_error error = {0};
+    picture_fail_full(&error);
+    return problem_take(&x->problem, &error);
+}
+
 static void on_snapshot(command *command) { /* on a thread of the scheduler */
     exchange *x = command->context;
     http_server *server = x->server;
@@ -478,7 +490,7 @@ static void on_snapshot(command *command) { /* on a thread of the scheduler */
     if (command->error.code != CONTACTD_OK) {
         problem_take(&x->problem, &command->error);
         finish_suspended(x);
-    } else if (!take_outcome(x, workers_add(server->service->workers, WORK_PICTURES, &x->request.who, &x->work))) {
+    } else if (!take_picture(x, workers_add(server->service->workers, WORK_PICTURES, &x->request.who, &x->work))) {
         ct_snapshot_free(&command->out.snapshot);
         finish_suspended(x);
     }
@@ -489,7 +501,7 @@ static void on_snapshot(command *command) { /* on a thread of the scheduler */
  * busy, other requests find a thread, and so do pictures of other scenes. */
 static enum MHD_Result begin_picture(exchange *x) {
     scheduler *scheduler = x->server->service->scheduler;
-    if (!handler_begin_picture(&x->request, &x->command, &x->problem)) {
+    if (!handler_begin_picture(x->server->service, &x->request, &x->command, &x->problem)) {
         finish(x);
         return send_answer(x);
     }

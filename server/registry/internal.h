@@ -8,6 +8,8 @@
 #include "server/registry/objects.h"
 #include "server/registry/slots.h"
 
+enum { STRAY_PLACES = 1024 };
+
 struct registry {
     registry_limits limits;       /* [fixed] */
     ct_engine *engine;            /* [fixed] or NULL */
@@ -19,6 +21,8 @@ struct registry {
     shares mesh_bytes;            /* of meshes; each counts for the first of its owners */
     slots scenes;                 /* of scene */
     shares n_scenes, scene_bytes; /* by the principals that opened them */
+    uint32_t n_strays;            /* scenes opened over HTTP without principal, which no client has taken yet */
+    uint32_t strays_of[STRAY_PLACES]; /* of them, by origin modulo their number: few addresses share a place */
     answer_store kept; /* its lists are guarded by the scheduler's lock, its scene_bytes are written under this one */
     uint64_t bodies;
     session **sessions; /* open addressing by token; a power of two, at least twice max_sessions */

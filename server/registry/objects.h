@@ -51,6 +51,7 @@ struct scene {
     atomic_uint references;
     uint64_t handle;     /* [fixed] */
     uint32_t principal;  /* [fixed] who opened it */
+    uint32_t origin;     /* [registry] of a stray (registry.h): from where it was opened; 0: it is none */
     scene_record record; /* [registry] but for owner_name, pending, age_s, idle_s, which are made when it is read */
     session *owner;      /* written under [scheduler] and [registry], so either may read; holds a reference */
     uint64_t opened_ns;  /* [fixed] */

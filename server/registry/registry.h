@@ -123,7 +123,14 @@ uint64_t registry_session_number(registry *registry, uint64_t token);
 /* In rising order of number. *out is freed with free(). */
 bool registry_list_sessions(registry *registry, session_record **out, size_t *n, server_error *error);
 
-/* ---- scenes: opened, changed and stepped through the scheduler (schedule.h), read here ---- */
+/* ---- scenes: opened, changed and stepped through the scheduler (schedule.h), read here ----
+ *
+ * Strays are scenes that were opened over HTTP without principal, and that no client of the stream has taken yet. Where
+ * --max-scenes allows more than a few, they have at most half of it, and those of one address an eighth: so nobody can
+ * take all scenes. One that was not stepped yet is closed when it was not used for REGISTRY_UNSTEPPED_S, or its time to
+ * live if that is less. */
+
+enum { REGISTRY_UNSTEPPED_S = 300 };
 
 typedef struct scene_record {
     uint64_t handle;

@@ -14,6 +14,51 @@ static void count_bytes(registry *registry, const scene *scene, uint64_t was, ui
     registry->kept.scene_bytes += is - was;
 }
 
+/* So many strays are allowed, however few scenes are. */
+enum { FEW_STRAYS = 16 };
+
+static uint32_t part_of(uint32_t limit, uint32_t divisor) {
+    uint32_t part = limit / divisor;
+    return part > FEW_STRAYS ? part : FEW_STRAYS;
+}
+
+/* With the lock held. */
+static bool has_place_for_stray(const registry *registry, const identity *who, server_error *error) {
+    const uint32_t limit = registry->limits.max_scenes;
+    const uint32_t all = part_of(limit, 2), own = part_of(limit, 8);
+    const uint32_t used = registry->strays_of[who->origin % STRAY_PLACES];
+    if (registry->n_strays < all && used < own) return true;
+    if (used >= own) {
+        server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "",
+                    "%" PRIu32 " scenes opened over HTTP from this address wait for a client, of at most %" PRIu32
+                    " (an eighth of --max-scenes): close some, or open them over the stream",
+                    used, own);
+    } else {
+        server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "",
+                    "%" PRIu32 " scenes opened over HTTP wait for a client, of at most %" PRIu32
+                    " (half of --max-scenes; the rest is for the stream): close some, or open them over the stream",
+                    registry->n_strays, all);
+    }
+    if (error) error->retry_after_ms = RETRY_AFTER_MS;
+    return false;
+}
+
+/* With the lock held. */
+static void count_stray(registry *registry, scene *scene, uint32_t origin) {
+    scene->origin = origin;
+    if (!origin) return;
+    registry->n_strays++;
+    registry->strays_of[origin % STRAY_PLACES]++;
+}
+
+/* With the lock held. */
+static void uncount_stray(registry *registry, scene *scene) {
+    if (!scene->origin) return;
+    registry->n_strays--;
+    registry->strays_of[scene->origin % STRAY_PLACES]--;
+    scene->origin = 0;
+}
+
 /* With the lock held. */
 static bool has_place(registry *registry, const identity *who, server_error *error) {
     shares *n_scenes = &registry->n_scenes;
@@ -55,7 +100,8 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     atomic_init(&scene->asked_ns, scene->opened_ns);
 
     pthread_mutex_lock(&registry->lock);
-    if (!has_place(registry, who, error)) {
+    if (!has_place(registry, who, error) ||
+        (!owner && who->origin && !has_place_for_stray(registry, who, error))) {
         /* *error says why */
     } else if (!(scene->handle = slots_add(&registry->scenes, scene))) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no room in the table of scenes");
@@ -64,6 +110,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
         shares_take(&registry->n_scenes, scene->principal, 1);
         count_bytes(registry, scene, 0, scene->record.bytes);
         scene->engine = engine;
+        count_stray(registry, scene, owner ? 0 : who->origin);
         if (owner) {
             atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);
             scene->owner = owner;
@@ -124,6 +171,7 @@ void scene_release(scene **scene) {
 void scene_adopt(registry *registry, scene *scene, session *owner) {
     atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);
     pthread_mutex_lock(&registry->lock);
+    uncount_stray(registry, scene);
     scene->owner = owner;
     scene->record.owner = owner->token;
     owner->scenes++;
@@ -136,6 +184,7 @@ void scene_forget(registry *registry, scene *scene) {
     count_bytes(registry, scene, scene->record.bytes, 0);
     shares_give(&registry->n_scenes, scene->principal, 1);
     registry->bodies -= scene->record.bodies;
+    uncount_stray(registry, scene);
     if (scene->owner) scene->owner->scenes--;
     pthread_mutex_unlock(&registry->lock);
     scene_release(&scene); /* the table's reference */
@@ -302,7 +351,10 @@ size_t registry_expired_scenes(registry *registry, uint64_t now_ns, uint64_t *ou
     uint32_t at = 0;
     pthread_mutex_lock(&registry->lock);
     for (scene *scene; n < room && (scene = slots_next(&registry->scenes, &at));) {
-        uint64_t ttl_ns = scene->record.ttl_s * UINT64_C(1000000000);
+        uint64_t ttl_s = scene->record.ttl_s;
+        bool is_unstepped = scene->origin && !scene->record.steps && !scene->record.failed;
+        if (is_unstepped && (!ttl_s || ttl_s > REGISTRY_UNSTEPPED_S)) ttl_s = REGISTRY_UNSTEPPED_S;
+        uint64_t ttl_ns = ttl_s * UINT64_C(1000000000);
         if (!ttl_ns || scene->owner || atomic_load(&scene->pending)) continue;
         if (now_ns > atomic_load(&scene->asked_ns) + ttl_ns) out[n++] = scene->handle;
     }

@@ -639,6 +639,26 @@ static void close_orphan(scheduler *scheduler, uint64_t handle) {
     if (scheduler_submit(scheduler, command) != SUBMIT_QUEUED) free(command);
 }
 
+#define EXPIRED_LINE_NS UINT64_C(60000000000)
+
+/* In one line a minute, whoever opens and leaves scenes: the first one's number, and how many there were. */
+static void note_expired(scheduler *scheduler, const uint64_t *scenes, size_t n) {
+    const uint64_t now = clock_ns();
+    if (n && !scheduler->n_expired) scheduler->first_expired = scenes[0];
+    scheduler->n_expired += n;
+    if (!scheduler->n_expired || now < scheduler->said_expired_ns + EXPIRED_LINE_NS) return;
+    if (scheduler->n_expired == 1)
+        log_info("schedule", "scene %" PRIu64 " has no owner and was not used for its time to live: closed",
+                 scheduler->first_expired);
+    else
+        log_info("schedule",
+                 "%" PRIu64 " scenes without owner were not used for their time to live: closed; the first was scene "
+                 "%" PRIu64,
+                 scheduler->n_expired, scheduler->first_expired);
+    scheduler->n_expired = 0;
+    scheduler->said_expired_ns = now;
+}
+
 void scheduler_reap(scheduler *scheduler) {
     session *gone[32];
     size_t n_gone = registry_take_silent_sessions(scheduler->registry, clock_ns(), gone, 32);
@@ -657,10 +677,7 @@ void scheduler_reap(scheduler *scheduler) {
     }
     uint64_t expired[32];
     size_t n_expired = registry_expired_scenes(scheduler->registry, clock_ns(), expired, 32);
-    for (size_t i = 0; i < n_expired; i++) {
-        log_info("schedule", "scene %" PRIu64 " has no owner and was not used for its time to live: closed",
-                 expired[i]);
-        close_orphan(scheduler, expired[i]);
-    }
+    for (size_t i = 0; i < n_expired; i++) close_orphan(scheduler, expired[i]);
+    note_expired(scheduler, expired, n_expired);
     if (n_gone || n_expired) scheduler_kick(scheduler);
 }

@@ -430,7 +430,10 @@ static void hand_over_snapshot(request *request) {
     workers_outcome outcome = workers_add(service->workers, WORK_PICTURES, &request->who, &request->work);
     if (outcome == WORKERS_QUEUED) return;
     ct_snapshot_free(&command->out.snapshot);
-    fail_workers(service, outcome, &command->error);
+    if (outcome == WORKERS_FULL)
+        picture_fail_full(&command->error);
+    else
+        fail_workers(service, outcome, &command->error);
     stream_finish(request);
 }
 
@@ -518,7 +521,7 @@ static bool fill_command(request *request, server_error *error) {
     case WIRE_GET_SNAPSHOT:
         request->error = (server_error){0};
         fill_snapshot(command, &message->u.get_snapshot);
-        return true;
+        return picture_check(&command->in.snapshot.options, request->stream->service->workers, &request->who, error);
     default:
         return false;
     }

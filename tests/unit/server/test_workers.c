@@ -42,7 +42,7 @@ static void every_work_runs_once(void **state) {
     enum { N = WORKERS_QUEUE };
     static task tasks[N];
     atomic_uint begun = 0, done = 0;
-    workers *workers = workers_start();
+    workers *workers = workers_start(0);
     assert_non_null(workers);
     for (int i = 0; i < N; i++) {
         tasks[i] = (task){{.run = run}, NULL, &begun, &done, 0};
@@ -65,7 +65,7 @@ static void kinds_do_not_delay_each_other(void **state) {
     sem_t gate;
     atomic_uint begun = 0, slow_done = 0, quick_done = 0;
     sem_init(&gate, 0, 0);
-    workers *workers = workers_start();
+    workers *workers = workers_start(0);
     for (int i = 0; i < N; i++) {
         slow[i] = (task){{.run = run}, &gate, &begun, &slow_done, 0};
         assert_int_equal(workers_add(workers, WORK_MESHES, &none, &slow[i].work), WORKERS_QUEUED);
@@ -90,7 +90,7 @@ static void run_beside_flood(const identity *who, unsigned places[3]) {
     sem_t gate;
     atomic_uint begun = 0, done = 0;
     sem_init(&gate, 0, 0);
-    workers *workers = workers_start();
+    workers *workers = workers_start(0);
     for (int i = 0; i < N; i++) {
         tasks[i] = (task){{.run = run}, &gate, &begun, &done, 0};
         assert_int_equal(workers_add(workers, WORK_SCENES, &flood, &tasks[i].work), WORKERS_QUEUED);
@@ -127,7 +127,7 @@ static void one_of_several_principals_leaves_a_thread(void **state) {
     sem_t gate;
     atomic_uint begun = 0, done = 0, other_begun = 0, other_done = 0;
     sem_init(&gate, 0, 0);
-    workers *workers = workers_start();
+    workers *workers = workers_start(0);
     for (int i = 0; i < N; i++) {
         tasks[i] = (task){{.run = run}, &gate, &begun, &done, 0};
         assert_int_equal(workers_add(workers, WORK_MESHES, &flood, &tasks[i].work), WORKERS_QUEUED);
@@ -150,7 +150,7 @@ static void the_only_principal_has_all_threads(void **state) {
     sem_t gate;
     atomic_uint begun = 0, done = 0;
     sem_init(&gate, 0, 0);
-    workers *workers = workers_start();
+    workers *workers = workers_start(0);
     for (int i = 0; i < 2; i++) {
         tasks[i] = (task){{.run = run}, &gate, &begun, &done, 0};
         assert_int_equal(workers_add(workers, WORK_MESHES, &alone, &tasks[i].work), WORKERS_QUEUED);
@@ -168,7 +168,7 @@ static void a_full_queue_says_so(void **state) {
     atomic_uint begun = 0, done = 0;
     int n = 0;
     sem_init(&gate, 0, 0);
-    workers *workers = workers_start();
+    workers *workers = workers_start(0);
     for (int i = 0; i < WORKERS_QUEUE + 2; i++) tasks[i] = (task){{.run = run}, &gate, &begun, &done, 0};
     assert_int_equal(workers_add(workers, WORK_SCENES, &flood, &tasks[n++].work), WORKERS_QUEUED);
     wait_for(&begun, 1); /* on the only thread, so that none of the others leaves the queue */
@@ -184,6 +184,76 @@ static void a_full_queue_says_so(void **state) {
     sem_destroy(&gate);
 }
 
+/* Addresses are told apart like principals, and pictures wait in a short queue. */
+static void addresses_share_the_pictures(void **state) {
+    (void)state;
+    enum { N = WORKERS_PICTURES / 2 + 2 }; /* two run */
+    const identity here = {.origin = 7}, there = {.origin = 8};
+    static task tasks[N], others[WORKERS_PICTURES];
+    task surplus;
+    sem_t gate;
+    atomic_uint begun = 0, done = 0;
+    sem_init(&gate, 0, 0);
+    workers *workers = workers_start(0);
+    for (int i = 0; i < N; i++) {
+        tasks[i] = (task){{.run = run}, &gate, &begun, &done, 0};
+        assert_true(workers_have_room(workers, WORK_PICTURES, &here));
+        assert_int_equal(workers_add(workers, WORK_PICTURES, &here, &tasks[i].work), WORKERS_QUEUED);
+        if (i < 2) wait_for(&begun, (unsigned)i + 1);
+    }
+    surplus = (task){{.run = run}, &gate, &begun, &done, 0};
+    assert_false(workers_have_room(workers, WORK_PICTURES, &here));
+    assert_int_equal(workers_add(workers, WORK_PICTURES, &here, &surplus.work), WORKERS_FULL);
+    for (int i = 0; i < WORKERS_PICTURES / 2; i++) {
+        others[i] = (task){{.run = run}, &gate, &begun, &done, 0};
+        assert_int_equal(workers_add(workers, WORK_PICTURES, &there, &others[i].work), WORKERS_QUEUED);
+    }
+    assert_false(workers_have_room(workers, WORK_PICTURES, &there));
+    assert_true(workers_have_room(workers, WORK_MESHES, &there));
+    for (int i = 0; i < N + WORKERS_PICTURES / 2; i++) sem_post(&gate);
+    workers_stop(&workers);
+    assert_in_range(others[0].place, 3, 6); /* not behind all of the first address */
+    sem_destroy(&gate);
+}
+
+typedef struct computation {
+    work work;
+    atomic_bool *begun;
+    ct_status status;
+} computation;
+
+/* Registers a mesh over and over until the engine says that the call was ended. */
+static void compute(work *work) {
+    computation *self = (computation *)work;
+    static const float corners[4][3] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+    static const uint32_t faces[4][3] = {{0, 2, 1}, {0, 1, 3}, {1, 2, 3}, {2, 0, 3}};
+    atomic_store(self->begun, true);
+    do {
+        ct_mesh *mesh = NULL;
+        self->status = ct_mesh_create(corners, CT_F32, 4, faces, 4, &mesh, NULL);
+        ct_mesh_release(&mesh);
+    } while (self->status == CT_OK);
+}
+
+static void works_end_at_their_limit_and_at_the_end(void **state) {
+    (void)state;
+    for (int is_limited = 0; is_limited < 2; is_limited++) {
+        atomic_bool begun = false;
+        workers *workers = workers_start(is_limited ? 0.05 : 0);
+        computation first = {.work.run = compute, .begun = &begun}, second = first;
+        assert_int_equal(workers_add(workers, WORK_SCENES, &none, &first.work), WORKERS_QUEUED);
+        assert_int_equal(workers_add(workers, WORK_SCENES, &none, &second.work), WORKERS_QUEUED);
+        while (!atomic_load(&begun)) sched_yield();
+        if (is_limited)
+            workers_drain(workers);
+        else
+            workers_drain_within(workers, 1);
+        workers_stop(&workers);
+        assert_int_equal(first.status, CT_CANCELLED);
+        assert_int_equal(second.status, CT_CANCELLED);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_work_runs_once),
@@ -191,6 +261,8 @@ int main(void) {
         cmocka_unit_test(a_flood_lets_others_in),
         cmocka_unit_test(one_of_several_principals_leaves_a_thread),
         cmocka_unit_test(the_only_principal_has_all_threads),
+        cmocka_unit_test(addresses_share_the_pictures),
+        cmocka_unit_test(works_end_at_their_limit_and_at_the_end),
         cmocka_unit_test(a_full_queue_says_so),
     };
     return cmocka_run_group_tests_name("workers", tests, NULL, NULL);
