@@ -7,9 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096 };
+enum {
+    PATH_BYTES = 4096,
+    SERVER_THREADS = 24,     /* beside those that compute, of which there are as many as processors */
+    MAPPED_BYTES = 64 << 20, /* by the program and its libraries, and the least that malloc reserves */
+};
 
 /* The first line of a small file, without its end. False: there is none. */
 static bool read_line(const char *folder, const char *name, char *line, size_t size) {
@@ -131,13 +136,31 @@ static uint32_t count_processors(void) {
     return online > 0 ? (uint32_t)online : 1;
 }
 
+uint64_t machine_usable_of_limit(uint64_t limit_bytes, uint64_t stack_bytes, uint32_t processors) {
+    const uint64_t taken = MAPPED_BYTES + (SERVER_THREADS + (uint64_t)processors) * stack_bytes;
+    const uint64_t least = limit_bytes / 4;
+    return limit_bytes > taken + least ? limit_bytes - taken : least;
+}
+
+static void lower_to_limit(machine *out, __rlimit_resource_t resource) {
+    struct rlimit limit, stack;
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    const bool has_stack = getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY;
+    uint64_t bytes = machine_usable_of_limit(limit.rlim_cur, has_stack ? stack.rlim_cur : 8 << 20, out->processors);
+    if (bytes >= out->memory_bytes) return;
+    out->memory_bytes = bytes;
+    out->has_few_addresses = true;
+}
+
 void machine_find(machine *out, const char *root) {
     char path[PATH_BYTES], line[PATH_BYTES];
     out->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     out->processors = count_processors();
+    out->has_few_addresses = false;
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
-    if (!file) return;
-    while (fgets(line, sizeof line, file)) read_group(out, root, line);
-    fclose(file);
+    while (file && fgets(line, sizeof line, file)) read_group(out, root, line);
+    if (file) fclose(file);
+    lower_to_limit(out, RLIMIT_AS);
+    lower_to_limit(out, RLIMIT_DATA);
 }

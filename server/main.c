@@ -1,5 +1,6 @@
 /* main.c - contactd: puts the parts together, waits for a signal, takes them apart. Exit codes: see config_help. */
 #include <inttypes.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -31,6 +32,7 @@ enum {
     EXIT_UNFINISHED = 7,
     EXIT_STATE = 8
 };
+enum { LEAST_STACK_BYTES = 1 << 20 };
 enum {
     MAX_LINGER_MS = 2000,
     LAST_ANSWERS_MS = 3000, /* after --drain, for answers to go out; then the process ends whatever runs */
@@ -213,9 +215,11 @@ static void say_engine(const parts *parts) {
 static void say_limits(const parts *parts) {
     const config *config = &parts->config;
     log_info("main",
-             "memory: %" PRIu64 " MiB may be used; meshes %" PRIu64 ", scenes %" PRIu64 ", scratch %" PRIu64
+             "memory: %" PRIu64 " MiB may be used%s; meshes %" PRIu64 ", scenes %" PRIu64 ", scratch %" PRIu64
              ", unread answers %" PRIu64 ", messages 12 times %" PRIu64,
-             parts->machine.memory_bytes >> 20, config->mesh_memory >> 20, config->scene_memory >> 20,
+             parts->machine.memory_bytes >> 20,
+             parts->machine.has_few_addresses ? " (of ulimit -v or -d, without threads' stacks)" : "",
+             config->mesh_memory >> 20, config->scene_memory >> 20,
              config->scratch_memory >> 20, config->unread_memory >> 20, config->max_message >> 20);
 }
 
@@ -416,10 +420,27 @@ static int serve(parts *parts) {
     return code;
 }
 
+/* Threads have stacks of the size that ulimit -s says when the process starts. */
+static bool has_stack(char *message, size_t size) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= LEAST_STACK_BYTES) return true;
+    snprintf(message, size,
+             "a stack may have %" PRIu64 " KiB (ulimit -s, LimitSTACK=), and the server's threads need %d KiB: raise "
+             "the limit, 8192 is usual",
+             (uint64_t)limit.rlim_cur >> 10, LEAST_STACK_BYTES >> 10);
+    return false;
+}
+
+/* Each thread's arena reserves 64 MiB of addresses, used or not. Where these are few, all share one. */
+static void save_addresses(const machine *machine) {
+    if (machine->has_few_addresses) mallopt(M_ARENA_MAX, 1);
+}
+
 int main(int argc, char **argv) {
     parts parts = {0};
     char message[512];
     machine_find(&parts.machine, "");
+    save_addresses(&parts.machine);
     switch (config_load(&parts.config, argc, argv, environ, parts.machine.memory_bytes, message, sizeof message)) {
     case CONFIG_HELP:
         config_help(stdout);
@@ -436,6 +457,11 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     case CONFIG_RUN:
         break;
+    }
+    if (!has_stack(message, sizeof message)) {
+        fprintf(stderr, "contactd: %s\n", message);
+        config_free(&parts.config);
+        return EXIT_OTHER;
     }
     int code = EXIT_LOG;
     const config *config = &parts.config;

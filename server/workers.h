@@ -24,7 +24,7 @@ typedef enum work_kind {
 
 enum {
     WORKERS_QUEUE = 512,   /* works of one kind that may wait */
-    WORKERS_PICTURES = 16, /* pictures that may wait: each holds what it draws */
+    WORKERS_PICTURES = 24, /* pictures that may wait: each holds what it draws */
 };
 
 typedef struct work {               /* embedded in the object that is worked on; zero it but for run */

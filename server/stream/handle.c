@@ -127,6 +127,9 @@ static void register_mesh(work *work) { /* on a worker */
                                  in->triangles.count / 3, in->name, &options, &request->who, &request->mesh,
                                  request->changes, &request->error);
     }
+    if (request->error.code == CONTACTD_OUT_OF_MEMORY)
+        log_warn("stream", "no memory for a mesh that was sent in %zu bytes: %s", request->bytes,
+                 request->error.message);
     stream_finish(request);
 }
 

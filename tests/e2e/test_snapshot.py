@@ -244,7 +244,7 @@ def test_words_that_do_not_fit(client, server, ctl, tmp_path):
 
 
 @pytest.mark.parametrize("query, status, field", [
-    ("width=0", 422, "width"), ("height=4097", 422, "height"), ("width=1e9", 422, "width"), ("width=-5", 400, "width"),
+    ("width=0", 422, "width"), ("height=4097", 422, "height"), ("width=1e9", 422, "width"), ("width=2049&height=2048", 422, "width"), ("width=-5", 400, "width"),
     ("width=64.5", 400, "width"), ("width=", 400, "width"), ("width=64&width=64", 400, "width"),
     ("contact=1", 400, "contact"), ("contact=1,1", 400, "contact"), ("contact=0,1", 400, "contact"),
     ("contact=1,2,3", 400, "contact"), ("contact=1,77", 404, "body"), ("show=", 400, "show"), ("show=all", 400, "show"),

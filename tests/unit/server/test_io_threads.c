@@ -196,7 +196,7 @@ static int setup(void **state) {
     if (config_load(&bench->config, 7, argv, no_environment, UINT64_C(1) << 32, message, sizeof message) != CONFIG_RUN)
         fail_msg("%s", message);
     assert_true(guard_open(&bench->guard, "", &error));
-    bench->workers = workers_start();
+    bench->workers = workers_start(0);
     assert_non_null(bench->workers);
     bench->service = (service){.config = &bench->config,
                                .engine = world->engine,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,6 +49,26 @@ static machine found(void) {
     machine machine;
     machine_find(&machine, root);
     return machine;
+}
+
+static void test_resource_limits(void **state) {
+    (void)state;
+    const uint64_t mib = 1 << 20;
+    assert_int_equal(machine_usable_of_limit(1024 * mib, 8 * mib, 8), (1024 - 64 - 32 * 8) * mib);
+    assert_int_equal(machine_usable_of_limit(200 * mib, 8 * mib, 8), 50 * mib); /* a quarter at least */
+    assert_int_equal(machine_usable_of_limit(0, 8 * mib, 8), 0);
+    static const int limits[] = {RLIMIT_AS, RLIMIT_DATA};
+    for (size_t i = 0; i < 2; i++) {
+        struct rlimit before, now;
+        assert_int_equal(getrlimit((__rlimit_resource_t)limits[i], &before), 0);
+        now = before;
+        now.rlim_cur = 2048 * mib;
+        assert_int_equal(setrlimit((__rlimit_resource_t)limits[i], &now), 0);
+        machine machine = found();
+        assert_int_equal(setrlimit((__rlimit_resource_t)limits[i], &before), 0);
+        assert_true(machine.has_few_addresses);
+        assert_in_range(machine.memory_bytes, 512 * mib, 2048 * mib - 1);
+    }
 }
 
 static void test_no_groups(void **state) {
@@ -111,7 +132,7 @@ static void test_garbage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_ROOT(test_no_groups),        WITH_ROOT(test_version_2), WITH_ROOT(test_version_1),
+        WITH_ROOT(test_resource_limits), WITH_ROOT(test_no_groups),        WITH_ROOT(test_version_2), WITH_ROOT(test_version_1),
         WITH_ROOT(test_path_of_the_host), WITH_ROOT(test_garbage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sched.h>
 #include <semaphore.h>
 
+#include "gpu/base/cancel.h"
 #include "server/workers.h"
 
 typedef struct task {
@@ -37,6 +39,12 @@ static const identity flood = {.principal = 1, .weight = 1, .others_weight = 1};
 static const identity neighbour = {.principal = 2, .weight = 1, .others_weight = 1};
 static const identity heavy = {.principal = 2, .weight = 3, .others_weight = 1};
 
+/* Of every kind, but few pictures, which have a short queue. */
+static work_kind kind_of(int i) {
+    work_kind kind = (work_kind)(i % WORK_KINDS);
+    return kind == WORK_PICTURES && i >= WORKERS_PICTURES ? WORK_SCENES : kind;
+}
+
 static void every_work_runs_once(void **state) {
     (void)state;
     enum { N = WORKERS_QUEUE };
@@ -46,7 +54,7 @@ static void every_work_runs_once(void **state) {
     assert_non_null(workers);
     for (int i = 0; i < N; i++) {
         tasks[i] = (task){{.run = run}, NULL, &begun, &done, 0};
-        assert_int_equal(workers_add(workers, (work_kind)(i % WORK_KINDS), &none, &tasks[i].work), WORKERS_QUEUED);
+        assert_int_equal(workers_add(workers, kind_of(i), &none, &tasks[i].work), WORKERS_QUEUED);
     }
     workers_drain(workers);
     assert_int_equal(atomic_load(&done), N);
@@ -219,20 +227,15 @@ static void addresses_share_the_pictures(void **state) {
 typedef struct computation {
     work work;
     atomic_bool *begun;
-    ct_status status;
+    bool ended;
 } computation;
 
-/* Registers a mesh over and over until the engine says that the call was ended. */
+/* As the engine does: polls until it is told to end. */
 static void compute(work *work) {
     computation *self = (computation *)work;
-    static const float corners[4][3] = {{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
-    static const uint32_t faces[4][3] = {{0, 2, 1}, {0, 1, 3}, {1, 2, 3}, {2, 0, 3}};
     atomic_store(self->begun, true);
-    do {
-        ct_mesh *mesh = NULL;
-        self->status = ct_mesh_create(corners, CT_F32, 4, faces, 4, &mesh, NULL);
-        ct_mesh_release(&mesh);
-    } while (self->status == CT_OK);
+    while (!ct_is_cancelled()) sched_yield();
+    self->ended = true;
 }
 
 static void works_end_at_their_limit_and_at_the_end(void **state) {
@@ -249,8 +252,8 @@ static void works_end_at_their_limit_and_at_the_end(void **state) {
         else
             workers_drain_within(workers, 1);
         workers_stop(&workers);
-        assert_int_equal(first.status, CT_CANCELLED);
-        assert_int_equal(second.status, CT_CANCELLED);
+        assert_true(first.ended);
+        assert_true(second.ended);
     }
 }
 

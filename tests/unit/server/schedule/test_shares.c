@@ -1,6 +1,7 @@
 /* What sessions and principals get of the queue, of scenes and their memory, and of the workers' time. */
 #include <string.h>
 
+#include "server/clock.h"
 #include "tests/unit/server/schedule/steps.h"
 
 /* The last quarter of the queue is for sessions that have less than their share of it. */
@@ -95,6 +96,65 @@ static void test_shares_of_scenes(void **state) {
     assert_true(scheduler_execute(world->scheduler, &close));
     open = (command){.kind = COMMAND_OPEN, .who = flood};
     assert_true(scheduler_execute(world->scheduler, &open));
+}
+
+static bool open_from(world *world, uint32_t origin, command *open) {
+    *open = (command){.kind = COMMAND_OPEN, .who = {.origin = origin}};
+    return scheduler_execute(world->scheduler, open);
+}
+
+/* Scenes opened over HTTP without principal: an eighth for an address, half for all, the rest is the stream's. */
+static void test_shares_of_addresses(void **state) {
+    world *world = *state;
+    const uint32_t limit = world->registry->limits.max_scenes = 160;
+    registry *registry = world->registry;
+    registry->n_scenes.limit = limit;
+    command open, first;
+    assert_true(open_from(world, 1, &first));
+    for (uint32_t i = 1; i < limit / 8; i++) assert_true(open_from(world, 1, &open));
+    assert_false(open_from(world, 1, &open));
+    assert_int_equal(open.error.code, CONTACTD_LIMIT_EXCEEDED);
+    assert_non_null(strstr(open.error.message, "from this address"));
+    assert_true(server_error_may_retry(&open.error));
+    for (uint32_t origin = 2; origin <= 4; origin++)
+        for (uint32_t i = 0; i < limit / 8; i++) assert_true(open_from(world, origin, &open));
+    assert_false(open_from(world, 5, &open));
+    assert_non_null(strstr(open.error.message, "half of --max-scenes"));
+    /* A client of the stream opens the rest, and takes one that was opened over HTTP, which makes room for another. */
+    uint64_t session = open_session(world);
+    for (uint32_t i = 0; i < limit / 2 - 1; i++) open_scene(world, session, 8);
+    assert_int_equal(registry->n_strays, limit / 2);
+    add_settled_box(world, session, first.out.scene.handle, 0);
+    assert_int_equal(registry->n_strays, limit / 2 - 1);
+    assert_true(open_from(world, 1, &open));
+    command close = {.kind = COMMAND_CLOSE, .scene = open.out.scene.handle};
+    assert_true(scheduler_execute(world->scheduler, &close));
+    assert_int_equal(registry->n_strays, limit / 2 - 1);
+    assert_int_equal(registry->strays_of[1], limit / 8 - 1);
+}
+
+/* One that was never stepped lives for 5 minutes, whatever its time to live. */
+static void test_life_without_steps(void **state) {
+    world *world = *state;
+    const uint64_t unstepped_ns = REGISTRY_UNSTEPPED_S * UINT64_C(1000000000), second_ns = 1000000000;
+    command opens[4];
+    static const uint32_t ttl_s[] = {0, 3600, 3600, 10};
+    for (int i = 0; i < 4; i++) {
+        opens[i] = (command){.kind = COMMAND_OPEN, .who = {.origin = i == 2 ? 0 : 7}};
+        opens[i].in.open.ttl_s = ttl_s[i];
+        assert_true(scheduler_execute(world->scheduler, &opens[i]));
+    }
+    uint64_t expired[8], now = clock_ns();
+    assert_int_equal(registry_expired_scenes(world->registry, now + 12 * second_ns, expired, 8), 1);
+    assert_int_equal(expired[0], opens[3].out.scene.handle);
+    assert_int_equal(registry_expired_scenes(world->registry, now + unstepped_ns - second_ns, expired, 8), 1);
+    assert_int_equal(registry_expired_scenes(world->registry, now + unstepped_ns + second_ns, expired, 8), 3);
+    command step = {.kind = COMMAND_STEP, .scene = opens[1].out.scene.handle};
+    assert_true(scheduler_execute(world->scheduler, &step));
+    step_answer_release(&step.out.step.answer);
+    now = clock_ns();
+    assert_int_equal(registry_expired_scenes(world->registry, now + unstepped_ns + second_ns, expired, 8), 2);
+    assert_int_equal(registry_expired_scenes(world->registry, now + 3601 * second_ns, expired, 8), 4);
 }
 
 /* Bodies count for the principal that opened the scene, also where an admin adds them. */
@@ -206,6 +266,8 @@ int main(void) {
         WITH_WORLD(test_shares_of_the_queue),
         WITH_WORLD(test_shares_of_principals),
         WITH_WORLD(test_shares_of_scenes),
+        WITH_WORLD(test_shares_of_addresses),
+        WITH_WORLD(test_life_without_steps),
         WITH_WORLD(test_shares_of_scene_memory),
         WITH_WORLD(test_sessions_take_turns),
         WITH_WORLD(test_principals_take_turns_by_weight),
