@@ -25,11 +25,24 @@ void service_get_status(const service *service, service_status *out) {
     out->contacts = metrics_counter_value(service->metrics, METRICS_CONTACTS);
 }
 
-void service_keep_settings(const service *service, const scene_record *scene) {
-    if (!service->state || !scene->key) return;
+bool service_take_place(const service *service, state_place *out, server_error *error) {
+    out->fd = -1;
+    return !service->state || state_take_place(service->state, out, error);
+}
+
+void service_leave_place(const service *service, state_place *place) {
+    if (service->state) state_leave_place(service->state, place);
+}
+
+void service_keep_settings(const service *service, state_place *place, const scene_record *scene) {
     char name[IDENTITY_NAME];
+    if (!service->state) return;
+    if (!scene->key) { /* nobody can ask for them later */
+        state_leave_place(service->state, place);
+        return;
+    }
     guard_name(service->guard, scene->principal, name);
-    state_put_settings(service->state, scene->key, name, &scene->settings, scene->revision);
+    state_put_settings(service->state, place, scene->key, name, &scene->settings, scene->revision);
 }
 
 bool service_drain(const service *service, const identity *who, server_error *error) {

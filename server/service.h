@@ -54,8 +54,12 @@ typedef struct service_status {
 /* As SIGTERM, once: ends the server, which answers what it has and refuses the rest. False: *error says that the role
  * may not. Logs who asked. On any thread, and returns at once. */
 bool service_drain(const service *service, const identity *who, server_error *error);
-/* After somebody other than its client has configured a scene: the settings outlive the server. Waits for the disk. */
-void service_keep_settings(const service *service, const scene_record *scene);
+/* Before somebody other than its client configures a scene: a place for its settings, so that they outlive the server.
+ * Waits for the disk. False: *error says why they could not be stored. */
+bool service_take_place(const service *service, state_place *out, server_error *error);
+/* After it: stores them. Waits for the disk. */
+void service_keep_settings(const service *service, state_place *place, const scene_record *scene);
+void service_leave_place(const service *service, state_place *place); /* it was not configured; of none: harmless */
 void service_get_status(const service *service, service_status *out);
 /* Sets the gauges and makes the Prometheus text. The caller frees it with free(); NULL: out of memory. */
 char *service_metrics_text(const service *service, size_t *size);

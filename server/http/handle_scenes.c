@@ -118,13 +118,17 @@ static bool patch_scene(const service *service, uint64_t scene, const http_reque
         if (visible && !is_matched(request->if_match, tag)) return changed_meanwhile(p, scene);
         command.in.configure.if_version = record.version;
     }
+    state_place place;
+    server_error no_place = {0};
+    if (!service_take_place(service, &place, &no_place)) return problem_take(p, &no_place);
     command.session = SESSION_NONE;
     command.who = request->who;
     if (!scheduler_execute(service->scheduler, &command)) {
+        service_leave_place(service, &place);
         bool stale = command.error.code == CONTACTD_CONFLICT && strcmp(command.error.field, "version") == 0;
         return stale ? changed_meanwhile(p, scene) : problem_take(p, &command.error);
     }
-    service_keep_settings(service, &command.out.scene);
+    service_keep_settings(service, &place, &command.out.scene);
     return scene_answer(&command.out.scene, 200, answer, p);
 }
 

@@ -24,8 +24,15 @@ static int write_all(int fd, const void *data, size_t size) {
 int state_write_file(int folder_fd, const char *temporary, const char *name, const state_part *parts, size_t n) {
     int fd = openat(folder_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return errno;
+    return state_fill_file(folder_fd, fd, temporary, name, parts, n);
+}
+
+int state_fill_file(int folder_fd, int fd, const char *temporary, const char *name, const state_part *parts, size_t n) {
     int why = 0;
+    size_t size = 0;
+    for (size_t i = 0; i < n; i++) size += parts[i].size;
     for (size_t i = 0; i < n && !why; i++) why = write_all(fd, parts[i].data, parts[i].size);
+    if (!why && ftruncate(fd, (off_t)size) != 0) why = errno; /* it may have been made longer, to have the space */
     if (!why && fsync(fd) != 0) why = errno;
     if (close(fd) != 0 && !why) why = errno;
     if (!why && renameat(folder_fd, temporary, folder_fd, name) != 0) why = errno;

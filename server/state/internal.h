@@ -50,6 +50,8 @@ typedef struct state_part {
 
 /* Writes a file and makes it durable: temporary is its name until it is whole. 0, or errno; then there is no file. */
 int state_write_file(int folder_fd, const char *temporary, const char *name, const state_part *parts, size_t n);
+/* The same into a file that is open and has its temporary name, and closes it. */
+int state_fill_file(int folder_fd, int fd, const char *temporary, const char *name, const state_part *parts, size_t n);
 /* The whole file, which the caller frees; a NUL follows it. NULL: errno says why; EFBIG: it has more than most bytes.
  */
 void *state_read_file(int folder_fd, const char *name, size_t most, size_t *size);

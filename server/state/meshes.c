@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,20 +19,26 @@
 #define OWNERS  ".owners"
 enum { FILE_NAME = STATE_HASH + 24 };
 
-static const char magic[16] = "contactd mesh 1\n", magic_open[16] = "contactd mesh 2\n";
+/* Files of versions 1 and 2 are read; their headers are under no checksum. */
+static const char magic_1[16] = "contactd mesh 1\n", magic_2[16] = "contactd mesh 2\n",
+                  magic_3[16] = "contactd mesh 3\n";
+
+enum { FLAG_FILE = 1, FLAG_OPEN = 2 };
 
 /* Little-endian, as the arrays behind it are. */
 typedef struct mesh_header {
     char magic[16];
-    uint32_t is_file, format;
+    uint32_t flags; /* FLAG_... Version 1: a file or not; version 2: the same, and the surface is open */
+    uint32_t format;
     uint64_t n_vertices, n_triangles; /* of arrays: f32 [n_vertices][3], u32 [n_triangles][3] */
-    uint64_t size;                    /* bytes that follow, without the open direction */
+    uint64_t size;                    /* bytes of the arrays or the file */
     char name[STATE_NAME];
 } mesh_header;
 static_assert(sizeof(mesh_header) == 112, "the header is written as it lies in memory");
 
-/* Of a surface that was registered open, whose header begins with magic_open: stands behind the header. */
-enum { OPEN_DIRECTION = 3 * sizeof(double) };
+/* What stands behind the header: from version 3 on a checksum of all else, BLAKE2b; of a surface that was registered
+ * open its direction; the arrays or the file. */
+enum { CHECKSUM = 32, OPEN_DIRECTION = 3 * sizeof(double) };
 
 /* ---- the list; with the lock held ---- */
 
@@ -180,13 +187,21 @@ static int write_mesh(state *state, const char *hash, const char *temporary, con
     void *copy = NULL;
     const void *positions = source->file ? NULL : positions_of(source, &copy);
     if (!source->file && !positions) return ENOMEM;
+    unsigned char checksum[CHECKSUM];
     const state_part parts[] = {
         {header, sizeof *header},
+        {checksum, sizeof checksum},
         {source->open_direction, is_open(source) ? OPEN_DIRECTION : 0},
         {source->file ? source->file : positions, source->file ? source->size : 12 * source->n_vertices},
         {source->triangles, source->file ? 0 : 12 * source->n_triangles},
     };
-    int why = state_write_file(state->meshes_fd, temporary, hash, parts, sizeof parts / sizeof *parts);
+    enum { N = sizeof parts / sizeof *parts };
+    crypto_generichash_state sum;
+    crypto_generichash_init(&sum, NULL, 0, sizeof checksum);
+    for (int i = 0; i < N; i++)
+        if (parts[i].data != checksum && parts[i].size) crypto_generichash_update(&sum, parts[i].data, parts[i].size);
+    crypto_generichash_final(&sum, checksum, sizeof checksum);
+    int why = state_write_file(state->meshes_fd, temporary, hash, parts, N);
     free(copy);
     return why;
 }
@@ -203,14 +218,14 @@ static void note_use(state *state, stored_mesh *mesh) {
 }
 
 void state_put_mesh(state *state, const char *hash, const state_source *source) {
-    mesh_header header = {.is_file = source->file != NULL,
+    mesh_header header = {.flags = (source->file ? FLAG_FILE : 0) | (is_open(source) ? FLAG_OPEN : 0),
                           .format = (uint32_t)source->format,
                           .n_vertices = source->file ? 0 : source->n_vertices,
                           .n_triangles = source->file ? 0 : source->n_triangles,
                           .size = source->file ? source->size : 12 * (source->n_vertices + source->n_triangles)};
-    memcpy(header.magic, is_open(source) ? magic_open : magic, sizeof magic);
+    memcpy(header.magic, magic_3, sizeof magic_3);
     snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");
-    stored_mesh mesh = {.bytes = sizeof header + (is_open(source) ? OPEN_DIRECTION : 0) + header.size};
+    stored_mesh mesh = {.bytes = sizeof header + CHECKSUM + (is_open(source) ? OPEN_DIRECTION : 0) + header.size};
     snprintf(mesh.hash, sizeof mesh.hash, "%.32s", hash);
     char temporary[FILE_NAME], what[64];
     snprintf(what, sizeof what, "mesh %.32s", hash);
@@ -257,21 +272,36 @@ bool state_has_mesh(state *state, const char *hash) {
     return has;
 }
 
+static bool has_checksum(const char *bytes, size_t size) {
+    unsigned char checksum[CHECKSUM];
+    const size_t before = sizeof(mesh_header), after = before + CHECKSUM;
+    crypto_generichash_state sum;
+    crypto_generichash_init(&sum, NULL, 0, sizeof checksum);
+    crypto_generichash_update(&sum, (const unsigned char *)bytes, before);
+    crypto_generichash_update(&sum, (const unsigned char *)bytes + after, size - after);
+    crypto_generichash_final(&sum, checksum, sizeof checksum);
+    return memcmp(checksum, bytes + before, sizeof checksum) == 0;
+}
+
 /* NULL: it is sound, and *out is the mesh. Otherwise what is wrong; "" for want of memory. */
 static const char *make_mesh(const char *bytes, size_t size, const char *hash, ct_mesh **out) {
     mesh_header header;
     if (size < sizeof header) return "it is shorter than a header";
     memcpy(&header, bytes, sizeof header);
-    const bool is_open = memcmp(header.magic, magic_open, sizeof magic_open) == 0;
-    if (!is_open && memcmp(header.magic, magic, sizeof magic) != 0) return "it does not begin as a mesh does";
-    const size_t before = sizeof header + (is_open ? OPEN_DIRECTION : 0);
+    const bool is_new = memcmp(header.magic, magic_3, sizeof magic_3) == 0,
+               is_2 = memcmp(header.magic, magic_2, sizeof magic_2) == 0;
+    if (!is_new && !is_2 && memcmp(header.magic, magic_1, sizeof magic_1) != 0)
+        return "it does not begin as a mesh does";
+    const bool is_open = is_new ? header.flags & FLAG_OPEN : is_2;
+    const size_t direction = sizeof header + (is_new ? CHECKSUM : 0), before = direction + (is_open ? OPEN_DIRECTION : 0);
     if (size < before || header.size != size - before) return "its length is not the one that its header says";
+    if (is_new && !has_checksum(bytes, size)) return "its checksum is not that of its content";
     const char *content = bytes + before;
     ct_mesh_options options;
     ct_mesh_options_init(&options);
-    if (is_open) memcpy(options.open_direction, bytes + sizeof header, OPEN_DIRECTION);
+    if (is_open) memcpy(options.open_direction, bytes + direction, OPEN_DIRECTION);
     ct_status status;
-    if (header.is_file) {
+    if (is_new ? header.flags & FLAG_FILE : header.flags) {
         status = ct_mesh_read_with(content, header.size, (ct_mesh_format)header.format, &options, out, NULL, NULL);
     } else {
         if (header.n_vertices > header.size / 12 || header.n_triangles != header.size / 12 - header.n_vertices)

@@ -13,7 +13,7 @@
 #include "server/log.h"
 #include "server/state/internal.h"
 
-enum { FILE_NAME = 40, KEY_DIGITS = 16, MOST_BYTES = 4096 };
+enum { FILE_NAME = 40, KEY_DIGITS = 16, MOST_BYTES = 4096, RETRY_AFTER_MS = 10000 };
 
 /* ---- the list; with the lock held ---- */
 
@@ -208,7 +208,8 @@ int state_scan_settings(state *state) {
     /* Those left by an earlier start: of the damaged ones, the log has told once. */
     for (const struct dirent *entry; (entry = readdir(folder));) {
         const char *end = entry->d_name + strspn(entry->d_name, "0123456789abcdef");
-        if (strcmp(end, ".tmp") == 0 || strcmp(end, ".damaged") == 0) unlinkat(state->scenes_fd, entry->d_name, 0);
+        const size_t length = strlen(entry->d_name);
+        if ((length > 4 && strcmp(entry->d_name + length - 4, ".tmp") == 0) || strcmp(end, ".damaged") == 0) unlinkat(state->scenes_fd, entry->d_name, 0);
     }
     rewinddir(folder);
     for (const struct dirent *entry; !why && (entry = readdir(folder));) {
@@ -222,14 +223,36 @@ int state_scan_settings(state *state) {
 
 /* ---- the calls ---- */
 
-void state_put_settings(state *state, uint64_t key, const char *principal, const ct_scene_settings *settings,
-                        uint64_t revision) {
+bool state_take_place(state *state, state_place *out, server_error *error) {
+    static const char what[] = "room for what is to be configured";
+    pthread_mutex_lock(&state->lock);
+    snprintf(out->name, sizeof out->name, "place-%" PRIu64 ".tmp", ++state->n_temporary);
+    pthread_mutex_unlock(&state->lock);
+    out->fd = openat(state->scenes_fd, out->name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int why = out->fd < 0 ? errno : posix_fallocate(out->fd, 0, MOST_BYTES);
+    if (!why) return true;
+    state_leave_place(state, out);
+    state_note_failure(state, what, why);
+    server_fail(error, CONTACTD_LIMIT_EXCEEDED, "scene", "state-dir",
+                "nothing was changed, as the change could not be stored (--state-dir): %s", strerror(why));
+    if (error) error->retry_after_ms = RETRY_AFTER_MS;
+    return false;
+}
+
+void state_leave_place(state *state, state_place *place) {
+    if (place->fd < 0) return;
+    close(place->fd);
+    unlinkat(state->scenes_fd, place->name, 0);
+    place->fd = -1;
+}
+
+void state_put_settings(state *state, state_place *place, uint64_t key, const char *principal,
+                        const ct_scene_settings *settings, uint64_t revision) {
     stored_settings stored = {.key = key, .settings = *settings, .revision = revision, .used_ns = state_now_ns()};
     snprintf(stored.principal, sizeof stored.principal, "%s", principal);
-    char text[MOST_BYTES], name[FILE_NAME], temporary[FILE_NAME], what[64];
+    char text[MOST_BYTES], name[FILE_NAME], what[64];
     int size = print(&stored, text, sizeof text);
     snprintf(name, sizeof name, "%016" PRIx64, key);
-    snprintf(temporary, sizeof temporary, "%016" PRIx64 ".tmp", key);
     snprintf(what, sizeof what, "what was configured (scene key %016" PRIx64 ")", key);
 
     pthread_mutex_lock(&state->writing);
@@ -239,7 +262,8 @@ void state_put_settings(state *state, uint64_t key, const char *principal, const
     pthread_mutex_unlock(&state->lock);
     int why = 0;
     if (is_newer) {
-        why = state_write_file(state->scenes_fd, temporary, name, &(state_part){text, (size_t)size}, 1);
+        why = state_fill_file(state->scenes_fd, place->fd, place->name, name, &(state_part){text, (size_t)size}, 1);
+        place->fd = -1;
         pthread_mutex_lock(&state->lock);
         /* A server that goes on keeps it in mind even so. */
         if (!list(state, &stored) && !why) why = ENOMEM;
@@ -247,6 +271,7 @@ void state_put_settings(state *state, uint64_t key, const char *principal, const
         pthread_mutex_unlock(&state->lock);
     }
     pthread_mutex_unlock(&state->writing);
+    state_leave_place(state, place);
     if (why) state_note_failure(state, what, why);
 }
 

@@ -5,7 +5,8 @@
  *
  *     lock                  with the number of the server's process
  *     version               "contactd state 1"
- *     meshes/HASH           a mesh: a header and the arrays or the file that were registered; its hash is its name
+ *     meshes/HASH           a mesh: a header, a checksum, and the arrays or the file that were registered; its hash is
+ *                           its name
  *     meshes/HASH.owners    names of the principals that registered it, one a line
  *     meshes/HASH.damaged   what was found damaged and set aside
  *     scenes/KEY            settings of a scene, by the key that its client gave it
@@ -77,11 +78,21 @@ void state_get_owners(state *state, const char *hash, state_owner **out, size_t 
 
 /* ---- settings ---- */
 
-/* Of the scene that `principal` opened under `key`. Older revisions than the stored one are ignored. Waits for the
- * disk.
- */
-void state_put_settings(state *state, uint64_t key, const char *principal, const ct_scene_settings *settings,
-                        uint64_t revision);
+/* A place on the disk for settings, taken before anything is changed, so that what is changed can be stored. */
+typedef struct state_place {
+    int fd; /* -1: none */
+    char name[40];
+} state_place;
+
+/* Waits for the disk. False: *error says that the folder is full or cannot be written (LIMIT_EXCEEDED, which may be
+ * over later), and *out is none. */
+bool state_take_place(state *state, state_place *out, server_error *error);
+void state_leave_place(state *state, state_place *place); /* gives it back, unused; of none: harmless */
+
+/* Of the scene that `principal` opened under `key`. Older revisions than the stored one are ignored. Uses the place up.
+ * Waits for the disk. */
+void state_put_settings(state *state, state_place *place, uint64_t key, const char *principal,
+                        const ct_scene_settings *settings, uint64_t revision);
 /* Does not wait. False: none are stored. */
 bool state_get_settings(state *state, uint64_t key, const char *principal, ct_scene_settings *out, uint64_t *revision);
 /* The scene was closed for good. */

@@ -442,7 +442,7 @@ static void hand_over_snapshot(request *request) {
 
 static void keep_settings(work *work) { /* on a worker */
     request *request = (struct request *)work;
-    service_keep_settings(request->stream->service, &request->command.out.scene);
+    service_keep_settings(request->stream->service, &request->place, &request->command.out.scene);
     stream_finish(request);
 }
 
@@ -450,8 +450,11 @@ static void keep_settings(work *work) { /* on a worker */
 static bool hand_over_settings(request *request) {
     const command *command = &request->command;
     const service *service = request->stream->service;
-    if (command->kind != COMMAND_CONFIGURE || command->error.code != CONTACTD_OK || !service->state) return false;
-    if (!command->out.scene.key || command->out.scene.owner == request->message.session) return false;
+    if (command->kind != COMMAND_CONFIGURE || !request->has_place) return false;
+    if (command->error.code != CONTACTD_OK) {
+        service_leave_place(service, &request->place);
+        return false;
+    }
     request->work.run = keep_settings;
     if (workers_add(service->workers, WORK_SCENES, &request->who, &request->work) != WORKERS_QUEUED)
         keep_settings(&request->work); /* it is done already, and so must be stored now */
@@ -546,9 +549,35 @@ static void open_scene(work *work) { /* on a worker: on a device it allocates, a
     stream_finish(request);
 }
 
+/* Whether somebody other than the scene's client configures it, where such settings are stored. */
+static bool stores_settings(const stream *stream, const request *request) {
+    scene_record record;
+    return request->message.type == WIRE_CONFIGURE && stream->service->state &&
+           registry_scene(stream->service->registry, request->command.scene, &record, NULL) &&
+           record.owner != request->message.session;
+}
+
+static void configure_and_store(work *work) { /* on a worker: before anything is changed, there must be a place for it */
+    request *request = (struct request *)work;
+    const service *service = request->stream->service;
+    command *command = &request->command;
+    request->has_place = service_take_place(service, &request->place, &command->error);
+    if (request->has_place && scheduler_submit(service->scheduler, command) == SUBMIT_QUEUED) {
+        scheduler_kick(service->scheduler);
+        return;
+    }
+    if (request->has_place) service_leave_place(service, &request->place);
+    stream_finish(request);
+}
+
 static void submit(stream *stream, request *request) {
     const wire_message *message = &request->message;
     request->command.received_ns = request->received_ns;
+    request->has_place = false;
+    if (stores_settings(stream, request)) {
+        hand_to_workers(stream, request, WORK_SCENES, configure_and_store);
+        return;
+    }
     if (message->type == WIRE_OPEN_SCENE) {
         hand_to_workers(stream, request, WORK_SCENES, open_scene);
         return;

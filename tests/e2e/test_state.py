@@ -16,6 +16,7 @@ import pytest
 from conftest import BUILD, CONTACTCTL, ROOT, SLOW, free_port, wait_until
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api
+from raw import Raw
 
 HASH = re.compile(r"[0-9a-f]{32}")
 BALL = icosphere(1.0, 4)  # 60 KB
@@ -245,7 +246,6 @@ def test_damaged_settings_are_set_aside_and_named(make_server, folder):
 
 def test_settings_belong_to_their_principal(make_server, folder, tmp_path):
     """A client that knows another's key of a scene gets none of its settings; meshes stay with who registered them."""
-    from raw import Raw
 
     principals, me = tmp_path / "principals", os.getuid()
     principals.write_text(f"first simulator uid={me}\n")
@@ -362,10 +362,20 @@ def test_full_while_it_serves(make_server, small_disk):
         assert api.gauge("contactd_state_failures_total") == 1
         assert f"mesh {lost.hash} cannot be kept: No space left" in server.logs()
         assert not list((small_disk / "meshes").glob("*.tmp"))
-        assert api("PATCH", f"/v1/scenes/{scene.id}", {"resolution": 16}).status == 200
-        assert "what was configured" in server.logs()
-        scene.step()
-        server.kill()
+        # What cannot be stored is not changed, over HTTP or the stream, and can be once there is space.
+        before = api.get(f"/v1/scenes/{scene.id}")
+        problem = api.refused("PATCH", f"/v1/scenes/{scene.id}", 503, "LIMIT_EXCEEDED", {"resolution": 16}, field="state-dir")
+        assert "nothing was changed" in problem["detail"] and "No space left" in problem["detail"] and problem["retry_after"]
+        other = Raw(server.stream)
+        assert other.refused("Configure", {"scene": scene.id, "settings": {"resolution": (16,)}})[0] == "LIMIT_EXCEEDED"
+        after = api.get(f"/v1/scenes/{scene.id}")
+        assert [after[k] for k in ("resolution", "revision")] == [before[k] for k in ("resolution", "revision")]
+        assert scene.step().settings["resolution"] == (32, 32, 32)
+        scene.configure(resolution=24)  # its own client's is not stored here
+        assert not list((small_disk / "scenes").iterdir())
         filler.unlink()
+        other.ok("Configure", {"scene": scene.id, "settings": {"resolution": (16,)}})
+        other.close()
+        server.kill()
         server.start()
-        assert scene.step().settings["resolution"] == (16, 16, 16)  # the client had been told
+        assert scene.step().settings["resolution"] == (16, 16, 16)

@@ -51,6 +51,15 @@ static state *open_state(uint64_t max_bytes) {
     return state;
 }
 
+static void put_settings(state *state, uint64_t key, const char *principal, const ct_scene_settings *settings,
+                         uint64_t revision) {
+    state_place place;
+    server_error error = {0};
+    if (!state_take_place(state, &place, &error)) fail_msg("%s", error.message);
+    state_put_settings(state, &place, key, principal, settings, revision);
+    assert_int_equal(place.fd, -1);
+}
+
 static uint64_t counted(metrics_counter which) {
     return metrics_counter_value(counts, which);
 }
@@ -149,37 +158,55 @@ static void write_bytes(const char *path, const char *bytes, size_t size) {
     fclose(file);
 }
 
-/* A mesh whose file has other bytes is never given: but for the name, which is no part of its content, each changed bit
- * is found, and each other length. */
+enum { HEADER = 112, CHECKSUM = 32 };
+
+/* A mesh whose file has other bytes is never given: each changed bit is found, and each other length. */
 static void damage_is_found(void **unused) {
     (void)unused;
-    enum { NAME_BEGIN = 48, NAME_END = 112 };
     char hash[STATE_HASH], path[160], aside[168], bytes[2048], changed[2048];
     state *state = open_state(1 << 20);
     put_box(state, 1, CT_F32, hash);
     snprintf(path, sizeof path, "%s/meshes/%s", folder, hash);
     snprintf(aside, sizeof aside, "%s.damaged", path);
     size_t size = read_bytes(path, bytes, sizeof bytes);
-    assert_true(size > NAME_END && size < sizeof bytes);
+    assert_true(size > HEADER + CHECKSUM && size < sizeof bytes);
     uint64_t found = 0;
-    for (size_t i = 0; i < 2 * size; i += i % size < 48 ? 1 : 13) { /* one byte changed, or the file cut there */
+    for (size_t i = 0; i < 2 * size; i += i % size < HEADER ? 1 : 13) { /* one bit changed, or the file cut there */
         size_t at = i % size;
         bool is_cut = i >= size;
         memcpy(changed, bytes, size);
         changed[at] ^= (char)(1 << at % 8);
-        bool is_sound = !is_cut && at >= NAME_BEGIN && at < NAME_END;
-        bool is_unused = !is_cut && at >= 20 && at < 24; /* the format, which arrays have none of */
         state_close(&state);
         write_bytes(path, is_cut ? bytes : changed, is_cut ? at : size);
         state = open_state(1 << 20);
-        bool given = get(state, hash);
-        if (given != (is_sound || is_unused)) fail_msg("byte %zu, %s: %d", at, is_cut ? "cut" : "changed", given);
-        found += !given;
-        assert_int_equal(access(aside, F_OK), given && !found ? -1 : 0);
-        assert_int_equal(state_has_mesh(state, hash), given);
+        if (get(state, hash)) fail_msg("byte %zu, %s", at, is_cut ? "cut" : "changed");
+        found++;
+        assert_int_equal(access(aside, F_OK), 0);
+        assert_false(state_has_mesh(state, hash));
     }
     assert_int_equal(counted(METRICS_STATE_DAMAGED), found);
     state_close(&state);
+}
+
+/* Files of versions 1 and 2, which have no checksum. */
+static void old_files_are_read(void **unused) {
+    (void)unused;
+    char hash[STATE_HASH], path[160], bytes[2048], old[2048];
+    state *state = open_state(1 << 20);
+    put_box(state, 1, CT_F32, hash);
+    state_close(&state);
+    snprintf(path, sizeof path, "%s/meshes/%s", folder, hash);
+    size_t size = read_bytes(path, bytes, sizeof bytes);
+    for (int version = 1; version <= 3; version++) {
+        memcpy(old, bytes, HEADER);
+        memcpy(old + HEADER, bytes + HEADER + CHECKSUM, size - HEADER - CHECKSUM);
+        old[14] = (char)('0' + version);
+        write_bytes(path, old, size - CHECKSUM);
+        state = open_state(1 << 20);
+        assert_int_equal(get(state, hash), version == 1); /* 2 has a direction, 3 a checksum */
+        state_close(&state);
+        write_bytes(path, bytes, size);
+    }
 }
 
 static const char *in_use;
@@ -271,10 +298,10 @@ static void settings_are_there_again(void **unused) {
     settings.max_points = 5;
     settings.center_normals = settings.plain_average = settings.refine = true;
     state *state = open_state(1 << 20);
-    state_put_settings(state, key, "lab 7", &settings, 4);
+    put_settings(state, key, "lab 7", &settings, 4);
     settings.stiffness = 2;
-    state_put_settings(state, key, "lab 7", &settings, 3); /* older */
-    state_put_settings(state, 1, "", &settings, UINT64_MAX);
+    put_settings(state, key, "lab 7", &settings, 3); /* older */
+    put_settings(state, 1, "", &settings, UINT64_MAX);
     settings.stiffness = 1e300 / 3;
     for (int round = 0; round < 2; round++) {
         assert_true(state_get_settings(state, key, "lab 7", &found, &revision));
@@ -299,6 +326,28 @@ static void settings_are_there_again(void **unused) {
     assert_int_equal(counted(METRICS_STATE_DAMAGED), 0);
 }
 
+/* A place that is taken and left leaves nothing behind, and a server that ended in between leaves nothing for the next. */
+static void places_are_left(void **unused) {
+    (void)unused;
+    state_place first, second;
+    server_error error = {0};
+    char path[160];
+    state *state = open_state(1 << 20);
+    assert_true(state_take_place(state, &first, &error) && state_take_place(state, &second, &error));
+    snprintf(path, sizeof path, "%s/scenes/%s", folder, first.name);
+    assert_int_equal(access(path, F_OK), 0);
+    state_leave_place(state, &first);
+    state_leave_place(state, &first); /* none any more */
+    assert_int_not_equal(access(path, F_OK), 0);
+    snprintf(path, sizeof path, "%s/scenes/%s", folder, second.name);
+    assert_int_equal(access(path, F_OK), 0);
+    state_close(&state);
+    close(second.fd);
+    state = open_state(1 << 20);
+    assert_int_not_equal(access(path, F_OK), 0);
+    state_close(&state);
+}
+
 /* Each cut file, and each with a byte made unlikely. */
 static void damaged_settings_are_found(void **unused) {
     (void)unused;
@@ -307,7 +356,7 @@ static void damaged_settings_are_found(void **unused) {
     char path[160], bytes[4096];
     ct_scene_settings_init(&settings);
     state *state = open_state(1 << 20);
-    state_put_settings(state, 7, "p", &settings, 1);
+    put_settings(state, 7, "p", &settings, 1);
     state_close(&state);
     snprintf(path, sizeof path, "%s/scenes/%016d", folder, 7);
     size_t size = read_bytes(path, bytes, sizeof bytes), n = 0;
@@ -330,7 +379,7 @@ static void damaged_settings_are_found(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(meshes_are_there_again),      TEST(damage_is_found),
+        TEST(meshes_are_there_again),      TEST(damage_is_found), TEST(old_files_are_read), TEST(places_are_left),
         TEST(the_oldest_unused_make_room), TEST(settings_are_there_again),
         TEST(damaged_settings_are_found),
     };
