@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 typedef struct machine {
-    uint64_t memory_bytes; /* the machine's memory, or the least of its limits where that is less */
+    uint64_t memory_bytes;  /* the machine's memory, or the least of its limits where that is less */
     bool has_few_addresses; /* RLIMIT_AS or RLIMIT_DATA sets memory_bytes */
     uint32_t processors; /* that the process may run on, or the group's quota of time where that is less; at least 1 */
 } machine;

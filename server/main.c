@@ -219,8 +219,8 @@ static void say_limits(const parts *parts) {
              ", unread answers %" PRIu64 ", messages 12 times %" PRIu64,
              parts->machine.memory_bytes >> 20,
              parts->machine.has_few_addresses ? " (of ulimit -v or -d, without threads' stacks)" : "",
-             config->mesh_memory >> 20, config->scene_memory >> 20,
-             config->scratch_memory >> 20, config->unread_memory >> 20, config->max_message >> 20);
+             config->mesh_memory >> 20, config->scene_memory >> 20, config->scratch_memory >> 20,
+             config->unread_memory >> 20, config->max_message >> 20);
 }
 
 static void say_started(const parts *parts) {

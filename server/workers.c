@@ -40,7 +40,7 @@ struct workers {
     pthread_mutex_t lock;
     pthread_cond_t idle; /* nothing waits, nothing runs */
     queue queues[WORK_KINDS];
-    unsigned n_works; /* waiting and running */
+    unsigned n_works;               /* waiting and running */
     bool closed, ending, cancelled; /* cancelled: what still runs is to end */
     double limit_s;                 /* [fixed] */
     unsigned n_threads;
@@ -196,7 +196,7 @@ workers *workers_start(double limit_s) {
 workers_outcome workers_add(workers *workers, work_kind kind, const identity *who, work *work) {
     queue *queue = &workers->queues[kind];
     pthread_mutex_lock(&workers->lock);
-    workers_outcome outcome = workers->closed                  ? WORKERS_CLOSED
+    workers_outcome outcome = workers->closed                 ? WORKERS_CLOSED
                               : !has_room(workers, kind, who) ? WORKERS_FULL
                                                               : WORKERS_QUEUED;
     if (outcome == WORKERS_QUEUED) {

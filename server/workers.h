@@ -3,7 +3,8 @@
  *
  * Work of one kind is taken in the order of start-time fair queueing over principals: each principal's works are tagged
  * one after the other, 1/weight apart, and the lowest tag runs first. So a principal that adds many works waits behind
- * its own, not in front of others'. Whoever comes over HTTP without principal counts as one by its address. Where several principals are listed, one of them never has all threads of a kind.
+ * its own, not in front of others'. Whoever comes over HTTP without principal counts as one by its address. Where
+ * several principals are listed, one of them never has all threads of a kind.
  */
 #ifndef SERVER_WORKERS_H
 #define SERVER_WORKERS_H
@@ -32,7 +33,7 @@ typedef struct work {               /* embedded in the object that is worked on;
     /* The pool's: */
     struct work *next;
     uint32_t principal, origin; /* of whom it is: see identity.h */
-    bool is_limited; /* not on all threads of the kind at once */
+    bool is_limited;            /* not on all threads of the kind at once */
     double tag;
 } work;
 

@@ -19,7 +19,7 @@ struct guard {
     failures *failures;
     atomic_uint generation;
     atomic_uint_fast64_t unseen; /* attempts that were GUARD_LIMITED, of which no line of the log tells yet */
-    pthread_rwlock_t lock; /* guards all that follows */
+    pthread_rwlock_t lock;       /* guards all that follows */
     principals list;
     uint32_t weight;              /* of all listed principals that have meshes and scenes */
     char (*names)[IDENTITY_NAME]; /* [n_names] of all principals there ever were; principal k has names[k - 1] */
@@ -199,6 +199,7 @@ uint64_t guard_take_unseen(guard *guard) {
 const char *guard_unseen_text(guard *guard, char out[GUARD_UNSEEN_TEXT]) {
     uint64_t n = guard_take_unseen(guard);
     out[0] = 0;
-    if (n) snprintf(out, GUARD_UNSEEN_TEXT, "; %" PRIu64 " more attempts, of any address, were refused unseen before", n);
+    if (n)
+        snprintf(out, GUARD_UNSEEN_TEXT, "; %" PRIu64 " more attempts, of any address, were refused unseen before", n);
     return out;
 }

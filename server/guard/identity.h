@@ -22,7 +22,7 @@ typedef struct identity {
     role role;
     char name[IDENTITY_NAME]; /* empty for PRINCIPAL_NONE */
     uint32_t weight;          /* of its shares (shares.h); 0 counts as 1 */
-    uint32_t origin;        /* of PRINCIPAL_NONE: stands for the address that it came from over HTTP; 0: not known */
+    uint32_t origin;          /* of PRINCIPAL_NONE: stands for the address that it came from over HTTP; 0: not known */
     uint32_t others_weight;   /* of all other listed principals that have meshes and scenes together */
 } identity;
 

@@ -100,8 +100,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
     atomic_init(&scene->asked_ns, scene->opened_ns);
 
     pthread_mutex_lock(&registry->lock);
-    if (!has_place(registry, who, error) ||
-        (!owner && who->origin && !has_place_for_stray(registry, who, error))) {
+    if (!has_place(registry, who, error) || (!owner && who->origin && !has_place_for_stray(registry, who, error))) {
         /* *error says why */
     } else if (!(scene->handle = slots_add(&registry->scenes, scene))) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no room in the table of scenes");

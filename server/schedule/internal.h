@@ -64,11 +64,11 @@ typedef struct warning_log {
 } warning_log;
 
 struct scheduler {
-    ct_engine *engine;              /* [fixed] */
-    const char *backend;            /* [fixed] as requested */
-    uint32_t capacity;              /* [fixed] of the queues together, in commands */
-    uint32_t max_in_flight;         /* [fixed] */
-    uint64_t scratch_bytes;         /* [fixed] the engine's limit, 0: none */
+    ct_engine *engine;      /* [fixed] */
+    const char *backend;    /* [fixed] as requested */
+    uint32_t capacity;      /* [fixed] of the queues together, in commands */
+    uint32_t max_in_flight; /* [fixed] */
+    uint64_t scratch_bytes; /* [fixed] the engine's limit, 0: none */
     /* Of the thread that reaps: scenes that were closed since the line of the log about them, and when that was. */
     uint64_t n_expired, first_expired, said_expired_ns;
     uint64_t window_ns;             /* [fixed] that small steps wait for others to come */

@@ -652,7 +652,8 @@ static void note_expired(scheduler *scheduler, const uint64_t *scenes, size_t n)
                  scheduler->first_expired);
     else
         log_info("schedule",
-                 "%" PRIu64 " scenes without owner were closed, each not used for its time to live; the first was scene "
+                 "%" PRIu64
+                 " scenes without owner were closed, each not used for its time to live; the first was scene "
                  "%" PRIu64,
                  scheduler->n_expired, scheduler->first_expired);
     scheduler->n_expired = 0;

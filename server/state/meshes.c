@@ -293,7 +293,8 @@ static const char *make_mesh(const char *bytes, size_t size, const char *hash, c
     if (!is_new && !is_2 && memcmp(header.magic, magic_1, sizeof magic_1) != 0)
         return "it does not begin as a mesh does";
     const bool is_open = is_new ? header.flags & FLAG_OPEN : is_2;
-    const size_t direction = sizeof header + (is_new ? CHECKSUM : 0), before = direction + (is_open ? OPEN_DIRECTION : 0);
+    const size_t direction = sizeof header + (is_new ? CHECKSUM : 0),
+                 before = direction + (is_open ? OPEN_DIRECTION : 0);
     if (size < before || header.size != size - before) return "its length is not the one that its header says";
     if (is_new && !has_checksum(bytes, size)) return "its checksum is not that of its content";
     const char *content = bytes + before;

@@ -209,7 +209,8 @@ int state_scan_settings(state *state) {
     for (const struct dirent *entry; (entry = readdir(folder));) {
         const char *end = entry->d_name + strspn(entry->d_name, "0123456789abcdef");
         const size_t length = strlen(entry->d_name);
-        if ((length > 4 && strcmp(entry->d_name + length - 4, ".tmp") == 0) || strcmp(end, ".damaged") == 0) unlinkat(state->scenes_fd, entry->d_name, 0);
+        if ((length > 4 && strcmp(entry->d_name + length - 4, ".tmp") == 0) || strcmp(end, ".damaged") == 0)
+            unlinkat(state->scenes_fd, entry->d_name, 0);
     }
     rewinddir(folder);
     for (const struct dirent *entry; !why && (entry = readdir(folder));) {

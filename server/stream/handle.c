@@ -557,7 +557,8 @@ static bool stores_settings(const stream *stream, const request *request) {
            record.owner != request->message.session;
 }
 
-static void configure_and_store(work *work) { /* on a worker: before anything is changed, there must be a place for it */
+static void
+configure_and_store(work *work) { /* on a worker: before anything is changed, there must be a place for it */
     request *request = (struct request *)work;
     const service *service = request->stream->service;
     command *command = &request->command;

@@ -51,7 +51,7 @@ typedef struct request {
     zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
     wire_frame views[1 + WIRE_MAX_FRAMES];
     size_t n_frames;
-    bool has_place;       /* Configure by another than the scene's client: `place` was taken */
+    bool has_place; /* Configure by another than the scene's client: `place` was taken */
     state_place place;
     size_t bytes;         /* of its frames and of what they were decoded to */
     uint64_t received_ns; /* of clock_ns() */

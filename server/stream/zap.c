@@ -101,8 +101,8 @@ static bool answer(zap *zap, const question *question, guard_verdict verdict, co
                                         [GUARD_LIMITED] = "too many attempts from this address failed, wait 3 s"};
     static_assert(GUARD_FAILURE_MS == 3000, "the text, and the clients, say so");
     bool good = verdict == GUARD_ADMITTED;
-    const char *parts[] = {
-        "1.0", question->parts[REQUEST_ID], codes[verdict], texts[verdict], good ? credential : "", ""};
+    const char *parts[] = {"1.0",          question->parts[REQUEST_ID], codes[verdict],
+                           texts[verdict], good ? credential : "",      ""};
     enum { PARTS = sizeof parts / sizeof parts[0] };
     for (int i = 0; i < PARTS; i++) {
         size_t size = i == REQUEST_ID ? question->sizes[REQUEST_ID] : strlen(parts[i]);

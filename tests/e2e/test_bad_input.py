@@ -6,6 +6,7 @@ and checks every answer.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from conftest import SLOW, wait_until
 from contactd import _wire
+from contactd.errors import ErrorCode
 from geometry import UNIT_BOX, icosphere, moved
 from raw import Raw
 
@@ -250,6 +252,22 @@ def test_another_clients_scene(server, setup):
         code, where, _, message = other.refused(kind, body)
         assert code == "FORBIDDEN" and str(setup.scene) in where and "another client" in message
     other.close()
+
+
+@pytest.mark.parametrize("name", ["\u202egpj.exe", "a\u200bb", "a\nb", "\u2069", "\x7f"])
+def test_names_with_characters_that_are_not_shown(server, setup, name):
+    """They would turn lines of logs and lists around, or look like another's."""
+    arrays = _wire.Arrays()
+    body = {"vertices": arrays.add(BOX), "triangles": arrays.add(UNIT_BOX[1].astype("<u4")), "name": name}
+    hello = {"version": 1, "min_version": 1, "client": name}
+    with contextlib.closing(Raw(server.stream, hello=False)) as stranger:
+        for client, kind, asked, more in ((setup.raw, "OpenScene", {"name": name}, None), (setup.raw, "RegisterMesh", body, arrays),
+                                          (stranger, "Hello", hello, None)):
+            answer = client.ask(kind, asked, more) if more else client.ask(kind, asked)
+            assert answer.kind == "Error", (kind, answer)
+            told = answer.body
+            assert ErrorCode(told["code"]).name == "INVALID_ARGUMENT" and told["field"] == "name", told
+            assert "U+" in told["message"] and name not in told["message"]
 
 
 def test_sequence_numbers(setup):

@@ -689,7 +689,24 @@ def test_https(make_server, keys, tmp_path):
     assert door.connection.sock.version() in ("TLSv1.2", "TLSv1.3")
     vertices, triangles = box()
     assert door("POST", "/v1/meshes", {"vertices": vertices, "triangles": triangles})[0] == 201
-    assert https(server, cert, token, maximum_version=ssl.TLSVersion.TLSv1_2)("GET", "/v1/status")[0] == 200
+    for path in ("/v1/status", "/", "/nothing"):
+        door("GET", path)
+        assert door.answered["Strict-Transport-Security"] == "max-age=31536000"
+    before = https(server, cert, token, maximum_version=ssl.TLSVersion.TLSv1_2)
+    assert before("GET", "/v1/status")[0] == 200
+    assert before.connection.sock.cipher()[0].startswith("ECDHE-ECDSA-") and "GCM" in before.connection.sock.cipher()[0]
+    # Of TLS 1.2, only ciphers with forward secrecy and authenticated encryption.
+    for cipher in ("kRSA", "SHA1", "SHA256", "SHA384", "CBC", "DHE+AESGCM:!ECDHE"):
+        context = ssl.create_default_context(cafile=cert)
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.set_ciphers(cipher + ":!AESGCM:!CHACHA20:!AESCCM:@SECLEVEL=0" if "GCM" not in cipher else cipher)
+        except ssl.SSLError:
+            continue  # this OpenSSL has none of them
+        weak = Door(server, token)
+        weak.connection = http.client.HTTPSConnection("127.0.0.1", server.http_port, timeout=10 * SLOW, context=context)
+        with pytest.raises((ssl.SSLError, OSError)):
+            weak("GET", "/v1/status")
     old = https(server, cert, token)
     old.connection = http.client.HTTPSConnection("127.0.0.1", server.http_port, timeout=10 * SLOW,
                                                  context=(context := ssl.create_default_context(cafile=cert)))

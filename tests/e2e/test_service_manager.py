@@ -6,14 +6,16 @@ from __future__ import annotations
 import fcntl
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import urllib.request
 
 import contactd
+import numpy as np
 import pytest
-from conftest import BUILD, PATIENCE, Server, wait_until
-from geometry import UNIT_BOX, moved
+from conftest import BUILD, INSTRUMENTED, PATIENCE, SLOW, Server, wait_until
+from geometry import UNIT_BOX, icosphere, moved
 from test_signals import end_hung, hang
 
 EXIT_OTHER, EXIT_ADDRESS = 1, 3
@@ -186,3 +188,51 @@ def test_sockets_for_another_process_are_left_alone(make_server):
     server = make_server(env={"LISTEN_PID": "1", "LISTEN_FDS": "2", "LISTEN_FDNAMES": "stream:http"})
     assert "replace" not in server.logs()
     wait_until(lambda: pathlib.Path(f"/proc/{server.pid}").exists(), "the server")
+
+
+# ---- limits of resources ----
+
+
+def limited(make_server, limits: str, *flags: str) -> Server:
+    """A server that a shell starts under its `ulimit`."""
+    server = make_server(*flags, start=False)
+    wrapper = server.log_path.with_suffix(".sh")
+    wrapper.write_text(f'#!/bin/bash\nulimit {limits} || exit 99\nexec "{server.binary}" "$@"\n')
+    wrapper.chmod(0o755)
+    server.binary = wrapper
+    return server
+
+
+@pytest.mark.skipif(INSTRUMENTED, reason="sanitizers reserve terabytes of addresses")
+@pytest.mark.parametrize("limit", ["-v 700000", "-d 700000"])
+def test_a_limit_of_addresses_counts_as_memory(make_server, limit):
+    """Sizes that follow from the memory follow from it, and a mesh that does not fit is refused, not the connection."""
+    server = limited(make_server, limit).start()
+    told = int(re.search(r"memory: (\d+) MiB may be used \(of ulimit", server.logs())[1])
+    assert 700000 // 1024 // 4 <= told < 700000 // 1024
+    n = 500_000
+    corners = np.arange(9 * n, dtype=np.float32).reshape(-1, 3)
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        with pytest.raises(contactd.ContactdError, match="TOO_LARGE.*max-message"):
+            client.register_mesh(corners, np.arange(3 * n, dtype=np.uint32).reshape(-1, 3))
+        client.register_mesh(*UNIT_BOX)
+    # An option may allow more. Then it is made, or refused with an error, and the connection stays.
+    server.stop()
+    server.flags += ("--max-message", "256M")
+    server.start()
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        try:
+            client.register_mesh(*icosphere(1.0, 8))  # 24 MB
+        except contactd.ContactdError as e:
+            assert e.code.name in ("LIMIT_EXCEEDED", "OUT_OF_MEMORY"), e
+            assert e.code.name == "LIMIT_EXCEEDED" or "no memory for a mesh" in server.logs()
+        client.register_mesh(*UNIT_BOX)
+
+
+@pytest.mark.skipif(INSTRUMENTED, reason="sanitizers need larger stacks")
+def test_a_small_stack_is_refused_at_the_start(make_server):
+    server = limited(make_server, "-s 64").start(wait=False)
+    assert server.wait() == 1
+    assert "threads need 1024 KiB" in server.logs() and "ulimit -s" in server.logs()
+    server.process = None
+    limited(make_server, "-s 1024").start()

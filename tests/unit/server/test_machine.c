@@ -132,8 +132,8 @@ static void test_garbage(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_ROOT(test_resource_limits), WITH_ROOT(test_no_groups),        WITH_ROOT(test_version_2), WITH_ROOT(test_version_1),
-        WITH_ROOT(test_path_of_the_host), WITH_ROOT(test_garbage),
+        WITH_ROOT(test_resource_limits), WITH_ROOT(test_no_groups),        WITH_ROOT(test_version_2),
+        WITH_ROOT(test_version_1),       WITH_ROOT(test_path_of_the_host), WITH_ROOT(test_garbage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

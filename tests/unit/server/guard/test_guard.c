@@ -194,7 +194,8 @@ static void failures_are_limited(void **state) {
     for (int i = 0; i < GUARD_FAILURES; i++)
         assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_TOLD, now, NULL), GUARD_UNKNOWN);
     assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_TOLD, now, NULL), GUARD_LIMITED);
-    assert_int_equal(guard_judge(guard, "192.0.2.1", &b, GUARD_TOLD, now, NULL), GUARD_LIMITED);  /* a guess, for all we know */
+    assert_int_equal(guard_judge(guard, "192.0.2.1", &b, GUARD_TOLD, now, NULL),
+                     GUARD_LIMITED); /* a guess, for all we know */
     assert_int_equal(guard_judge(guard, "192.0.2.1", &a, GUARD_TOLD, now, NULL), GUARD_ADMITTED); /* was here before */
     assert_int_equal(guard_judge(guard, "192.0.2.1", NULL, GUARD_PROVEN, now, NULL), GUARD_LIMITED);
     uint32_t wait_ms;

@@ -86,7 +86,9 @@ static void refuses_what_others_may_read_differently(void **state) {
 /* A name that libmicrohttpd moved, to append a continued line to it. */
 static void refuses_continued_lines(void **state) {
     (void)state;
-    char buffer[64] = "HTTP/1.1\0\0" "Content-\0 2\0\0", moved[32] = "Content-Length";
+    char buffer[64] = "HTTP/1.1\0\0"
+                      "Content-\0 2\0\0",
+         moved[32] = "Content-Length";
     problem p = {0};
     framing framing;
     assert_true(framing_begin(&framing, "/", buffer, true, &p));
@@ -100,12 +102,8 @@ static void compares_hosts(void **state) {
     (void)state;
     static const struct {
         const char *uri, *path, *authority;
-    } rows[] = {{"/a?b", "/a?b", ""},
-                {"http://h:1/a", "/a", "h:1"},
-                {"HTTPS://h", "/", "h"},
-                {"http://h?x=/y", "/", "h"},
-                {"http:///a", "/a", ""},
-                {"ftp://h/a", "ftp://h/a", ""}};
+    } rows[] = {{"/a?b", "/a?b", ""},        {"http://h:1/a", "/a", "h:1"}, {"HTTPS://h", "/", "h"},
+                {"http://h?x=/y", "/", "h"}, {"http:///a", "/a", ""},       {"ftp://h/a", "ftp://h/a", ""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *path;
         char authority[16];
@@ -130,8 +128,12 @@ static void reads_sizes_of_chunks(void **state) {
     static const struct {
         const char *line;
         uint64_t size;
-    } rows[] = {{"\n1aF\r\n", 0x1af}, {"\nffffffffffffffff\r\n", UINT64_MAX}, {"\n0000000000000000ff\r\n", 0},
-                {"\n2;x=ff\r\n", 0},  {"\r\n\r\n", 0},                         {"\n\n", 0}};
+    } rows[] = {{"\n1aF\r\n", 0x1af},
+                {"\nffffffffffffffff\r\n", UINT64_MAX},
+                {"\n0000000000000000ff\r\n", 0},
+                {"\n2;x=ff\r\n", 0},
+                {"\r\n\r\n", 0},
+                {"\n\n", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char buffer[40] = {0};
         memcpy(buffer + 4, rows[i].line, strlen(rows[i].line));

@@ -326,7 +326,8 @@ static void settings_are_there_again(void **unused) {
     assert_int_equal(counted(METRICS_STATE_DAMAGED), 0);
 }
 
-/* A place that is taken and left leaves nothing behind, and a server that ended in between leaves nothing for the next. */
+/* A place that is taken and left leaves nothing behind, and a server that ended in between leaves nothing for the next.
+ */
 static void places_are_left(void **unused) {
     (void)unused;
     state_place first, second;
@@ -379,7 +380,8 @@ static void damaged_settings_are_found(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(meshes_are_there_again),      TEST(damage_is_found), TEST(old_files_are_read), TEST(places_are_left),
+        TEST(meshes_are_there_again),      TEST(damage_is_found),
+        TEST(old_files_are_read),          TEST(places_are_left),
         TEST(the_oldest_unused_make_room), TEST(settings_are_there_again),
         TEST(damaged_settings_are_found),
     };
