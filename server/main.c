@@ -32,6 +32,8 @@ enum {
     EXIT_UNFINISHED = 7,
     EXIT_STATE = 8
 };
+/* A message is in memory as ZeroMQ receives it, as what it is decoded to, and as the mesh that is made of it. */
+enum { MESSAGE_PART = 4 };
 enum { LEAST_STACK_BYTES = 1 << 20 };
 enum {
     MAX_LINGER_MS = 2000,
@@ -221,6 +223,12 @@ static void say_limits(const parts *parts) {
              parts->machine.has_few_addresses ? " (of ulimit -v or -d, without threads' stacks)" : "",
              config->mesh_memory >> 20, config->scene_memory >> 20, config->scratch_memory >> 20,
              config->unread_memory >> 20, config->max_message >> 20);
+    if (parts->machine.has_few_addresses && config->max_message > parts->machine.memory_bytes / MESSAGE_PART)
+        log_warn("main",
+                 "--max-message %" PRIu64
+                 " MiB is more than a quarter of the memory that ulimit -v or -d leaves: ZeroMQ "
+                 "cuts the connection of a message for which it gets none",
+                 config->max_message >> 20);
 }
 
 static void say_started(const parts *parts) {

@@ -220,6 +220,7 @@ def test_a_limit_of_addresses_counts_as_memory(make_server, limit):
     server.stop()
     server.flags += ("--max-message", "256M")
     server.start()
+    assert "--max-message 256 MiB is more than a quarter" in server.logs()
     with contactd.connect(server.stream, timeout=30 * SLOW) as client:
         try:
             client.register_mesh(*icosphere(1.0, 8))  # 24 MB
