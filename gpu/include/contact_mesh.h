@@ -39,7 +39,7 @@ void ct_mesh_limits_init(ct_mesh_limits *limits);
 
 /* Reads a mesh file from memory. Polygons are split into fans; everything but geometry is ignored. The caller owns one
  * reference to *out. limits NULL: the defaults.
- * PARSE_ERROR, INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY. */
+ * PARSE_ERROR, INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY, CANCELLED (ct_cancel_scope). */
 ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_limits *limits,
                        ct_mesh **out, ct_error *error);
 
@@ -158,11 +158,11 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info);
 /* Bounds the memory of what methods derive from a mesh and what may be much larger than the mesh: voxel trees. */
 typedef struct ct_mesh_room {
     /* Called before `bytes` are allocated. false with *error (LIMIT_EXCEEDED): they are not, and the call that needs
-     * them fails with this error. On any thread; for one mesh by one at a time. It may not call functions that add
-     * bodies with this mesh, or configure their scenes. */
+     * them fails with this error. On any thread, also for one mesh by several at a time. It may not call functions that
+     * add bodies with this mesh, or configure their scenes. */
     bool (*ask)(void *context, const ct_mesh *mesh, uint64_t bytes, ct_error *error);
-    /* What was granted was made, and counts as ct_mesh_info.bytes from now on, or could not be made. */
-    void (*settle)(void *context, const ct_mesh *mesh);
+    /* What the `bytes` were granted for was made, and counts as ct_mesh_info.bytes from now on, or could not be made. */
+    void (*settle)(void *context, const ct_mesh *mesh, uint64_t bytes);
     void *context;
 } ct_mesh_room;
 /* Before a body uses the mesh. Without it, or with a NULL ask, nothing is refused. */

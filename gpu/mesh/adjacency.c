@@ -5,7 +5,9 @@
 
 #include <stdlib.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/large.h"
 #include "gpu/mesh/mesh.h"
 
 /* ct_mesh has at most 2^30 triangles, so half-edges are numbered below 2^32. */
@@ -20,22 +22,34 @@ static uint32_t larger_end(const uint32_t *triangles, uint32_t half_edge) {
     return from < to ? to : from;
 }
 
+enum { BLOCK = 4096 }; /* half-edges between polls: up to some 0.1 ms, where each misses the cache */
+
 /* A stable counting sort of n half-edges by a vertex of each. in NULL: 0, 1, 2... starts has n_vertices + 1 elements.
- */
-static void sort_by_vertex(const ct_mesh *mesh, uint32_t (*vertex_of)(const uint32_t *, uint32_t), const uint32_t *in,
+ * False: cancelled. */
+static bool sort_by_vertex(const ct_mesh *mesh, uint32_t (*vertex_of)(const uint32_t *, uint32_t), const uint32_t *in,
                            uint32_t *out, uint32_t *starts) {
     const uint32_t n = 3 * mesh->n_triangles;
-    for (uint32_t v = 0; v <= mesh->n_vertices; v++) starts[v] = 0;
-    for (uint32_t h = 0; h < n; h++) starts[vertex_of(mesh->triangles, h) + 1]++;
-    for (uint32_t v = 0; v < mesh->n_vertices; v++) starts[v + 1] += starts[v];
+    if (!ct_fill_large(starts, 0, ((size_t)mesh->n_vertices + 1) * sizeof *starts)) return false;
+    for (uint32_t h = 0; h < n; h++) {
+        if (CT_POLL_EVERY(h, BLOCK) && ct_is_cancelled()) return false;
+        starts[vertex_of(mesh->triangles, h) + 1]++;
+    }
+    for (uint32_t v = 0; v < mesh->n_vertices; v++) {
+        if (CT_POLL_EVERY(v, BLOCK) && ct_is_cancelled()) return false;
+        starts[v + 1] += starts[v];
+    }
     for (uint32_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i, BLOCK) && ct_is_cancelled()) return false;
         uint32_t half_edge = in ? in[i] : i;
         out[starts[vertex_of(mesh->triangles, half_edge)]++] = half_edge;
     }
+    return true;
 }
 
+/* Ends early when cancelled; so does pairing. */
 static void fill_area_vectors(const ct_mesh *mesh, double (*area_vector)[3]) {
     for (uint32_t t = 0; t < mesh->n_triangles; t++) {
+        if (CT_POLL_EVERY(t, BLOCK) && ct_is_cancelled()) return;
         const uint32_t *corner = mesh->triangles + 3 * (size_t)t;
         double e[2][3];
         for (int i = 0; i < 2; i++)
@@ -66,14 +80,21 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     double(*area_vector)[3] = (double(*)[3])(adjacency + 1);
     uint32_t *opposite = (uint32_t *)(area_vector + n);
     uint32_t *by_larger = scratch, *sorted = scratch + half_edges, *starts = scratch + 2 * half_edges;
+    ct_enter_phase("finding edges");
     fill_area_vectors(mesh, area_vector);
-    sort_by_vertex(mesh, larger_end, NULL, by_larger, starts);
-    sort_by_vertex(mesh, smaller_end, by_larger, sorted, starts);
-    for (size_t i = 0; i < half_edges; i += 2) {
+    bool is_made = sort_by_vertex(mesh, larger_end, NULL, by_larger, starts) &&
+                   sort_by_vertex(mesh, smaller_end, by_larger, sorted, starts);
+    for (size_t i = 0; i < half_edges && is_made; i += 2) {
         opposite[sorted[i]] = sorted[i + 1];
         opposite[sorted[i + 1]] = sorted[i];
+        if (CT_POLL_EVERY(i, BLOCK)) is_made = !ct_is_cancelled();
     }
     free(scratch);
+    if (!is_made) {
+        free(adjacency);
+        ct_fail_cancelled(error);
+        return NULL;
+    }
     adjacency->opposite = (const uint32_t(*)[3])opposite;
     adjacency->area_vector = (const double(*)[3])area_vector;
     *bytes = block_bytes;

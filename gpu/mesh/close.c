@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/large.h"
 #include "gpu/mesh/repair.h"
 #include "gpu/mesh/validate.h"
 
@@ -14,6 +16,8 @@ enum { MOST_RIM_EDGES = 1 << 15 };
 
 /* A triangle that faces along the direction by more than this sine hangs over. */
 #define LEVEL 1e-6
+
+enum { POLL = 1024 }; /* triangles, vertices or pairs of edges between polls */
 
 struct flat {
     double u, v;
@@ -53,6 +57,7 @@ static ct_status check_facing(const struct closing *c, ct_error *error) {
     size_t n_over = 0, first = 0;
     double facing = 0;
     for (size_t t = 0; t < soup->n_triangles; t++) {
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
         const uint32_t *k = soup->triangles + 3 * t;
         const float *p = position(soup, k[0]), *q = position(soup, k[1]), *r = position(soup, k[2]);
         double n[3], size = 0, dot = 0;
@@ -74,25 +79,39 @@ static ct_status check_facing(const struct closing *c, ct_error *error) {
                    "each line along it may meet the surface once; cut overhangs off, or close the surface", error);
 }
 
-/* Triangles are connected by vertices. */
-static ct_status check_connected(const ct_soup *soup, ct_error *error) {
-    uint32_t *parent = malloc((soup->n_vertices + 1) * sizeof *parent);
-    if (!parent) return ct_fail(error, CT_OUT_OF_MEMORY, "open_direction", "no memory to close the surface");
-    for (size_t v = 0; v < soup->n_vertices; v++) parent[v] = (uint32_t)v;
+/* A vertex's root; paths are halved on the way. One alone may be as long as the mesh. */
+static uint32_t root_of(uint32_t *parent, uint32_t v) {
+    for (size_t i = 1; parent[v] != v; v = parent[v] = parent[parent[v]], i++)
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) break;
+    return v;
+}
+
+/* Sets *other to a vertex that triangles do not connect with the first one's, or to the first one. False: cancelled. */
+static bool find_other_part(const ct_soup *soup, uint32_t *parent, uint32_t *other) {
+    for (size_t v = 0; v < soup->n_vertices; v++) {
+        if (CT_POLL_EVERY(v, 8 * POLL) && ct_is_cancelled()) return false;
+        parent[v] = (uint32_t)v;
+    }
     for (size_t i = 0; i < 3 * soup->n_triangles; i++) {
-        uint32_t a = soup->triangles[i], b = soup->triangles[i - i % 3];
-        while (parent[a] != a) a = parent[a] = parent[parent[a]];
-        while (parent[b] != b) b = parent[b] = parent[parent[b]];
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return false;
+        const uint32_t a = root_of(parent, soup->triangles[i]), b = root_of(parent, soup->triangles[i - i % 3]);
         parent[a > b ? a : b] = a > b ? b : a;
     }
-    uint32_t root = soup->triangles[0], other = root;
-    while (parent[root] != root) root = parent[root];
-    for (size_t i = 0; i < 3 * soup->n_triangles; i += 3) {
-        uint32_t a = soup->triangles[i];
-        while (parent[a] != a) a = parent[a];
-        if (a != root) other = soup->triangles[i];
+    const uint32_t root = root_of(parent, soup->triangles[0]);
+    *other = soup->triangles[0];
+    for (size_t t = 0; t < soup->n_triangles; t++) {
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
+        if (root_of(parent, soup->triangles[3 * t]) != root) *other = soup->triangles[3 * t];
     }
+    return true;
+}
+
+/* Triangles are connected by vertices. */
+static ct_status check_connected(const ct_soup *soup, ct_error *error) {
+    uint32_t *parent = malloc((soup->n_vertices + 1) * sizeof *parent), other;
+    const bool is_found = parent && find_other_part(soup, parent, &other);
     free(parent);
+    if (!is_found) return ct_fail(error, CT_OUT_OF_MEMORY, "open_direction", "no memory to close the surface");
     if (other == soup->triangles[0]) return CT_OK;
     return fail_at(soup, other, "the surface has several parts, one of them", "register each as a mesh of its own",
                    error);
@@ -133,7 +152,11 @@ static ct_status find_rim(struct closing *c, ct_error *error) {
         free(edges);
         return ct_fail(error, CT_OUT_OF_MEMORY, "open_direction", "no memory to close the surface");
     }
-    for (size_t i = 0, end; i < n; i = end) {
+    for (size_t i = 0, k = 0, end; i < n; i = end, k++) {
+        if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) {
+            free(edges);
+            return ct_fail_cancelled(error);
+        }
         for (end = i + 1; end < n && edges[end].key == edges[i].key; end++) continue;
         if (end - i > 1) continue;
         struct side *s = &c->sides[c->n_sides++];
@@ -151,8 +174,8 @@ static ct_status find_rim(struct closing *c, ct_error *error) {
     if (c->n_sides > MOST_RIM_EDGES)
         return ct_fail(error, CT_INVALID_MESH, "open_direction", "the rim has %zu edges, at most %d can be closed",
                        c->n_sides, MOST_RIM_EDGES);
-    qsort(c->sides, c->n_sides, sizeof *c->sides, by_lo);
-    return CT_OK;
+    if (ct_sort_rows(c->sides, c->n_sides, sizeof *c->sides, by_lo)) return CT_OK;
+    return ct_fail(error, CT_OUT_OF_MEMORY, "open_direction", "no memory to close the surface");
 }
 
 static double turn(struct flat a, struct flat b, struct flat c) {
@@ -188,9 +211,11 @@ static ct_status check_rim(const struct closing *c, ct_error *error) {
         const struct side *s = &c->sides[i];
         if (s->p.u == s->q.u && s->p.v == s->q.v)
             return fail_at(c->soup, s->from, "an edge of the rim runs along the open direction", remedy, error);
-        for (size_t k = i + 1; k < c->n_sides && c->sides[k].lo <= s->hi; k++)
+        for (size_t k = i + 1; k < c->n_sides && c->sides[k].lo <= s->hi; k++) {
+            if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
             if (sides_meet(s, &c->sides[k]))
                 return fail_at(c->soup, s->from, "the rim meets itself, seen along the open direction,", remedy, error);
+        }
     }
     return CT_OK;
 }
@@ -202,16 +227,18 @@ static ct_status add_copies(struct closing *c, uint32_t *copy, uint32_t *rim, ui
     double lo[3], hi[3], deepest = -INFINITY, diagonal = 0;
     for (int k = 0; k < 3; k++) lo[k] = INFINITY, hi[k] = -INFINITY;
     for (size_t v = 0; v < soup->n_vertices; v++) {
+        if (CT_POLL_EVERY(v, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
         const float *p = position(soup, (uint32_t)v);
         deepest = fmax(deepest, along(c->direction, p));
         for (int k = 0; k < 3; k++) lo[k] = fmin(lo[k], (double)p[k]), hi[k] = fmax(hi[k], (double)p[k]);
     }
     for (int k = 0; k < 3; k++) diagonal += (hi[k] - lo[k]) * (hi[k] - lo[k]);
     const double far = deepest + CT_OPEN_DEPTH * sqrt(diagonal);
-    memset(copy, 0xff, soup->n_vertices * sizeof *copy);
+    if (!ct_fill_large(copy, 0xff, soup->n_vertices * sizeof *copy)) return ct_fail_cancelled(error);
     const size_t n_given = soup->n_vertices;
     for (size_t i = 0; i < c->n_sides; i++) copy[c->sides[i].from] = 0;
     for (size_t v = 0; v < n_given; v++) { /* in rising order, so that no order of triangles matters */
+        if (CT_POLL_EVERY(v, 8 * POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
         if (copy[v] == UINT32_MAX) continue;
         const float *p = position(soup, (uint32_t)v);
         const double way = far - along(c->direction, p);
@@ -231,6 +258,7 @@ static ct_status add_walls(struct closing *c, const uint32_t *copy, const uint32
     ct_status status = CT_OK;
     const uint32_t fan = copy[rim[0]];
     for (size_t i = 0; i < c->n_sides && status == CT_OK; i++) {
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
         const uint32_t a = c->sides[i].from, b = c->sides[i].to, far_a = copy[a], far_b = copy[b];
         if (far_b == UINT32_MAX)
             return fail_at(c->soup, b, "the rim has no direction", "turn all triangles of the surface alike", error);

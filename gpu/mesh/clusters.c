@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
@@ -54,13 +55,17 @@ static void plan_levels(ct_clusters *c) {
     c->level[c->n_levels] = c->n_nodes;
 }
 
-/* Lists all clusters' vertices. False: out of memory. */
+/* Lists all clusters' vertices. False: out of memory, or cancelled. */
 static bool list_all_vertices(const ct_mesh *mesh, struct owned_clusters *owned) {
     uint32_t *last_use = calloc(mesh->n_vertices ? mesh->n_vertices : 1, sizeof *last_use);
     size_t capacity = (size_t)mesh->n_triangles + 3 * CT_CLUSTER_TRIANGLES, used = 0;
     uint32_t *vertices = malloc(capacity * sizeof *vertices);
     bool ok = last_use && vertices;
     for (uint32_t c = 0; ok && c < owned->clusters.n; c++) {
+        if (ct_is_cancelled()) {
+            ok = false;
+            break;
+        }
         owned->first_vertex[c] = (uint32_t)used;
         if (used + 3 * CT_CLUSTER_TRIANGLES > capacity) {
             capacity += capacity / 2 + 3 * CT_CLUSTER_TRIANGLES;
@@ -76,7 +81,10 @@ static bool list_all_vertices(const ct_mesh *mesh, struct owned_clusters *owned)
         uint32_t *exact = realloc(vertices, (used ? used : 1) * sizeof *vertices);
         owned->vertices = exact ? exact : vertices;
         uint32_t unused = 0;
-        for (uint32_t v = 0; v < mesh->n_vertices; v++) unused += last_use[v] == 0;
+        for (uint32_t v = 0; v < mesh->n_vertices; v++) {
+            if (CT_POLL_EVERY(v, 1 << 14) && ct_is_cancelled()) break; /* the slot is not kept then */
+            unused += last_use[v] == 0;
+        }
         owned->clusters.has_all_vertices = unused == 0;
     } else {
         free(vertices);
@@ -88,6 +96,7 @@ static bool list_all_vertices(const ct_mesh *mesh, struct owned_clusters *owned)
 static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     const uint32_t n = ct_cluster_count(mesh->n_triangles);
     struct owned_clusters *owned = calloc(1, sizeof *owned);
+    ct_enter_phase("making clusters");
     if (owned) {
         owned->clusters.n = n;
         plan_levels(&owned->clusters);
@@ -104,8 +113,10 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     c->first_vertex = owned->first_vertex;
     c->vertices = owned->vertices;
     c->rest = owned->rest;
-    ct_clusters_refit(c, mesh->positions, 0, n, owned->rest);
-    ct_clusters_refit_tree(c, owned->rest);
+    enum { SOME = 64 }; /* clusters between polls, some 20 us */
+    for (uint32_t first = 0; first < n && !ct_is_cancelled(); first += SOME)
+        ct_clusters_refit(c, mesh->positions, first, n - first < SOME ? n : first + SOME, owned->rest);
+    if (!ct_is_cancelled()) ct_clusters_refit_tree(c, owned->rest);
     *bytes =
         sizeof *owned + (n + 1 + (uint64_t)c->first_vertex[n]) * sizeof(uint32_t) + c->n_nodes * sizeof(ct_cluster_box);
     return c; /* the first member of *owned */

@@ -1,13 +1,25 @@
 /* cursor.c - reads tokens from text of known length. */
 #include "gpu/mesh/cursor.h"
 
+#include "gpu/base/cancel.h"
+
+enum { PIECE = 1 << 14 }; /* bytes between polls: some 0.1 ms of numbers */
+
+void ct_poll_cursor(ct_cursor *cursor) {
+    if (ct_is_cancelled()) cursor->end = cursor->at;
+    cursor->next_poll = ct_remaining(cursor) < PIECE ? cursor->end : cursor->at + PIECE;
+}
+
 static bool is_space(char c) {
     return ct_is_blank(c) || ct_is_eol(c);
 }
 
 size_t ct_word_length(const ct_cursor *cursor) {
     const char *at = cursor->at;
-    while (at < cursor->end && !is_space(*at)) at++;
+    while (at < cursor->end && !is_space(*at)) {
+        if (CT_POLL_EVERY((uintptr_t)at, PIECE) && ct_is_cancelled()) break;
+        at++;
+    }
     return (size_t)(at - cursor->at);
 }
 
@@ -37,8 +49,10 @@ bool ct_next_word(ct_cursor *cursor, const char **word, size_t *length) {
 
 size_t ct_line_number(const ct_cursor *cursor) {
     size_t line = 1;
-    for (const char *c = cursor->begin; c < cursor->at; c++)
+    for (const char *c = cursor->begin; c < cursor->at; c++) {
+        if (CT_POLL_EVERY((uintptr_t)c, PIECE) && ct_is_cancelled()) break;
         line += *c == '\n' || (*c == '\r' && !(c + 1 < cursor->end && c[1] == '\n'));
+    }
     return line;
 }
 
@@ -74,7 +88,10 @@ const char *ct_parse_integer(const char *at, const char *end, int64_t *value) {
     if (at < end && (*at == '-' || *at == '+')) at++;
     if (at == end || *at < '0' || *at > '9') return NULL;
     int64_t n = 0;
-    for (; at < end && *at >= '0' && *at <= '9'; at++) n = n > limit / 10 - 1 ? limit : n * 10 + (*at - '0');
+    for (; at < end && *at >= '0' && *at <= '9'; at++) {
+        if (CT_POLL_EVERY((uintptr_t)at, PIECE) && ct_is_cancelled()) return NULL;
+        n = n > limit / 10 - 1 ? limit : n * 10 + (*at - '0');
+    }
     *value = minus ? -n : n;
     return at;
 }

@@ -1,4 +1,7 @@
-/* cursor.h - reads text of known length token by token, for the mesh readers. The text need not end with a zero. */
+/* cursor.h - reads text of known length token by token, for the mesh readers. The text need not end with a zero.
+ *
+ * When the thread's work is cancelled the text ends where the cursor is. So readers need no polls of their own, but
+ * what they then say of the end of the text is not why they end: ct_mesh_read_with looks. */
 #ifndef CT_CURSOR_H
 #define CT_CURSOR_H
 
@@ -10,6 +13,7 @@
 typedef struct ct_cursor {
     const char *begin, *at, *end;
     char comment; /* starts a comment that ends with the line; 0: the format has no comments */
+    const char *next_poll; /* up to `end`; NULL at first */
 } ct_cursor;
 
 static inline bool ct_is_eol(char c) {
@@ -24,21 +28,29 @@ static inline size_t ct_remaining(const ct_cursor *cursor) {
     return (size_t)(cursor->end - cursor->at);
 }
 
+/* Polls, and sets when to do so next. */
+void ct_poll_cursor(ct_cursor *cursor);
+
+/* Moves to the end of the line or of the text. */
+static inline void ct_skip_line(ct_cursor *cursor) {
+    do {
+        if (cursor->at >= cursor->next_poll) ct_poll_cursor(cursor);
+        while (cursor->at < cursor->next_poll && !ct_is_eol(*cursor->at)) cursor->at++;
+    } while (cursor->at == cursor->next_poll && cursor->at < cursor->end);
+}
+
 /* Skips blanks and a comment, but not the end of the line. */
 static inline void ct_skip_blanks(ct_cursor *cursor) {
-    while (cursor->at < cursor->end && ct_is_blank(*cursor->at)) cursor->at++;
-    if (cursor->comment && cursor->at < cursor->end && *cursor->at == cursor->comment)
-        while (cursor->at < cursor->end && !ct_is_eol(*cursor->at)) cursor->at++;
+    do {
+        if (cursor->at >= cursor->next_poll) ct_poll_cursor(cursor);
+        while (cursor->at < cursor->next_poll && ct_is_blank(*cursor->at)) cursor->at++;
+    } while (cursor->at == cursor->next_poll && cursor->at < cursor->end);
+    if (cursor->comment && cursor->at < cursor->end && *cursor->at == cursor->comment) ct_skip_line(cursor);
 }
 
 static inline bool ct_at_line_end(ct_cursor *cursor) {
     ct_skip_blanks(cursor);
     return cursor->at == cursor->end || ct_is_eol(*cursor->at);
-}
-
-/* Moves to the end of the line or of the text. */
-static inline void ct_skip_line(ct_cursor *cursor) {
-    while (cursor->at < cursor->end && !ct_is_eol(*cursor->at)) cursor->at++;
 }
 
 /* Skips blanks, comments and line ends; false at the end of the text. */

@@ -4,6 +4,8 @@
  */
 #include "gpu/mesh/decimal.h"
 
+#include "gpu/base/cancel.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,6 +21,8 @@ typedef struct decimal {
     int64_t written_exponent;
 } decimal;
 
+enum { PIECE = 1 << 12 }; /* digits between polls. A number that was cancelled may have any value */
+
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
@@ -28,6 +32,7 @@ static const char *scan_decimal(const char *at, const char *end, decimal *d) {
     d->digits = at;
     bool point = false, has_digits = false;
     for (; at < end; at++) {
+        if (CT_POLL_EVERY((uintptr_t)at, PIECE) && ct_is_cancelled()) return NULL;
         if (*at == '.' && !point) {
             point = true;
             continue;
@@ -49,8 +54,10 @@ static const char *scan_decimal(const char *at, const char *end, decimal *d) {
         bool minus = e < end && *e == '-';
         if (e < end && (*e == '-' || *e == '+')) e++;
         if (e < end && is_digit(*e)) {
-            for (; e < end && is_digit(*e); e++)
+            for (; e < end && is_digit(*e); e++) {
+                if (CT_POLL_EVERY((uintptr_t)e, PIECE) && ct_is_cancelled()) return NULL;
                 if (d->written_exponent < 1000000000) d->written_exponent = d->written_exponent * 10 + (*e - '0');
+            }
             if (minus) d->written_exponent = -d->written_exponent;
             d->exponent += d->written_exponent;
             at = e;
@@ -95,6 +102,7 @@ static int compare_midpoint(const decimal *d, uint32_t bits) {
     int n_digits = 0;
     bool point = false, tail = false;
     for (const char *at = d->digits; at < d->digits_end; at++) {
+        if (CT_POLL_EVERY((uintptr_t)at, PIECE) && ct_is_cancelled()) return 0;
         if (*at == '.') {
             point = true;
             continue;

@@ -4,8 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/large.h"
 #include "gpu/mesh/close.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/order.h"
@@ -18,24 +21,35 @@ struct ct_mesh_slot {
     const ct_mesh_slot_kind *kind;
     _Atomic(void *) content; /* NULL: not made, or freed again */
     uint64_t bytes;
-    uint32_t holders; /* guarded by the mesh's `holding` */
+    uint32_t holders; /* guarded by the mesh's lock */
     ct_mesh_slot *next;
 };
 
 /* ---- making ---- */
 
-/* An open surface that was closed is not the mesh that a closed upload of the same triangles is. */
-static void hash_content(const ct_soup *soup, uint64_t n_closing, uint8_t hash[16]) {
+static bool hash_large(ct_sha256 *sha, const void *bytes, size_t size) {
+    enum { PIECE = 1 << 14 }; /* bytes: some 0.1 ms */
+    for (size_t at = 0; at < size; at += PIECE) {
+        if (ct_is_cancelled()) return false;
+        ct_sha256_update(sha, (const char *)bytes + at, size - at < PIECE ? size - at : PIECE);
+    }
+    return true;
+}
+
+/* An open surface that was closed is not the mesh that a closed upload of the same triangles is. False: cancelled. */
+static bool hash_content(const ct_soup *soup, uint64_t n_closing, uint8_t hash[16]) {
     const uint64_t counts[2] = {soup->n_vertices, soup->n_triangles};
     uint8_t digest[32];
     ct_sha256 sha;
     ct_sha256_init(&sha);
     ct_sha256_update(&sha, counts, sizeof counts);
-    ct_sha256_update(&sha, soup->positions, 12 * soup->n_vertices);
-    ct_sha256_update(&sha, soup->triangles, 12 * soup->n_triangles);
+    if (!hash_large(&sha, soup->positions, 12 * soup->n_vertices) ||
+        !hash_large(&sha, soup->triangles, 12 * soup->n_triangles))
+        return false;
     if (n_closing) ct_sha256_update(&sha, &n_closing, sizeof n_closing);
     ct_sha256_final(&sha, digest);
     memcpy(hash, digest, 16);
+    return true;
 }
 
 static int compare_positions(const float *p, const float *q) {
@@ -58,6 +72,15 @@ static void rotate_corners(const float *positions, uint32_t *corner) {
     if (!best) return;
     const uint32_t old[3] = {corner[0], corner[1], corner[2]};
     for (int c = 0; c < 3; c++) corner[c] = old[(best + c) % 3];
+}
+
+/* False: cancelled. */
+static bool rotate_all_corners(const float *positions, uint32_t *triangles, size_t n) {
+    for (size_t t = 0; t < n; t++) {
+        if (CT_POLL_EVERY(t, 1024) && ct_is_cancelled()) return false;
+        rotate_corners(positions, triangles + 3 * t);
+    }
+    return true;
 }
 
 /* Gives back what a growing array of 12-byte rows has reserved beyond n rows. */
@@ -93,7 +116,9 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     ct_error cause = {0};
     if (!changes) changes = &ignored;
     memset(changes, 0, sizeof *changes);
+    if (options->repair) ct_enter_phase("repairing the mesh");
     ct_status status = options->repair ? ct_repair(soup, options->max_hole, changes, error) : CT_OK;
+    ct_enter_phase("checking the mesh");
     uint32_t *rim = NULL, n_rim = 0;
     double direction[3];
     if (find_direction(options, direction)) status = ct_close_along(soup, direction, &rim, &n_rim, error);
@@ -123,28 +148,30 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     mesh->area = facts.area;
     memcpy(mesh->lo, facts.lo, sizeof mesh->lo);
     memcpy(mesh->hi, facts.hi, sizeof mesh->hi);
-    if (!changes->is_changed) hash_content(soup, n_rim, mesh->hash);
     mesh->positions = positions;
     mesh->triangles = triangles;
-    /* First, so that sums over corners, and with them the order of triangles, do not depend on the rotations given. */
-    for (size_t t = 0; t < soup->n_triangles; t++) rotate_corners(mesh->positions, mesh->triangles + 3 * t);
-    if (!ct_order_triangles(positions, mesh->lo, mesh->hi, triangles, soup->n_triangles)) {
+    ct_enter_phase("ordering triangles");
+    /* Corners are rotated before triangles are ordered, so that sums over corners, and with them the order, do not
+     * depend on the rotations given. A mesh as it was given has the hash of what was given. */
+    if ((!changes->is_changed && !hash_content(soup, n_rim, mesh->hash)) ||
+        !rotate_all_corners(mesh->positions, mesh->triangles, soup->n_triangles) ||
+        !ct_order_triangles(positions, mesh->lo, mesh->hi, triangles, soup->n_triangles, NULL) ||
+        (changes->is_changed && !hash_content(soup, 0, mesh->hash))) {
         ct_soup_free(soup);
         free(rim);
         free(mesh);
         return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory to order %zu triangles", soup->n_triangles);
     }
-    if (changes->is_changed) hash_content(soup, 0, mesh->hash);
-    pthread_mutexattr_t recursive;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&mesh->making, &recursive);
-    pthread_mutexattr_destroy(&recursive);
-    pthread_mutex_init(&mesh->holding, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&mesh->made, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&mesh->lock, NULL);
     memset(soup, 0, sizeof *soup);
     if (mesh->n_triangles >= CT_CLUSTERED_TRIANGLES && !ct_mesh_clusters(mesh, error)) {
         ct_mesh_release(&mesh);
-        return CT_OUT_OF_MEMORY;
+        return ct_failure();
     }
     *out = mesh;
     return CT_OK;
@@ -215,14 +242,19 @@ ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_ve
         ct_soup_free(&soup);
         return status;
     }
-    if (dtype == CT_F32 && n_vertices) memcpy(soup.positions, positions, 12 * n_vertices);
-    if (dtype == CT_F64)
-        for (size_t i = 0; i < 3 * n_vertices; i++) {
-            double x;
-            memcpy(&x, (const char *)positions + 8 * i, 8);
-            soup.positions[i] = (float)x;
-        }
-    if (n_triangles) memcpy(soup.triangles, triangles_u32, 12 * n_triangles);
+    ct_enter_phase("reading the mesh");
+    bool is_copied = ct_copy_large(soup.triangles, triangles_u32, 12 * n_triangles) &&
+                     (dtype != CT_F32 || ct_copy_large(soup.positions, positions, 12 * n_vertices));
+    for (size_t i = 0; dtype == CT_F64 && i < 3 * n_vertices && is_copied; i++) {
+        double x;
+        memcpy(&x, (const char *)positions + 8 * i, 8);
+        soup.positions[i] = (float)x;
+        if (CT_POLL_EVERY(i, 1 << 14)) is_copied = !ct_is_cancelled();
+    }
+    if (!is_copied) {
+        ct_soup_free(&soup);
+        return ct_fail_cancelled(error);
+    }
     soup.n_vertices = n_vertices;
     soup.n_triangles = n_triangles;
     return ct_soup_finish(&soup, options, out, changes, error);
@@ -241,57 +273,108 @@ static const void *find_content(ct_mesh *mesh, const ct_mesh_slot_kind *kind) {
     return slot ? atomic_load_explicit(&slot->content, memory_order_acquire) : NULL;
 }
 
-/* With `making` held. */
-static void publish(ct_mesh *mesh, ct_mesh_slot *slot, void *content, uint64_t bytes) {
-    slot->bytes = bytes;
-    atomic_fetch_add_explicit(&mesh->slot_bytes, bytes, memory_order_relaxed);
-    atomic_store_explicit(&slot->content, content, memory_order_release);
-}
+/* A slot that is being made, on its maker's stack. */
+struct ct_mesh_making {
+    const ct_mesh_slot_kind *kind;
+    pthread_t maker;
+    uint64_t asked; /* bytes of room that are not settled yet */
+    struct ct_mesh_making *next;
+};
 
-static void add_slot(ct_mesh *mesh, ct_mesh_slot *slot) {
-    /* Read after `make`, which may have added slots of its own. */
-    slot->next = atomic_load_explicit(&mesh->slots, memory_order_relaxed);
-    atomic_fetch_add_explicit(&mesh->slot_bytes, sizeof *slot, memory_order_relaxed);
-    atomic_store_explicit(&mesh->slots, slot, memory_order_release);
-}
-
-/* With `making` held. A slot whose content was freed is used again. */
-static const void *make_content(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
+/* With the lock held. Content that was freed leaves a slot, which is used again. False: out of memory. */
+static bool publish(ct_mesh *mesh, const ct_mesh_slot_kind *kind, void *content, uint64_t bytes) {
     ct_mesh_slot *slot = find_slot(mesh, kind);
     const bool is_new = !slot;
     if (is_new) slot = calloc(1, sizeof *slot);
-    if (!slot) {
-        ct_fail(error, CT_OUT_OF_MEMORY, "mesh", "no memory for the mesh's %s", kind->name);
-        return NULL;
-    }
+    if (!slot) return false;
     if (is_new) slot->kind = kind; /* others may be reading one that is there */
+    slot->bytes = bytes;
+    atomic_fetch_add_explicit(&mesh->slot_bytes, bytes + (is_new ? sizeof *slot : 0), memory_order_relaxed);
+    atomic_store_explicit(&slot->content, content, memory_order_release);
+    if (is_new) {
+        slot->next = atomic_load_explicit(&mesh->slots, memory_order_relaxed);
+        atomic_store_explicit(&mesh->slots, slot, memory_order_release);
+    }
+    return true;
+}
+
+/* With the lock held. */
+static struct ct_mesh_making *find_making(ct_mesh *mesh, const ct_mesh_slot_kind *kind) {
+    struct ct_mesh_making *making = mesh->making;
+    while (making && making->kind != kind) making = making->next;
+    return making;
+}
+
+/* Waits for `made`, at most 1 ms where the thread's work may be cancelled. With the lock held. False: it was. */
+static bool wait_made(ct_mesh *mesh) {
+    if (!ct_thread_working.cancel) {
+        pthread_cond_wait(&mesh->made, &mesh->lock);
+        return true;
+    }
+    if (ct_is_cancelled()) return false;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 1000000;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&mesh->made, &mesh->lock, &until);
+    return true;
+}
+
+static void end_making(ct_mesh *mesh, struct ct_mesh_making *making) {
+    struct ct_mesh_making **at = &mesh->making;
+    while (*at != making) at = &(*at)->next;
+    *at = making->next;
+    pthread_cond_broadcast(&mesh->made);
+}
+
+/* Called with the lock held, and without it while the content is made. */
+static const void *make_content(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
+    struct ct_mesh_making making = {.kind = kind, .maker = pthread_self(), .next = mesh->making};
+    mesh->making = &making;
+    pthread_mutex_unlock(&mesh->lock);
     uint64_t bytes = 0;
-    void *content = kind->make(mesh, &bytes, error);
-    if (content) publish(mesh, slot, content, bytes);
-    if (content && is_new) add_slot(mesh, slot);
-    if (!content && is_new) free(slot);
-    if (mesh->has_asked) mesh->room.settle(mesh->room.context, mesh);
-    mesh->has_asked = false;
+    ct_error why = {0};
+    const char *phase = ct_thread_working.phase;
+    void *content = kind->make(mesh, &bytes, &why);
+    ct_enter_phase(phase);
+    if (content && ct_is_cancelled()) { /* it may be incomplete */
+        kind->destroy(content);
+        content = NULL;
+        ct_fail_cancelled(&why);
+    }
+    pthread_mutex_lock(&mesh->lock);
+    if (content && !publish(mesh, kind, content, bytes)) {
+        kind->destroy(content);
+        content = NULL;
+        ct_fail(&why, CT_OUT_OF_MEMORY, "mesh", "no memory for the mesh's %s", kind->name);
+    }
+    end_making(mesh, &making);
+    pthread_mutex_unlock(&mesh->lock);
+    if (making.asked) mesh->room.settle(mesh->room.context, mesh, making.asked);
+    pthread_mutex_lock(&mesh->lock);
+    if (!content) ct_fail(error, why.status, why.field, "%s", why.message);
     return content;
 }
 
 const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
     const void *content = find_content(mesh, kind);
     if (content) return content;
-    pthread_mutex_lock(&mesh->making);
-    content = find_content(mesh, kind); /* another thread may have made it meanwhile */
-    if (!content) content = make_content(mesh, kind, error);
-    pthread_mutex_unlock(&mesh->making);
+    bool is_waiting = true;
+    pthread_mutex_lock(&mesh->lock);
+    while (!(content = find_content(mesh, kind)) && is_waiting && find_making(mesh, kind)) is_waiting = wait_made(mesh);
+    if (!content && is_waiting) content = make_content(mesh, kind, error);
+    pthread_mutex_unlock(&mesh->lock);
+    if (!is_waiting && !content) ct_fail_cancelled(error);
     return content;
 }
 
 const void *ct_mesh_slot_hold(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error) {
     while (ct_mesh_slot_get(mesh, kind, error)) {
         ct_mesh_slot *slot = find_slot(mesh, kind);
-        pthread_mutex_lock(&mesh->holding);
+        pthread_mutex_lock(&mesh->lock);
         const void *content = atomic_load_explicit(&slot->content, memory_order_acquire);
         if (content) slot->holders++;
-        pthread_mutex_unlock(&mesh->holding);
+        pthread_mutex_unlock(&mesh->lock);
         if (content) return content; /* else another thread dropped it in between */
     }
     return NULL;
@@ -300,12 +383,12 @@ const void *ct_mesh_slot_hold(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_e
 void ct_mesh_slot_drop(ct_mesh *mesh, const ct_mesh_slot_kind *kind) {
     ct_mesh_slot *slot = find_slot(mesh, kind);
     void *content = NULL;
-    pthread_mutex_lock(&mesh->holding);
+    pthread_mutex_lock(&mesh->lock);
     if (--slot->holders == 0) {
         content = atomic_exchange_explicit(&slot->content, NULL, memory_order_acq_rel);
         atomic_fetch_sub_explicit(&mesh->slot_bytes, slot->bytes, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&mesh->holding);
+    pthread_mutex_unlock(&mesh->lock);
     if (content) kind->destroy(content);
 }
 
@@ -314,9 +397,14 @@ void ct_mesh_set_room(ct_mesh *mesh, const ct_mesh_room *room) {
 }
 
 bool ct_mesh_ask_room(ct_mesh *mesh, uint64_t bytes, ct_error *error) {
-    if (!mesh->room.ask) return true;
-    mesh->has_asked = mesh->room.ask(mesh->room.context, mesh, bytes, error);
-    return mesh->has_asked;
+    if (!mesh->room.ask || !bytes) return true;
+    if (!mesh->room.ask(mesh->room.context, mesh, bytes, error)) return false;
+    pthread_mutex_lock(&mesh->lock);
+    struct ct_mesh_making *making = mesh->making; /* the latest of this thread is what it makes now */
+    while (!pthread_equal(making->maker, pthread_self())) making = making->next;
+    making->asked = bytes;
+    pthread_mutex_unlock(&mesh->lock);
+    return true;
 }
 
 static void free_slots(ct_mesh *mesh) {
@@ -342,8 +430,8 @@ void ct_mesh_release(ct_mesh **mesh) {
     *mesh = NULL;
     if (!released || atomic_fetch_sub_explicit(&released->references, 1, memory_order_acq_rel) != 1) return;
     free_slots(released);
-    pthread_mutex_destroy(&released->making);
-    pthread_mutex_destroy(&released->holding);
+    pthread_cond_destroy(&released->made);
+    pthread_mutex_destroy(&released->lock);
     free(released->positions);
     free(released->triangles);
     free(released->rim);

@@ -13,8 +13,9 @@
 typedef struct ct_mesh_slot_kind {
     const char *name; /* "edge adjacency" */
     /* Makes the content and sets *bytes to the host memory that it holds. NULL with *error: OUT_OF_MEMORY, naming what
-     * the memory was for; LIMIT_EXCEEDED: ct_mesh_ask_room. May ask for other slots of the same mesh. Called by one
-     * thread at a time for each mesh. */
+     * the memory was for; LIMIT_EXCEEDED: ct_mesh_ask_room; CANCELLED. May ask for slots of other kinds of the same
+     * mesh, without a cycle. Called by one thread at a time for each mesh and kind. What it makes while the thread's
+     * work is cancelled is destroyed, so loops that return nothing may just end early. */
     void *(*make)(ct_mesh *mesh, uint64_t *bytes, ct_error *error);
     void (*destroy)(void *content);
 } ct_mesh_slot_kind;
@@ -38,10 +39,11 @@ struct ct_mesh {
     _Atomic(ct_mesh_slot *) slots;   /* linked list; slots are only ever added at its head, and freed with the mesh.
                                         Their content may be freed before */
     atomic_uint_fast64_t slot_bytes; /* host memory that the slots hold */
-    pthread_mutex_t making;          /* held while a slot is made; recursive, because one kind may need another */
-    pthread_mutex_t holding;         /* guards the slots' holders, and content that goes; held for moments only */
+    pthread_mutex_t lock;            /* guards `making`, the slots' holders, and content that comes and goes; held for
+                                        moments only */
+    pthread_cond_t made;             /* some slot was made, or could not be */
+    struct ct_mesh_making *making;   /* the slots that threads make now, the latest first */
     ct_mesh_room room;
-    bool has_asked; /* guarded by `making`: room was asked for, and is not settled yet */
 };
 
 /* The vertices that callers know: positions, velocities and directions of a body have those alone. */
@@ -56,15 +58,16 @@ static inline uint32_t ct_mesh_moves_with(const ct_mesh *mesh, uint32_t vertex) 
 }
 
 /* Returns the mesh's content of this kind, which lives as long as the mesh, or as long as somebody holds it. The first
- * caller makes it while other callers wait; later it is found without a lock. NULL with *error: it could not be made;
- * the next call tries again. On any thread. */
+ * caller makes it while other callers of this kind wait, each for as long as its own work is not cancelled; later it is
+ * found without a lock. Different kinds are made side by side. NULL with *error: it could not be made, or the caller's
+ * work was cancelled; the next call, or one that waits, tries again. On any thread. */
 const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error);
 
 /* As ct_mesh_slot_get, and keeps the content until ct_mesh_slot_drop. The last that drops it frees it. */
 const void *ct_mesh_slot_hold(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error);
 void ct_mesh_slot_drop(ct_mesh *mesh, const ct_mesh_slot_kind *kind);
 
-/* For a kind's `make`, before it allocates what it returns, at most once: false with *error where whoever bounds the
+/* For a kind's `make`, on its thread, before it allocates what it returns, at most once: false with *error where whoever bounds the
  * memory of meshes (ct_mesh_set_room) refuses so many bytes. */
 bool ct_mesh_ask_room(ct_mesh *mesh, uint64_t bytes, ct_error *error);
 

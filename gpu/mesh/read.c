@@ -1,6 +1,7 @@
 /* read.c - ct_mesh_read: detects the format, reads and validates. */
 #include "gpu/mesh/read.h"
 
+#include "gpu/base/cancel.h"
 #include "gpu/mesh/cursor.h"
 #include "gpu/mesh/mesh.h"
 
@@ -19,7 +20,7 @@ static bool is_off_header(const char *word, size_t length) {
 
 static ct_mesh_format detect_format(const char *bytes, size_t size) {
     if (ct_is_binary_stl(bytes, size)) return CT_FORMAT_STL;
-    ct_cursor cursor = {bytes, bytes, bytes + size, '#'};
+    ct_cursor cursor = {bytes, bytes, bytes + size, '#', NULL};
     if (!ct_skip_space(&cursor)) return CT_FORMAT_AUTO;
     const char *word;
     size_t length;
@@ -49,6 +50,7 @@ ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format forma
 
     ct_soup soup;
     ct_soup_init(&soup, &options->limits);
+    ct_enter_phase("reading the mesh");
     switch (format) {
     case CT_FORMAT_OBJ:
         status = ct_read_obj(text, size, &soup, error);
@@ -71,6 +73,10 @@ ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format forma
     default:
         status = ct_fail(error, CT_INVALID_ARGUMENT, "format", "format %d is unknown, expected %d to %d", (int)format,
                          CT_FORMAT_AUTO, CT_FORMAT_STL);
+    }
+    if (ct_is_cancelled()) { /* whatever the reader says of the text, which ended there */
+        if (error) error->status = CT_OK;
+        status = ct_fail_cancelled(error);
     }
     if (status != CT_OK) {
         ct_soup_free(&soup);

@@ -63,7 +63,7 @@ static ct_status read_face(ct_cursor *cursor, ct_soup *soup, ct_error *error) {
 }
 
 ct_status ct_read_obj(const char *bytes, size_t size, ct_soup *soup, ct_error *error) {
-    ct_cursor cursor = {bytes, bytes, bytes + size, '#'};
+    ct_cursor cursor = {bytes, bytes, bytes + size, '#', NULL};
     ct_status status = CT_OK;
     while (status == CT_OK && ct_skip_space(&cursor)) {
         if (ct_read_word(&cursor, "v"))

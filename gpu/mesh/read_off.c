@@ -1,5 +1,6 @@
 /* read_off.c - reads Object File Format text: OFF, and its variants with normals, colours or texture coordinates, which
  * are skipped. */
+#include "gpu/base/cancel.h"
 #include "gpu/mesh/cursor.h"
 #include "gpu/mesh/read.h"
 
@@ -47,7 +48,13 @@ static ct_status read_counts(ct_cursor *cursor, uint64_t counts[2], ct_error *er
 
 /* A file on one line is legal OFF; vertices and faces then end where their numbers end. */
 static bool has_lines(const ct_cursor *cursor) {
-    return memchr(cursor->at, '\n', ct_remaining(cursor)) || memchr(cursor->at, '\r', ct_remaining(cursor));
+    enum { PIECE = 1 << 20 }; /* bytes between polls */
+    for (const char *at = cursor->at; at < cursor->end && !ct_is_cancelled(); at += PIECE) {
+        const size_t n = cursor->end - at < PIECE ? (size_t)(cursor->end - at) : PIECE;
+        if (memchr(at, '\n', n) || memchr(at, '\r', n)) return true;
+        if (n < PIECE) break;
+    }
+    return false;
 }
 
 /* Counts the words on the rest of this line; the cursor is a copy. */
@@ -81,7 +88,7 @@ static ct_status read_face(ct_cursor *cursor, uint64_t face, ct_soup *soup, ct_e
 }
 
 ct_status ct_read_off(const char *bytes, size_t size, ct_soup *soup, ct_error *error) {
-    ct_cursor cursor = {bytes, bytes, bytes + size, '#'};
+    ct_cursor cursor = {bytes, bytes, bytes + size, '#', NULL};
     bool has_extras = false;
     uint64_t counts[2] = {0, 0};
     ct_status status = read_header(&cursor, &has_extras, error);

@@ -1,5 +1,6 @@
 /* read_ply.c - reads PLY: text and binary of either byte order, properties of any type in any order. Elements other
  * than vertex and face are skipped. */
+#include "gpu/base/cancel.h"
 #include "gpu/mesh/ply.h"
 #include "gpu/mesh/read.h"
 
@@ -78,6 +79,7 @@ static ct_status read_corners(reader *r, const ct_ply_element *element, const ct
                        (unsigned long long)row, (unsigned long long)n);
     for (uint64_t i = 0; i < n; i++) {
         double corner;
+        if (CT_POLL_EVERY(i + 1, 1024) && ct_is_cancelled()) return CT_CANCELLED;
         ct_status status = read_scalar(r, property->type, element, row, &corner);
         if (status != CT_OK) return status;
         if (!(corner >= 0 && corner <= (double)UINT32_MAX && corner == (double)(uint32_t)corner))
@@ -118,8 +120,10 @@ static ct_status read_rows(reader *r, const ct_ply_element *element, uint64_t be
     const ct_ply_property *properties = r->header.properties + element->first_property;
     for (uint64_t row = begin; row < element->count; row++) {
         float position[3] = {0, 0, 0};
+        if (CT_POLL_EVERY(row, 256) && ct_is_cancelled()) return CT_CANCELLED;
         for (size_t i = 0; i < element->n_properties; i++) {
             ct_ply_role role = properties[i].role;
+            if (CT_POLL_EVERY(i + 1, 1024) && ct_is_cancelled()) return CT_CANCELLED;
             double value = 0;
             ct_status status = properties[i].is_list ? read_list(r, element, &properties[i], row)
                                                      : read_scalar(r, properties[i].type, element, row, &value);
@@ -146,6 +150,10 @@ static bool read_vertices_fast(reader *r, const ct_ply_element *element, size_t 
     *status = CT_OK;
     for (uint64_t row = 0; row < element->count && *status == CT_OK; row++) {
         float position[3];
+        if (CT_POLL_EVERY(row, 4096) && ct_is_cancelled()) {
+            *status = CT_CANCELLED;
+            break;
+        }
         for (int k = 0; k < 3; k++) memcpy(&position[k], r->cursor.at + offset[k], 4);
         r->cursor.at += row_size;
         *status = ct_soup_add_vertex(r->soup, position, r->error);
@@ -164,6 +172,10 @@ static uint64_t read_triangles_fast(reader *r, const ct_ply_element *element, ct
     uint64_t row = 0;
     for (; row < element->count && ct_remaining(&r->cursor) >= 13 && *r->cursor.at == 3; row++) {
         uint32_t corner[3];
+        if (CT_POLL_EVERY(row, 4096) && ct_is_cancelled()) {
+            *status = CT_CANCELLED;
+            break;
+        }
         memcpy(corner, r->cursor.at + 1, 12);
         if (list->type == CT_PLY_I32 && (corner[0] | corner[1] | corner[2]) >> 31) break; /* negative */
         *status = ct_soup_add_triangle(r->soup, corner[0], corner[1], corner[2], r->error);
@@ -207,7 +219,7 @@ static ct_status read_element(reader *r, const ct_ply_element *element) {
 }
 
 ct_status ct_read_ply(const char *bytes, size_t size, ct_soup *soup, ct_error *error) {
-    reader r = {{bytes, bytes, bytes + size, 0}, {0}, soup, error};
+    reader r = {{bytes, bytes, bytes + size, 0, NULL}, {0}, soup, error};
     ct_status status = ct_ply_read_header(&r.cursor, &r.header, error);
     for (size_t i = 0; i < r.header.n_elements && status == CT_OK; i++)
         status = read_element(&r, &r.header.elements[i]);

@@ -20,7 +20,7 @@ typedef struct ct_half_edge {
 } ct_half_edge;
 
 /* All of a soup's, sorted by key and triangle, so that those of one edge follow each other. Triangles that name a
- * vertex twice have none. NULL: out of memory. The caller frees it. */
+ * vertex twice have none. NULL: out of memory, or cancelled. The caller frees it. */
 ct_half_edge *ct_half_edges(const uint32_t *triangles, size_t n_triangles, size_t *n);
 
 static inline uint64_t ct_edge_key(uint32_t a, uint32_t b) {
@@ -37,16 +37,18 @@ typedef struct ct_loop {
 } ct_loop;
 
 /* Fills a hole with triangles between the loop's vertices, which it appends to the soup: ears of the loop as seen along
- * its normal. edges: all half edges of the soup before any hole was filled; no filling may use one of these twice.
- * INVALID_MESH: the loop has no such ears. LIMIT_EXCEEDED, OUT_OF_MEMORY. */
-ct_status ct_fill_hole(ct_soup *soup, const ct_loop *loop, const ct_half_edge *edges, size_t n_edges, ct_error *error);
+ * its normal, the one with the largest smallest angle first. edges: all half edges of the soup before any hole was
+ * filled; no filling may use one of these twice. *n_tests grows by the points and boxes that are tested against
+ * triangles. INVALID_MESH: the loop has no such ears. LIMIT_EXCEEDED, OUT_OF_MEMORY. */
+ct_status ct_fill_hole(ct_soup *soup, const ct_loop *loop, const ct_half_edge *edges, size_t n_edges, uint64_t *n_tests,
+                       ct_error *error);
 
 /* m, the longest side of the loop's box, and the middle of that box. */
 double ct_measure_loop(const ct_soup *soup, const ct_loop *loop, double middle[3]);
 
 /* Turns each shell that faces the wrong way. shell: [n_triangles], numbers below n_shells of edge-connected triangles,
  * each shell closed and consistent in itself. was_mixed: [n_shells], shells that were not consistent as given.
- * INVALID_MESH: too many. OUT_OF_MEMORY. */
+ * INVALID_MESH: shells lie in too many others. OUT_OF_MEMORY. */
 ct_status ct_turn_shells(ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed, ct_error *error);
 
 #endif

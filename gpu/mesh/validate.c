@@ -7,20 +7,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/large.h"
 #include "gpu/mesh/edges.h"
 
-static ct_status check_positions(const float *positions, size_t n, ct_error *error) {
-    /* x - x is 0 for finite x and NaN otherwise. The sum has no branches, so it vectorises. */
+enum { BLOCK = 1 << 14 }; /* numbers between polls, some 10 us */
+
+/* x - x is 0 for finite x and NaN otherwise. The sum has no branches, so it vectorises. */
+static bool are_finite(const float *x, size_t n) {
     float sum = 0;
-    for (size_t i = 0; i < 3 * n; i++) sum += positions[i] - positions[i];
-    if (sum == 0) return CT_OK;
+    for (size_t i = 0; i < n; i++) sum += x[i] - x[i];
+    return sum == 0;
+}
+
+static ct_status check_positions(const float *positions, size_t n, ct_error *error) {
     size_t bad = 0, first = 0;
-    for (size_t i = 0; i < n; i++) {
-        const float *p = positions + 3 * i;
-        if (isfinite(p[0]) && isfinite(p[1]) && isfinite(p[2])) continue;
-        if (!bad++) first = i;
+    for (size_t begin = 0; begin < n; begin += BLOCK) {
+        const size_t end = begin + BLOCK < n ? begin + BLOCK : n;
+        if (ct_is_cancelled()) return ct_fail_cancelled(error);
+        if (are_finite(positions + 3 * begin, 3 * (end - begin))) continue;
+        for (size_t i = begin; i < end; i++)
+            if (!are_finite(positions + 3 * i, 3) && !bad++) first = i;
     }
+    if (!bad) return CT_OK;
     const float *p = positions + 3 * first;
     return ct_fail(
         error, CT_NON_FINITE, "positions",
@@ -29,13 +39,25 @@ static ct_status check_positions(const float *positions, size_t n, ct_error *err
         first, (double)p[0], (double)p[1], (double)p[2], bad, n);
 }
 
+static uint32_t largest_of(const uint32_t *x, size_t n) {
+    uint32_t largest = 0;
+    for (size_t i = 0; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
+
 static ct_status check_indices(const uint32_t *triangles, size_t n, size_t n_vertices, ct_error *error) {
     uint32_t largest = 0;
-    for (size_t i = 0; i < 3 * n; i++) largest = triangles[i] > largest ? triangles[i] : largest;
-    if (largest < n_vertices) return CT_OK;
     size_t bad = 0, first = 0;
-    for (size_t i = 0; i < 3 * n; i++)
-        if (triangles[i] >= n_vertices && !bad++) first = i;
+    for (size_t begin = 0; begin < 3 * n; begin += BLOCK) {
+        const size_t end = begin + BLOCK < 3 * n ? begin + BLOCK : 3 * n;
+        if (ct_is_cancelled()) return ct_fail_cancelled(error);
+        const uint32_t most = largest_of(triangles + begin, end - begin);
+        if (most > largest) largest = most;
+        if (most < n_vertices) continue;
+        for (size_t i = begin; i < end; i++)
+            if (triangles[i] >= n_vertices && !bad++) first = i;
+    }
+    if (!bad) return CT_OK;
     return ct_fail(error, CT_INVALID_MESH, "triangles",
                    "triangle %zu names vertex %u, but there are %zu vertices, numbered from 0 (%zu of %zu corners are "
                    "out of range, the largest number is %u): correct the indices",
@@ -103,16 +125,18 @@ static ct_status report_edges(const ct_edge_report *report, const float *positio
 
 /* Computes box, area and signed volume, the sum of det(p0, p1, p2) / 6 over the triangles (divergence theorem).
  * Positions are relative to the box's centre, so that a small body far from the origin loses no digits. `magnitude` is
- * the same sum with absolute terms, the scale of the volume's rounding error. */
-static void measure_surface(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+ * the same sum with absolute terms, the scale of the volume's rounding error. False: cancelled. */
+static bool measure_surface(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                             ct_surface_facts *facts, double *magnitude) {
     float lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
-    for (size_t i = 0; i < n_vertices; i++)
+    for (size_t i = 0; i < n_vertices; i++) {
+        if (CT_POLL_EVERY(i, BLOCK) && ct_is_cancelled()) return false;
         for (int k = 0; k < 3; k++) {
             float x = positions[3 * i + (size_t)k];
             lo[k] = x < lo[k] ? x : lo[k];
             hi[k] = x > hi[k] ? x : hi[k];
         }
+    }
     double center[3];
     for (int k = 0; k < 3; k++) {
         facts->lo[k] = (double)lo[k];
@@ -120,9 +144,10 @@ static void measure_surface(const float *positions, size_t n_vertices, const uin
         center[k] = 0.5 * (facts->lo[k] + facts->hi[k]);
     }
     double volume = 0, area = 0, total = 0;
-    enum { BLOCK = 1024 }; /* blocked summation: the rounding error grows with n / 1024 + 1024 instead of n */
-    for (size_t begin = 0; begin < n_triangles; begin += BLOCK) {
-        size_t end = begin + BLOCK < n_triangles ? begin + BLOCK : n_triangles;
+    enum { SUMMED = 1024 }; /* blocked summation: the rounding error grows with n / 1024 + 1024 instead of n */
+    for (size_t begin = 0; begin < n_triangles; begin += SUMMED) {
+        if (ct_is_cancelled()) return false;
+        size_t end = begin + SUMMED < n_triangles ? begin + SUMMED : n_triangles;
         double block_volume = 0, block_area = 0, block_total = 0;
         for (size_t t = begin; t < end; t++) {
             double p[3][3], e[2][3];
@@ -145,6 +170,7 @@ static void measure_surface(const float *positions, size_t n_vertices, const uin
     facts->volume = volume / 6;
     facts->area = area / 2;
     *magnitude = total / 6;
+    return true;
 }
 
 /* Counts the sets of triangles connected by shared vertices, with a union-find over the vertices. Unused vertices do
@@ -153,14 +179,16 @@ static ct_status count_components(const uint32_t *triangles, size_t n_triangles,
                                   uint32_t *components, ct_error *error) {
     uint32_t *parent = malloc(n_vertices * sizeof *parent);
     if (!parent) return ct_fail(error, CT_OUT_OF_MEMORY, "positions", "no memory for %zu vertices", n_vertices);
-    memset(parent, 0xff, n_vertices * sizeof *parent);
+    bool is_counting = ct_fill_large(parent, 0xff, n_vertices * sizeof *parent);
     uint32_t count = 0;
-    for (size_t t = 0; t < n_triangles; t++) {
+    size_t steps = 0; /* a single path may be as long as the mesh */
+    for (size_t t = 0; t < n_triangles && is_counting; t++) {
         uint32_t root[3];
         for (int c = 0; c < 3; c++) {
             uint32_t v = triangles[3 * t + (size_t)c];
             if (parent[v] == UINT32_MAX) parent[v] = v, count++;
-            while (parent[v] != v) v = parent[v] = parent[parent[v]];
+            for (; parent[v] != v; v = parent[v] = parent[parent[v]])
+                if (CT_POLL_EVERY(++steps, 4096) && ct_is_cancelled()) break;
             root[c] = v;
             /* Both roots point to the smaller, which is also this corner's root for the next corner's union. */
             if (c && root[c] != root[c - 1]) {
@@ -170,10 +198,11 @@ static ct_status count_components(const uint32_t *triangles, size_t n_triangles,
                 count--;
             }
         }
+        if (CT_POLL_EVERY(t, 1024)) is_counting = !ct_is_cancelled();
     }
     free(parent);
     *components = count;
-    return CT_OK;
+    return is_counting ? CT_OK : ct_fail_cancelled(error);
 }
 
 ct_status ct_validate_elements(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
@@ -197,7 +226,8 @@ ct_status ct_validate(const float *positions, size_t n_vertices, const uint32_t 
     if (status != CT_OK) return status;
 
     double magnitude;
-    measure_surface(positions, n_vertices, triangles, n_triangles, facts, &magnitude);
+    if (!measure_surface(positions, n_vertices, triangles, n_triangles, facts, &magnitude))
+        return ct_fail_cancelled(error);
     if (!(fabs(facts->volume) > 1e-12 * magnitude)) /* rounding errors alone: a doubled sheet, for example */
         return ct_fail(
             error, CT_INVALID_MESH, "positions",

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 
 static inline uint64_t rotate(uint64_t x, int n) {
@@ -35,6 +36,7 @@ typedef struct vertex_table {
     uint64_t key[2];
 } vertex_table;
 
+/* False: out of memory, or cancelled. */
 static bool grow_table(vertex_table *table, const ct_soup *soup) {
     size_t size = table->slots ? 2 * (table->mask + 1) : 256;
     uint32_t *slots = calloc(size, sizeof *slots);
@@ -43,6 +45,7 @@ static bool grow_table(vertex_table *table, const ct_soup *soup) {
     table->slots = slots;
     table->mask = size - 1;
     for (size_t v = 0; v < soup->n_vertices; v++) {
+        if (CT_POLL_EVERY(v, 1024) && ct_is_cancelled()) return false;
         uint32_t word[3];
         memcpy(word, soup->positions + 3 * v, sizeof word);
         size_t slot = hash(table->key, word) & table->mask;
@@ -79,6 +82,10 @@ ct_status ct_weld(const void *corners, size_t n_corners, ct_read_corner_fn *read
     ct_status status = ct_soup_reserve_triangles(soup, n_corners / 3, error);
     for (size_t t = 0; t < n_corners / 3 && status == CT_OK; t++) {
         uint32_t corner[3];
+        if (CT_POLL_EVERY(t, 256) && ct_is_cancelled()) {
+            status = ct_fail_cancelled(error);
+            break;
+        }
         for (size_t c = 0; c < 3 && status == CT_OK; c++) {
             float position[3];
             read_corner(corners, 3 * t + c, position);

@@ -224,12 +224,12 @@ static bool ask_room(void *context, const ct_mesh *mesh, uint64_t bytes, ct_erro
     return false;
 }
 
-static void settle_room(void *context, const ct_mesh *mesh) {
+static void settle_room(void *context, const ct_mesh *mesh, uint64_t bytes) {
     registry *registry = context;
     pthread_mutex_lock(&registry->lock);
     mesh_entry *entry = entry_of_mesh(registry, mesh);
     if (entry) {
-        entry->reserved = 0;
+        entry->reserved -= bytes < entry->reserved ? bytes : entry->reserved; /* the entry may be a later one */
         refresh_bytes(registry, entry);
     }
     pthread_mutex_unlock(&registry->lock);
