@@ -43,6 +43,7 @@ ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format forma
     *out = NULL;
     ct_status status = ct_mesh_options_check(options, error);
     if (status != CT_OK) return status;
+    ct_enter_phase("reading the mesh");
     if (!bytes || !size) return ct_fail(error, CT_PARSE_ERROR, "bytes", "the file is empty");
     const char *text = bytes;
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, size -= 3; /* a byte order mark */
@@ -50,7 +51,6 @@ ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format forma
 
     ct_soup soup;
     ct_soup_init(&soup, &options->limits);
-    ct_enter_phase("reading the mesh");
     switch (format) {
     case CT_FORMAT_OBJ:
         status = ct_read_obj(text, size, &soup, error);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
+
 /* A triangle has 3 corners; each of six planes adds one at most. */
 enum { MAX_CORNERS = 9 };
 
@@ -24,30 +26,46 @@ struct cutter {
 
 /* ---- cubes ---- */
 
-/* The sums of a cube; NULL: no memory, or too many cubes. Columns are short: a surface crosses one a few times. */
+/* Makes room for one more row. False: no memory. */
+static bool reserve_row(void **rows, size_t size, uint32_t n, uint32_t *capacity) {
+    if (n < *capacity) return true;
+    const uint32_t larger = *capacity ? 2 * *capacity : 1024;
+    void *grown = realloc(*rows, larger * size);
+    if (!grown) return false;
+    *rows = grown;
+    *capacity = larger;
+    return true;
+}
+
+/* Where a cube's index stands. NULL: no memory. */
+static uint32_t *place_of(ct_cut *cut, uint32_t x, uint32_t y, uint32_t z) {
+    uint32_t *run = &cut->runs[((size_t)y * cut->n + x) * cut->n_runs + z / CT_CUT_RUN];
+    if (!*run) {
+        void *rows = cut->place;
+        const bool is_reserved = reserve_row(&rows, sizeof *cut->place, cut->n_places, &cut->place_capacity);
+        cut->place = rows;
+        if (!is_reserved) return NULL;
+        memset(cut->place[cut->n_places], 0, sizeof *cut->place);
+        *run = ++cut->n_places;
+    }
+    return &cut->place[*run - 1][z % CT_CUT_RUN];
+}
+
+/* The sums of a cube; NULL: no memory, or too many cubes. */
 static ct_cut_cube *cube_at(struct cutter *c, uint32_t x, uint32_t y, uint32_t z) {
     ct_cut *cut = c->cut;
-    uint32_t *first = &cut->columns[(size_t)y * cut->n + x];
-    for (uint32_t i = *first; i; i = cut->cubes[i - 1].next)
-        if (cut->cubes[i - 1].z == z) return &cut->cubes[i - 1];
-    if (cut->n_cubes == c->max_cubes) {
+    uint32_t *place = place_of(cut, x, y, z);
+    if (place && *place) return &cut->cubes[*place - 1];
+    void *rows = cut->cubes;
+    if (cut->n_cubes == c->max_cubes)
         c->status = CT_LIMIT_EXCEEDED;
-        return NULL;
-    }
-    if (cut->n_cubes == cut->capacity) {
-        const uint32_t capacity = cut->capacity ? 2 * cut->capacity : 1024;
-        ct_cut_cube *larger = realloc(cut->cubes, capacity * sizeof *larger);
-        if (!larger) {
-            c->status = CT_OUT_OF_MEMORY;
-            return NULL;
-        }
-        cut->cubes = larger;
-        cut->capacity = capacity;
-    }
-    ct_cut_cube *cube = &cut->cubes[cut->n_cubes++];
-    *cube = (ct_cut_cube){.z = (uint16_t)z, .next = *first};
-    *first = cut->n_cubes;
-    return cube;
+    else if (!place || !reserve_row(&rows, sizeof *cut->cubes, cut->n_cubes, &cut->cube_capacity))
+        c->status = CT_OUT_OF_MEMORY;
+    cut->cubes = rows;
+    if (c->status) return NULL;
+    cut->cubes[cut->n_cubes] = (ct_cut_cube){0};
+    *place = ++cut->n_cubes;
+    return &cut->cubes[*place - 1];
 }
 
 /* Plain comparisons and conversions: the library's functions are calls, and take half of the time. */
@@ -62,6 +80,8 @@ static int64_t steps(double x) {
 
 /* Adds a piece of the triangle that lies in one cube. */
 static void add_piece(struct cutter *c, const polygon *piece, const uint32_t at[3]) {
+    if (CT_POLL_EVERY(++c->cut->n_pieces, 256) && ct_is_cancelled_at("voxels", c->cut->n_cubes))
+        c->status = CT_CANCELLED;
     const int k = c->axis, i = (k + 1) % 3, j = (k + 2) % 3;
     double area = 0, center[3] = {0}; /* projected along the normal's largest component */
     for (int v = 1; v + 1 < piece->n; v++) {
@@ -72,7 +92,7 @@ static void add_piece(struct cutter *c, const polygon *piece, const uint32_t at[
     }
     const double scale = 0.5 / c->across; /* of the true area; the sign is that of across */
     const double size = area * scale;
-    if (!(size > 0)) return;
+    if (c->status || !(size > 0)) return;
     const double third = 1 / (3 * area);
     ct_cut_cube *cube = cube_at(c, at[0], at[1], at[2]);
     if (!cube) return;
@@ -132,7 +152,7 @@ static void cut_along(struct cutter *c, const polygon *whole, int axis, uint32_t
     }
     uint32_t range[2];
     find_range(c, whole, axis, range);
-    for (uint32_t i = range[0]; i <= range[1]; i++) {
+    for (uint32_t i = range[0]; i <= range[1] && !c->status; i++) {
         polygon above, between;
         const polygon *piece = whole;
         if (i > range[0]) {
@@ -170,13 +190,39 @@ static bool measure_triangle(struct cutter *c, const polygon *p) {
     return true;
 }
 
+double ct_count_pieces(const ct_mesh *mesh, double size) {
+    /* A plane patch meets as many cubes as its shadows along the axes have area, and half as many as its border is long
+     * along the axes; all in cubes. */
+    double n_pieces = 0;
+    for (uint32_t t = 0; t < mesh->n_triangles; t++) {
+        const uint32_t *corner = mesh->triangles + 3 * (size_t)t;
+        const float *p = mesh->positions + 3 * (size_t)corner[0], *q = mesh->positions + 3 * (size_t)corner[1],
+                    *r = mesh->positions + 3 * (size_t)corner[2];
+        if (CT_POLL_EVERY(t, 4096) && ct_is_cancelled()) break;
+        double e[2][3], border = 0, shadow = 0;
+        for (int k = 0; k < 3; k++) {
+            e[0][k] = ((double)q[k] - (double)p[k]) / size;
+            e[1][k] = ((double)r[k] - (double)p[k]) / size;
+            border += fabs(e[0][k]) + fabs(e[1][k]) + fabs(e[0][k] - e[1][k]);
+        }
+        for (int k = 0; k < 3; k++) {
+            const int i = (k + 1) % 3, j = (k + 2) % 3;
+            shadow += fabs(e[0][i] * e[1][j] - e[0][j] * e[1][i]);
+        }
+        n_pieces += 1 + 0.5 * border + 0.5 * shadow;
+    }
+    return n_pieces;
+}
+
 ct_status ct_cut_mesh(const ct_mesh *mesh, const double origin[3], double size, uint32_t n, uint32_t max_cubes,
                       ct_cut *cut) {
-    *cut = (ct_cut){.n = n, .columns = calloc((size_t)n * n, sizeof *cut->columns)};
-    if (!cut->columns) return CT_OUT_OF_MEMORY;
+    *cut = (ct_cut){.n = n, .n_runs = (n + CT_CUT_RUN - 1) / CT_CUT_RUN};
+    cut->runs = calloc((size_t)n * n * cut->n_runs, sizeof *cut->runs);
+    if (!cut->runs) return CT_OUT_OF_MEMORY;
     struct cutter c = {.cut = cut, .max_cubes = max_cubes};
     for (uint32_t t = 0; t < mesh->n_triangles && !c.status; t++) {
         polygon triangle = {.n = 3};
+        if (CT_POLL_EVERY(t, 256) && ct_is_cancelled_at("voxels", cut->n_cubes)) return CT_CANCELLED;
         for (int v = 0; v < 3; v++) {
             const float *p = mesh->positions + 3 * (size_t)mesh->triangles[3 * (size_t)t + (size_t)v];
             for (int k = 0; k < 3; k++) triangle.p[v][k] = clamp(((double)p[k] - origin[k]) / size, 0, n);
@@ -189,6 +235,7 @@ ct_status ct_cut_mesh(const ct_mesh *mesh, const double origin[3], double size, 
 
 void ct_cut_free(ct_cut *cut) {
     free(cut->cubes);
-    free(cut->columns);
+    free(cut->runs);
+    free(cut->place);
     *cut = (ct_cut){0};
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "gpu/base/cancel.h"
+
 enum { NO_GROUP = CT_MAX_VOXEL_GROUPS };
 
 struct grower {
@@ -57,6 +59,7 @@ static bool grow_groups(struct grower *g, uint32_t *n_groups) {
     static const double flatness[] = {0.98, 0.8, -1};
     for (int pass = 0; pass < 3; pass++)
         for (uint32_t i = 0; i < level->n_nodes; i++) {
+            if (CT_POLL_EVERY(i, 1024) && ct_is_cancelled()) return true; /* whoever asks polls too */
             if (level->nodes[i].group != NO_GROUP) continue;
             double seed[3];
             const double length = find_direction(&level->nodes[i], seed);
@@ -67,15 +70,16 @@ static bool grow_groups(struct grower *g, uint32_t *n_groups) {
             level->nodes[i].group = group;
             g->queue[0] = i;
             uint32_t end = 1;
-            for (uint32_t q = 0; q < end && is_oriented; q++)
+            for (uint32_t q = 0; q < end && is_oriented && !(CT_POLL_EVERY(q + 1, 256) && ct_is_cancelled()); q++)
                 end = visit_neighbours(g, &level->nodes[g->queue[q]], seed, group, end);
         }
     return true;
 }
 
 /* Gives a level's nodes the groups of their children. */
-static void inherit_groups(ct_voxel_level *level, const ct_voxel_level *finer) {
+static bool inherit_groups(ct_voxel_level *level, const ct_voxel_level *finer) {
     for (uint32_t i = 0; i < level->n_nodes; i++) {
+        if (CT_POLL_EVERY(i, 1024) && ct_is_cancelled()) return false;
         ct_voxel *node = &level->nodes[i];
         double most = -1;
         for (uint32_t c = 0; c < 8; c++) {
@@ -89,6 +93,7 @@ static void inherit_groups(ct_voxel_level *level, const ct_voxel_level *finer) {
             node->group = child->group;
         }
     }
+    return true;
 }
 
 bool ct_voxel_grow_groups(ct_voxel_tree *tree, const double *sizes) {
@@ -104,11 +109,14 @@ bool ct_voxel_grow_groups(ct_voxel_tree *tree, const double *sizes) {
     }
     free(grower.queue);
     /* Even connectivity may leave too many, of nodes that face nowhere. Their group is the last. */
-    for (uint32_t i = 0; i < finest->n_nodes && !fits; i++)
+    for (uint32_t i = 0; i < finest->n_nodes && !fits && !(CT_POLL_EVERY(i, 8192) && ct_is_cancelled()); i++)
         if (finest->nodes[i].group == NO_GROUP) finest->nodes[i].group = NO_GROUP - 1;
-    return true;
+    return !ct_is_cancelled();
 }
 
-void ct_voxel_inherit_groups(ct_voxel_tree *tree) {
-    for (uint32_t l = tree->finest; l-- > 0;) inherit_groups(&tree->level[l], &tree->level[l + 1]);
+bool ct_voxel_inherit_groups(ct_voxel_tree *tree) {
+    bool is_done = true;
+    for (uint32_t l = tree->finest; l-- > 0 && is_done;)
+        is_done = inherit_groups(&tree->level[l], &tree->level[l + 1]);
+    return is_done;
 }

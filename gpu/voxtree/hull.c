@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/simd.h"
 
 /* Corners of a level's cubes, one flag each. */
@@ -16,7 +17,7 @@ typedef struct corners {
 } corners;
 
 static void mark_nodes(corners *c, const ct_voxel_level *level) {
-    for (uint32_t i = 0; i < level->n_nodes; i++)
+    for (uint32_t i = 0; i < level->n_nodes && !(CT_POLL_EVERY(i, 1024) && ct_is_cancelled()); i++)
         for (uint32_t k = 0; k < 8; k++) {
             const uint8_t *at = level->nodes[i].at;
             const uint32_t x = at[0] + (k & 1), y = at[1] + (k >> 1 & 1), z = at[2] + (k >> 2);
@@ -38,7 +39,7 @@ static bool is_flagged_beyond(const corners *c, const int at[3], const int step[
 static void keep_ends(const corners *all, corners *kept, const int direction[3]) {
     const int n = (int)all->side, back[3] = {-direction[0], -direction[1], -direction[2]};
     uint8_t *flag = kept->flag;
-    for (int z = 0; z < n; z++)
+    for (int z = 0; z < n && !ct_is_cancelled(); z++)
         for (int y = 0; y < n; y++)
             for (int x = 0; x < n; x++, flag++) {
                 const int at[3] = {x, y, z};
@@ -85,6 +86,10 @@ bool ct_voxel_find_hull(ct_voxel_tree *tree) {
     mark_nodes(all, &tree->level[hull->level]);
     memcpy(kept, all, sizeof *all);
     keep_hull(all, kept);
+    if (ct_is_cancelled()) {
+        free(all);
+        return false;
+    }
     for (uint32_t i = 0; i < n; i++) hull->n += kept->flag[i];
     const uint32_t n_blocks = count_blocks(hull);
     hull->corners = calloc(n_blocks, sizeof *hull->corners);

@@ -2,9 +2,11 @@
 #include "gpu/voxtree/tree.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/voxtree/cut.h"
@@ -61,10 +63,11 @@ static uint64_t bytes_of_level(const ct_voxel_level *level) {
            index_size(level, n_nodes) * sizeof *level->index;
 }
 
-/* Numbers the boundary nodes that are marked, and makes room for them. */
+/* Numbers the boundary nodes that are marked, and makes room for them. False: out of memory, or cancelled. */
 static bool number_nodes(struct builder *b, ct_voxel_level *level) {
     const size_t n = (size_t)level->n_bricks * level->n_bricks * level->n_bricks;
     for (size_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i, 8192) && ct_is_cancelled()) return false;
         level->bricks[i].first = level->n_nodes;
         level->n_nodes += (uint32_t)__builtin_popcountll(level->bricks[i].boundary);
         level->n_full += (uint64_t)__builtin_popcountll(level->bricks[i].full);
@@ -91,38 +94,52 @@ static uint8_t part_of_256(double fraction) {
 
 /* ---- the finest level ---- */
 
-/* Cubes of a column from the top down. `below` of each becomes its occupancy; full cubes between are marked. */
-static void fill_column(ct_voxel_tree *tree, ct_voxel_level *level, ct_cut *cut, uint32_t x, uint32_t y) {
-    static const double one = (double)((int64_t)1 << CT_CUT_BITS);
-    uint32_t sorted[1 << CT_MAX_VOXEL_LEVEL], n = 0;
-    for (uint32_t i = cut->columns[(size_t)y * cut->n + x]; i; i = cut->cubes[i - 1].next) {
-        uint32_t at = n++;
-        for (; at > 0 && cut->cubes[sorted[at - 1]].z < cut->cubes[i - 1].z; at--) sorted[at] = sorted[at - 1];
-        sorted[at] = i - 1;
+/* A cube of a column. */
+struct column_cube {
+    ct_cut_cube *sums;
+    uint32_t z;
+};
+
+/* Lists a column's cubes from the top down. Returns how many. */
+static uint32_t list_column(const ct_cut *cut, uint32_t x, uint32_t y, struct column_cube *out) {
+    uint32_t n = 0;
+    for (uint32_t run = cut->n_runs; run-- > 0;) {
+        const uint32_t *place = ct_cut_run(cut, x, y, run);
+        for (uint32_t i = CT_CUT_RUN; place && i-- > 0;)
+            if (place[i]) out[n++] = (struct column_cube){&cut->cubes[place[i] - 1], run * CT_CUT_RUN + i};
     }
+    return n;
+}
+
+/* Cubes of a column from the top down. `below` of each becomes its occupancy; full cubes between are marked. */
+static void fill_column(ct_voxel_tree *tree, ct_voxel_level *level, const ct_cut *cut, uint32_t x, uint32_t y) {
+    static const double one = (double)((int64_t)1 << CT_CUT_BITS);
+    struct column_cube listed[1 << CT_MAX_VOXEL_LEVEL];
+    const uint32_t n = list_column(cut, x, y, listed);
     int64_t above = 0; /* area vectors' z of the cubes so far: the winding number of a cube without triangles */
     for (uint32_t i = 0; i < n; i++) {
-        ct_cut_cube *cube = &cut->cubes[sorted[i]];
+        ct_cut_cube *cube = listed[i].sums;
+        const uint32_t at = listed[i].z;
         cube->below += above;
         above += cube->area[2];
         const double occupancy = (double)cube->below / one, winding = (double)above / one;
         if (occupancy < -CT_VOXEL_ERROR || occupancy > 1 + CT_VOXEL_ERROR) tree->overlaps_itself = true;
-        mark(level, x, y, cube->z, true, occupancy >= 1 - 0.5 * CT_VOXEL_ERROR);
-        const uint32_t end = i + 1 < n ? cut->cubes[sorted[i + 1]].z + 1u : 0;
-        if (end < cube->z && (winding < -0.5 || winding > 1.5)) tree->overlaps_itself = true;
+        mark(level, x, y, at, true, occupancy >= 1 - 0.5 * CT_VOXEL_ERROR);
+        const uint32_t end = i + 1 < n ? listed[i + 1].z + 1 : 0;
+        if (end < at && (winding < -0.5 || winding > 1.5)) tree->overlaps_itself = true;
         if (winding > 0.5)
-            for (uint32_t z = cube->z; z-- > end;) mark(level, x, y, z, false, true);
+            for (uint32_t z = at; z-- > end;) mark(level, x, y, z, false, true);
     }
 }
 
 static void fill_finest_node(struct builder *b, ct_voxel_level *level, const ct_cut_cube *cube, uint32_t x,
-                             uint32_t y) {
+                             uint32_t y, uint32_t z) {
     static const double one = (double)((int64_t)1 << CT_CUT_BITS);
-    ct_voxel *node = node_of(level, x, y, cube->z);
+    ct_voxel *node = node_of(level, x, y, z);
     node->occupancy = (float)fmin(fmax((double)cube->below / one, 0), 1);
     node->at[0] = (uint8_t)x;
     node->at[1] = (uint8_t)y;
-    node->at[2] = (uint8_t)cube->z;
+    node->at[2] = (uint8_t)z;
     for (int k = 0; k < 3; k++) {
         node->area[k] = (float)((double)cube->area[k] / one);
         node->center[k] = cube->size ? part_of_256((double)cube->moment[k] / (double)cube->size) : 128;
@@ -130,27 +147,42 @@ static void fill_finest_node(struct builder *b, ct_voxel_level *level, const ct_
     b->sizes[node - level->nodes] = (double)cube->size / one;
 }
 
-static void mark_finest(ct_voxel_tree *tree, ct_cut *cut) {
-    ct_voxel_level *level = &tree->level[tree->finest];
-    for (uint32_t y = 0; y < level->n; y++)
-        for (uint32_t x = 0; x < level->n; x++) fill_column(tree, level, cut, x, y);
+/* Whether the work is cancelled; asked at least once in some 10,000 cubes, 0.1 ms. */
+static bool is_late(const ct_voxel_tree *tree) {
+    return ct_is_cancelled_at("voxels", tree->n_nodes);
 }
 
+/* False: cancelled, as in all functions below where nothing else is said. */
+static bool mark_finest(ct_voxel_tree *tree, const ct_cut *cut) {
+    ct_voxel_level *level = &tree->level[tree->finest];
+    for (uint32_t y = 0; y < level->n; y++)
+        for (uint32_t x = 0; x < level->n; x++) {
+            if (CT_POLL_EVERY(x, 32) && is_late(tree)) return false;
+            fill_column(tree, level, cut, x, y);
+        }
+    return true;
+}
+
+/* False: out of memory, or cancelled. */
 static bool build_finest(struct builder *b, const ct_cut *cut) {
     ct_voxel_level *level = &b->tree->level[b->tree->finest];
     if (!number_nodes(b, level)) return false;
+    struct column_cube listed[1 << CT_MAX_VOXEL_LEVEL];
     for (uint32_t y = 0; y < level->n; y++)
-        for (uint32_t x = 0; x < level->n; x++)
-            for (uint32_t i = cut->columns[(size_t)y * cut->n + x]; i; i = cut->cubes[i - 1].next)
-                fill_finest_node(b, level, &cut->cubes[i - 1], x, y);
+        for (uint32_t x = 0; x < level->n; x++) {
+            if (CT_POLL_EVERY(x, 32) && is_late(b->tree)) return false;
+            const uint32_t n = list_column(cut, x, y, listed);
+            for (uint32_t i = 0; i < n; i++) fill_finest_node(b, level, listed[i].sums, x, y, listed[i].z);
+        }
     return true;
 }
 
 /* ---- coarser levels ---- */
 
-static void mark_parents(ct_voxel_level *level, const ct_voxel_level *finer) {
+static bool mark_parents(const ct_voxel_tree *tree, ct_voxel_level *level, const ct_voxel_level *finer) {
     for (uint32_t z = 0; z < level->n; z++)
-        for (uint32_t y = 0; y < level->n; y++)
+        for (uint32_t y = 0; y < level->n; y++) {
+            if (CT_POLL_EVERY(y, 32) && is_late(tree)) return false;
             for (uint32_t x = 0; x < level->n; x++) {
                 const ct_voxel_brick *brick = ct_voxel_brick_at(finer, 2 * x, 2 * y, 2 * z);
                 const uint32_t bit = ct_voxel_bit(2 * x, 2 * y, 2 * z);
@@ -158,6 +190,8 @@ static void mark_parents(ct_voxel_level *level, const ct_voxel_level *finer) {
                 const uint64_t boundary = brick->boundary >> bit & CT_VOXEL_OCTANT;
                 if (full | boundary) mark(level, x, y, z, boundary || full != CT_VOXEL_OCTANT, full == CT_VOXEL_OCTANT);
             }
+        }
+    return true;
 }
 
 static void fill_parent(const struct builder *b, ct_voxel_level *level, const ct_voxel_level *finer, ct_voxel *node) {
@@ -184,12 +218,14 @@ static void fill_parent(const struct builder *b, ct_voxel_level *level, const ct
     b->sizes[node - level->nodes] = size / 4;
 }
 
+/* False: out of memory, or cancelled. */
 static bool build_coarser(struct builder *b, uint32_t l) {
     ct_voxel_level *level = &b->tree->level[l];
     const ct_voxel_level *finer = level + 1;
     if (!number_nodes(b, level)) return false;
     for (uint32_t z = 0; z < level->n; z++)
-        for (uint32_t y = 0; y < level->n; y++)
+        for (uint32_t y = 0; y < level->n; y++) {
+            if (CT_POLL_EVERY(y, 8) && is_late(b->tree)) return false;
             for (uint32_t x = 0; x < level->n; x++) {
                 bool is_full;
                 if (!ct_voxel_find(level, x, y, z, &is_full)) continue;
@@ -199,24 +235,28 @@ static bool build_coarser(struct builder *b, uint32_t l) {
                 node->at[2] = (uint8_t)z;
                 fill_parent(b, level, finer, node);
             }
+        }
     return true;
 }
 
-static void find_most_area(ct_voxel_level *level) {
+static bool find_most_area(ct_voxel_level *level) {
     float most = 1;
-    for (uint32_t i = 0; i < level->n_nodes; i++)
+    for (uint32_t i = 0; i < level->n_nodes; i++) {
+        if (CT_POLL_EVERY(i, 4096) && ct_is_cancelled()) return false;
         for (int k = 0; k < 3; k++)
             while (fabsf(level->nodes[i].area[k]) > most) most *= 2;
+    }
     level->most_area = most;
+    return true;
 }
 
-/* False: out of memory. */
+/* False: out of memory, or cancelled. */
 static bool build_index(ct_voxel_level *level) {
     const size_t side = level->n + 2 * CT_VOXEL_BORDER, n = index_size(level, level->n_nodes);
     if (!n) return true;
     level->index = calloc(n, sizeof *level->index);
     if (!level->index) return false;
-    for (uint32_t z = 0; z < level->n; z++)
+    for (uint32_t z = 0; z < level->n && !ct_is_cancelled(); z++)
         for (uint32_t y = 0; y < level->n; y++)
             for (uint32_t x = 0; x < level->n; x++) {
                 bool is_full;
@@ -241,11 +281,35 @@ static void destroy(void *content) {
     free(tree);
 }
 
+static uint32_t lower_level(const ct_voxel_tree *tree) {
+    return tree->finest > CT_MIN_VOXEL_LEVEL ? tree->finest - 1 : CT_MIN_VOXEL_LEVEL;
+}
+
+/* bytes: 0 where they are not counted to the end. */
+static ct_status fail_bytes(const ct_voxel_tree *tree, uint64_t bytes, ct_error *error) {
+    char need[48] = "";
+    if (bytes) snprintf(need, sizeof need, "%llu bytes, ", (unsigned long long)bytes);
+    return ct_fail(error, CT_LIMIT_EXCEEDED, "voxel_level",
+                   "the mesh's voxel tree of level %u takes %smore than %llu bytes: use a voxel_level of %d to %u",
+                   tree->finest, need, (unsigned long long)CT_MAX_VOXEL_BYTES, CT_MIN_VOXEL_LEVEL, lower_level(tree));
+}
+
+/* Before anything is made. */
+static ct_status check_pieces(const ct_voxel_tree *tree, const ct_mesh *mesh, ct_error *error) {
+    const double n_pieces = ct_count_pieces(mesh, ldexp(tree->side, -(int)tree->finest));
+    if (n_pieces <= (double)CT_MAX_VOXEL_PIECES) return CT_OK;
+    return ct_fail(error, CT_LIMIT_EXCEEDED, "voxel_level",
+                   "the mesh's voxel tree of level %u needs its %u triangles cut into some %.0f million pieces, at most "
+                   "%llu million are: use a voxel_level of %d to %u, or a mesh with fewer triangles",
+                   tree->finest, mesh->n_triangles, 1e-6 * n_pieces,
+                   (unsigned long long)(CT_MAX_VOXEL_PIECES / 1000000), CT_MIN_VOXEL_LEVEL, lower_level(tree));
+}
+
 /* Asks for all that the tree will take, beside its hull's few corners. */
 static ct_status ask_room(ct_voxel_tree *tree, ct_mesh *mesh, ct_error *error) {
     tree->bytes = sizeof *tree;
     for (uint32_t l = 0; l <= tree->finest; l++) tree->bytes += bytes_of_level(&tree->level[l]);
-    if (tree->bytes > CT_MAX_VOXEL_BYTES) return CT_LIMIT_EXCEEDED;
+    if (tree->bytes > CT_MAX_VOXEL_BYTES) return fail_bytes(tree, tree->bytes, error);
     ct_error why = {0};
     if (ct_mesh_ask_room(mesh, tree->bytes, &why)) return CT_OK;
     return ct_fail(error, why.status, why.field,
@@ -255,15 +319,17 @@ static ct_status ask_room(ct_voxel_tree *tree, ct_mesh *mesh, ct_error *error) {
 }
 
 /* Marks the cubes of all levels, from which follows how many nodes there are. */
-static ct_status mark_levels(ct_voxel_tree *tree, const ct_mesh *mesh, ct_cut *cut) {
+static ct_status mark_levels(ct_voxel_tree *tree, const ct_mesh *mesh, ct_cut *cut, ct_error *error) {
     for (uint32_t l = 0; l <= tree->finest; l++)
         if (!begin_level(&tree->level[l], l, tree->side)) return CT_OUT_OF_MEMORY;
     const ct_voxel_level *finest = &tree->level[tree->finest];
     const ct_status status = ct_cut_mesh(mesh, tree->origin, finest->size, finest->n, MAX_FINEST_NODES, cut);
+    if (status == CT_LIMIT_EXCEEDED) return fail_bytes(tree, 0, error);
     if (status) return status;
-    mark_finest(tree, cut);
-    for (uint32_t l = tree->finest; l-- > 0;) mark_parents(&tree->level[l], &tree->level[l + 1]);
-    return CT_OK;
+    bool is_marked = mark_finest(tree, cut);
+    for (uint32_t l = tree->finest; l-- > 0 && is_marked;)
+        is_marked = mark_parents(tree, &tree->level[l], &tree->level[l + 1]);
+    return is_marked ? CT_OK : CT_CANCELLED;
 }
 
 /* Sets *error where something else than the tree itself refuses it. */
@@ -274,7 +340,8 @@ static ct_status build(ct_voxel_tree *tree, ct_mesh *mesh, ct_error *error) {
         tree->origin[k] = mesh->lo[k];
         tree->side = fmax(tree->side, mesh->hi[k] - mesh->lo[k]);
     }
-    ct_status status = mark_levels(tree, mesh, &cut);
+    ct_status status = check_pieces(tree, mesh, error);
+    if (!status) status = mark_levels(tree, mesh, &cut, error);
     if (!status) status = ask_room(tree, mesh, error);
     if (!status && !build_finest(&b, &cut)) status = CT_OUT_OF_MEMORY;
     ct_cut_free(&cut);
@@ -282,10 +349,9 @@ static ct_status build(ct_voxel_tree *tree, ct_mesh *mesh, ct_error *error) {
     for (uint32_t l = tree->finest; l-- > 0 && !status;)
         if (!build_coarser(&b, l)) status = CT_OUT_OF_MEMORY;
     for (uint32_t l = 0; l <= tree->finest && !status; l++) {
-        find_most_area(&tree->level[l]);
-        if (!build_index(&tree->level[l])) status = CT_OUT_OF_MEMORY;
+        if (!find_most_area(&tree->level[l]) || !build_index(&tree->level[l])) status = CT_OUT_OF_MEMORY;
     }
-    if (!status) ct_voxel_inherit_groups(tree);
+    if (!status && !ct_voxel_inherit_groups(tree)) status = CT_CANCELLED;
     if (!status && !ct_voxel_find_hull(tree)) status = CT_OUT_OF_MEMORY;
     free(b.sizes);
     free(b.finer_sizes);
@@ -295,6 +361,7 @@ static ct_status build(ct_voxel_tree *tree, ct_mesh *mesh, ct_error *error) {
 static void *make(ct_mesh *mesh, uint32_t finest, uint64_t *bytes, ct_error *error) {
     ct_voxel_tree *tree = calloc(1, sizeof *tree);
     if (tree) tree->finest = finest;
+    ct_enter_phase("making a voxel tree");
     ct_error refused = {0};
     const ct_status status = tree ? build(tree, mesh, &refused) : CT_OUT_OF_MEMORY;
     if (!status) {
@@ -304,13 +371,9 @@ static void *make(ct_mesh *mesh, uint32_t finest, uint64_t *bytes, ct_error *err
     destroy(tree);
     if (refused.status)
         ct_fail(error, refused.status, refused.field, "%s", refused.message);
-    else if (status == CT_LIMIT_EXCEEDED)
-        ct_fail(error, status, "voxel_level",
-                "the mesh's voxel tree of level %u takes more than %llu bytes: use a voxel_level of %d to %u", finest,
-                (unsigned long long)CT_MAX_VOXEL_BYTES, CT_MIN_VOXEL_LEVEL,
-                finest > CT_MIN_VOXEL_LEVEL ? finest - 1 : CT_MIN_VOXEL_LEVEL);
     else
-        ct_fail(error, status, "mesh", "no memory for a voxel tree of level %u: use a lower voxel_level", finest);
+        ct_fail(error, CT_OUT_OF_MEMORY, "mesh", "no memory for a voxel tree of level %u: use a lower voxel_level",
+                finest);
     return NULL;
 }
 

@@ -20,6 +20,10 @@
 /* Bytes that one tree may hold. A tree of level 8 around a smooth body takes about 12 MiB. */
 #define CT_MAX_VOXEL_BYTES ((uint64_t)256 << 20)
 
+/* Pieces that triangles may be cut into for one tree, some 0.1 us each. Making it takes up to 0.5 GB beside the tree, in
+ * proportion to its nodes. */
+#define CT_MAX_VOXEL_PIECES ((uint64_t)1 << 28)
+
 /* Corners of cubes whose convex hull contains the mesh; see hull.h. */
 enum { CT_VOXEL_HULL_LEVEL = 5, CT_VOXEL_CORNERS = 4 };
 typedef struct ct_voxel_corners {
@@ -48,8 +52,8 @@ typedef struct ct_voxel_tree {
 uint32_t ct_voxel_default_level(const ct_mesh *mesh);
 
 /* The mesh's tree down to a level, CT_MIN_VOXEL_LEVEL to CT_MAX_VOXEL_LEVEL; made at the first call. Lives as long as
- * the mesh, or as long as a body holds it. NULL with *error: LIMIT_EXCEEDED (CT_MAX_VOXEL_BYTES, or ct_mesh_room),
- * OUT_OF_MEMORY. */
+ * the mesh, or as long as a body holds it. NULL with *error: LIMIT_EXCEEDED (CT_MAX_VOXEL_PIECES, before anything is
+ * made; CT_MAX_VOXEL_BYTES, or ct_mesh_room), OUT_OF_MEMORY, CANCELLED. */
 const ct_voxel_tree *ct_voxel_tree_of(ct_mesh *mesh, uint32_t finest, ct_error *error);
 
 /* The finest level of the tree that a scene with these settings uses: its voxel_level, or else the default level, but
