@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/cpu.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/engine.h"
 #include "gpu/exact/rigid_clusters.h"
@@ -151,10 +152,10 @@ static ct_status check_auto(const ct_scene_settings *s, ct_error *error) {
  * bodies cluster by cluster. */
 static ct_status prepare_for_exact(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error) {
     const bool reads_rigid_clusters = use->on_cpu && use->kind == CT_BODY_RIGID && ct_has_rigid_clusters(mesh);
-    if (!ct_mesh_topology(mesh, error)) return CT_OUT_OF_MEMORY;
-    if (reads_rigid_clusters && !ct_mesh_rigid_clusters(mesh, error)) return CT_OUT_OF_MEMORY;
+    if (!ct_mesh_topology(mesh, error)) return ct_failure();
+    if (reads_rigid_clusters && !ct_mesh_rigid_clusters(mesh, error)) return ct_failure();
     const bool follows_edges = use->settings->patches || use->meets_itself; /* so do floods over its own surface */
-    return follows_edges && !ct_mesh_adjacency(mesh, error) ? CT_OUT_OF_MEMORY : CT_OK;
+    return follows_edges && !ct_mesh_adjacency(mesh, error) ? ct_failure() : CT_OK;
 }
 
 static ct_status check_voxtree(const ct_scene_settings *s, ct_error *error) {

@@ -2,14 +2,18 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/large.h"
 #include "gpu/engine.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
 #include "gpu/view/half_space_k.h"
 
 #define MAX_SPANS       (UINT64_C(1) << 22)   /* of a snapshot: 128 MiB of span ends */
+#define MAX_ALL_SPANS   (UINT64_C(1) << 24)   /* of the step that it is taken from: 0.5 GiB */
 #define MAX_GLASS_BYTES (UINT64_C(256) << 20) /* of the GPU's memory, see ct_painter_draw */
 
 /* ---- copying ---- */
@@ -114,16 +118,19 @@ static ct_status copy_bodies(ct_scene *scene, ct_snapshot *snapshot, ct_error *e
     return status;
 }
 
+static ct_status fail_spans(const char *about, uint64_t n, ct_error *error) {
+    return ct_fail(error, CT_LIMIT_EXCEEDED, "resolution",
+                   "snapshot: the intersections have %s%llu samples, a picture shows at most %llu: ask for a lower "
+                   "resolution, for one contact, or for a picture without samples",
+                   about, (unsigned long long)n, (unsigned long long)MAX_SPANS);
+}
+
 /* The contacts' spans, out of a result that has them all. */
 static ct_status copy_spans(const ct_result *result, ct_snapshot *snapshot, ct_error *error) {
     uint64_t n = 0;
     for (size_t i = 0; i < result->n_contacts; i++)
         if (ct_snapshot_shows(&snapshot->options, result->contacts[i].body)) n += result->contacts[i].n_spans;
-    if (n > MAX_SPANS)
-        return ct_fail(error, CT_LIMIT_EXCEEDED, "resolution",
-                       "snapshot: the intersections have %llu samples, a picture shows at most %llu: ask for a lower "
-                       "resolution, for one contact, or for a picture without samples",
-                       (unsigned long long)n, (unsigned long long)MAX_SPANS);
+    if (n > MAX_SPANS) return fail_spans("", n, error);
     snapshot->contacts = malloc((result->n_contacts ? result->n_contacts : 1) * sizeof *snapshot->contacts);
     snapshot->spans = malloc((n ? n : 1) * sizeof *snapshot->spans);
     if (!snapshot->contacts || !snapshot->spans)
@@ -135,10 +142,50 @@ static ct_status copy_spans(const ct_result *result, ct_snapshot *snapshot, ct_e
         memcpy(to->pitch, from->pitch, sizeof to->pitch);
         to->first_span = snapshot->n_spans;
         to->n_spans = from->n_spans;
-        memcpy(snapshot->spans + to->first_span, result->spans + from->first_span, from->n_spans * sizeof(ct_span));
+        if (!ct_copy_large(snapshot->spans + to->first_span, result->spans + from->first_span,
+                           from->n_spans * sizeof(ct_span)))
+            return ct_fail_cancelled(error);
         snapshot->n_spans += from->n_spans;
     }
     return CT_OK;
+}
+
+/* Runs a step of LDI without updates. Its settings are the scene's now. */
+static ct_status run_spans(ct_scene *scene, ct_result **result, ct_error *error) {
+    ct_step step = {.scene = scene, .want = CT_WANT_SPANS};
+    const ct_status status = ct_engine_run(scene->engine, &step, 1);
+    if (status) ct_fail(error, status, step.error.field, "%s", step.error.message);
+    *result = step.result;
+    return status;
+}
+
+/* Refuses samples that a step with COARSER times as wide pixels says are too many, before they are taken. It takes a
+ * COARSER^2-th of their time and memory, and is right to a few parts in a hundred where there are many. So all contacts'
+ * samples are bounded by twice what is shown, or eight times where other contacts are left out. */
+static ct_status check_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
+    enum { COARSER = 16, WORTH = 512 };
+    const ct_scene_settings fine = scene->settings;
+    uint64_t shown = 0, all = 0;
+    ct_scene_settings *s = &scene->settings;
+    const uint32_t *r = fine.resolution;
+    /* A few pixels take no time, and cannot be too many. */
+    if (s->pixel_size == 0 && r[0] < WORTH && r[1] < WORTH && r[2] < WORTH) return CT_OK;
+    if (s->pixel_size > 0)
+        s->pixel_size *= COARSER;
+    else
+        for (int a = 0; a < 3; a++) s->resolution[a] = (r[a] + COARSER - 1) / COARSER;
+    ct_result *result;
+    const ct_status status = run_spans(scene, &result, error);
+    scene->settings = fine;
+    for (size_t i = 0; !status && i < result->n_contacts; i++) {
+        const uint64_t n = COARSER * COARSER * result->contacts[i].n_spans;
+        if (ct_snapshot_shows(&snapshot->options, result->contacts[i].body)) shown += n;
+        all += n;
+    }
+    ct_result_free(&result);
+    if (status) return status;
+    if (shown > MAX_SPANS + MAX_SPANS / 4) return fail_spans("about ", shown, error);
+    return all > MAX_ALL_SPANS ? fail_spans("with those that are not shown about ", all, error) : CT_OK;
 }
 
 /* Runs a step of LDI without updates, at the snapshot's resolution, and copies its spans: other methods have none. */
@@ -152,13 +199,12 @@ static ct_status compute_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error 
         for (int a = 0; a < 3; a++) scene->settings.resolution[a] = resolution;
         scene->settings.pixel_size = 0;
     }
-    ct_step step = {.scene = scene, .want = CT_WANT_SPANS};
-    ct_status status = ct_engine_run(scene->engine, &step, 1);
-    if (status)
-        ct_fail(error, status, step.error.field, "%s", step.error.message);
-    else
-        status = copy_spans(step.result, snapshot, error);
-    ct_result_free(&step.result);
+    ct_enter_phase("taking samples");
+    ct_result *result = NULL;
+    ct_status status = check_spans(scene, snapshot, error);
+    if (!status) status = run_spans(scene, &result, error);
+    if (!status) status = copy_spans(result, snapshot, error);
+    ct_result_free(&result);
     scene->settings = settings;
     return status;
 }
@@ -222,6 +268,7 @@ static void add_body_vertices(ct_camera_fit *fit, const ct_snapshot_body *body,
                               void (*add)(ct_camera_fit *, const double[3])) {
     for (size_t i = 0; i < body->mesh->n_vertices; i++) {
         double at[3];
+        if (CT_POLL_EVERY(i, 1024) && ct_is_cancelled()) return; /* the snapshot is not kept */
         ct_snapshot_vertex(body, i, at);
         add(fit, at);
     }
@@ -271,7 +318,8 @@ ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, 
     if (!status) status = copy_bodies(scene, snapshot, error);
     if (!status) {
         place_camera(scene, snapshot);
-        status = mark_method(scene, snapshot, error);
+        if (ct_is_cancelled()) status = ct_fail_cancelled(error);
+        if (!status) status = mark_method(scene, snapshot, error);
     }
     if (status) ct_snapshot_free(&snapshot);
     *out = snapshot;
@@ -293,9 +341,20 @@ void ct_snapshot_free(ct_snapshot **handle) {
     *handle = NULL;
 }
 
+/* Waits for whoever draws. False: the thread's work was cancelled before. */
+static bool lock_painting(ct_engine *engine) {
+    if (!ct_thread_working.cancel) return pthread_mutex_lock(&engine->painting) == 0;
+    while (pthread_mutex_trylock(&engine->painting) != 0) {
+        if (ct_is_cancelled()) return false;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return true;
+}
+
 ct_status ct_snapshot_draw(const ct_snapshot *snapshot, uint8_t *pixels, ct_error *error) {
     ct_engine *engine = snapshot->engine;
-    pthread_mutex_lock(&engine->painting);
+    ct_enter_phase("waiting for other pictures");
+    if (!lock_painting(engine)) return ct_fail_cancelled(error);
     ct_status status = engine->painter ? CT_OK : ct_painter_create(&engine->painter, error);
     if (!status) status = ct_painter_draw(engine->painter, snapshot, MAX_GLASS_BYTES, pixels, error);
     pthread_mutex_unlock(&engine->painting);

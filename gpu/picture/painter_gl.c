@@ -2,14 +2,20 @@
  * films, whose glass layers go into one linked list per sample; then a pass that sorts each list and blends it, so that
  * any number of overlapping surfaces is drawn in the right order. Large pictures are drawn in parts. Pixels are
  * averages of 2 x 2 samples.
- */
+ *
+ * OpenGL cannot be told to stop. So where the thread's work may be cancelled, commands are given in pieces that take
+ * some 20 ms each where the processor draws (llvmpipe): ranges of triangles, marks and spans, and bands of rows, cut out
+ * by the scissor. They change no pixel. */
 #include <epoxy/gl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/backend/gl/context.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/large.h"
+#include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
 
 #include "film_vertex_glsl.h"
@@ -27,6 +33,11 @@ enum {
     MAX_PART = 1024,  /* pixels along a side of the largest part drawn at once */
     LAYER_BYTES = 16, /* struct Layer of glass_fragment.glsl */
 };
+
+/* Of commands between polls: triangles, of which each command counts as COMMAND more, for it may cover much of a part;
+ * bands of a part in which bodies are drawn, unless there are so many triangles that drawing them again costs more;
+ * layers that resolving looks at. */
+enum { PIECE = 1 << 16, COMMAND = 1 << 12, MOST_BANDS = 16, BAND_TRIANGLES = 1 << 20, RESOLVED = 1 << 21 };
 
 struct ct_painter {
     ct_gl_context *context;
@@ -55,6 +66,9 @@ typedef struct rendering {
     GLuint solid_target, result_target;    /* framebuffers */
     GLuint layers, heads;                  /* buffers of glass_fragment.glsl */
     uint64_t layer_capacity, max_capacity; /* layers */
+    uint64_t pending;                      /* of commands since the last poll, as PIECE counts */
+    uint64_t n_pixels;                     /* that are done */
+    bool is_cancelled;
     float eye[3], light[3];                /* relative to the camera's origin; unit vector towards the light */
     float matrix[16];
 } rendering;
@@ -115,6 +129,25 @@ void ct_painter_destroy(ct_painter **handle) {
     *handle = NULL;
 }
 
+/* ---- pieces ---- */
+
+/* Whether to go on after commands of so many triangles. */
+static bool go_on(rendering *r, uint64_t n_triangles) {
+    r->pending += n_triangles + COMMAND;
+    if (r->is_cancelled || !ct_thread_working.cancel) return !r->is_cancelled;
+    if (r->pending < PIECE) return true;
+    glFinish();
+    r->pending = 0;
+    r->is_cancelled = ct_is_cancelled_at("pixels", r->n_pixels);
+    return !r->is_cancelled;
+}
+
+/* Rows of the i-th of n bands of a part. */
+static void set_band(const uint32_t size[2], uint32_t scale, uint32_t i, uint32_t n) {
+    const uint32_t first = (uint32_t)((uint64_t)size[1] * i / n), end = (uint32_t)((uint64_t)size[1] * (i + 1) / n);
+    glScissor(0, (GLint)(first * scale), (GLsizei)(size[0] * scale), (GLsizei)((end - first) * scale));
+}
+
 /* ---- uploading ---- */
 
 static GLuint make_buffer(const void *data, size_t bytes) {
@@ -124,16 +157,14 @@ static GLuint make_buffer(const void *data, size_t bytes) {
     return buffer;
 }
 
-static ct_status upload_body(rendering *r, size_t index, ct_error *error) {
+/* same_mesh, same_positions: buffers of an earlier body of the mesh, and of one that has the mesh's positions; NULL:
+ * there is none. */
+static ct_status upload_body(rendering *r, size_t index, const body_buffers *same_mesh,
+                             const body_buffers *same_positions, ct_error *error) {
     const ct_snapshot_body *bodies = r->snapshot->bodies, *body = &bodies[index];
-    body_buffers *to = &r->bodies[index], *same_mesh = NULL, *same_positions = NULL;
+    body_buffers *to = &r->bodies[index];
     ct_mesh_info info;
     ct_mesh_get_info(body->mesh, &info);
-    for (size_t i = 0; i < index; i++) {
-        if (bodies[i].mesh != body->mesh) continue;
-        same_mesh = &r->bodies[i];
-        if (!bodies[i].positions) same_positions = same_mesh;
-    }
     if (info.vertices * 12 > (uint64_t)r->max_block_bytes)
         return ct_fail(error, CT_LIMIT_EXCEEDED, "snapshot",
                        "body %u has %llu vertices, more than the %d that this OpenGL driver can draw", body->id,
@@ -159,13 +190,38 @@ static ct_status upload_body(rendering *r, size_t index, ct_error *error) {
     return CT_OK;
 }
 
+struct body_of_mesh {
+    uintptr_t mesh;
+    size_t body;
+};
+
+static int by_mesh(const void *a, const void *b) {
+    const struct body_of_mesh *x = a, *y = b;
+    if (x->mesh != y->mesh) return x->mesh < y->mesh ? -1 : 1;
+    return x->body < y->body ? -1 : x->body > y->body;
+}
+
 static ct_status upload_bodies(rendering *r, ct_error *error) {
     const ct_snapshot *snapshot = r->snapshot;
     r->bodies = calloc(snapshot->n_bodies ? snapshot->n_bodies : 1, sizeof *r->bodies);
     if (!r->bodies) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a picture");
     ct_status status = CT_OK;
     if (!(snapshot->options.show & CT_SHOW_BODIES)) return status;
-    for (size_t i = 0; !status && i < snapshot->n_bodies; i++) status = upload_body(r, i, error);
+    struct body_of_mesh *order = malloc((snapshot->n_bodies + 1) * sizeof *order);
+    for (size_t i = 0; order && i < snapshot->n_bodies; i++)
+        order[i] = (struct body_of_mesh){(uintptr_t)snapshot->bodies[i].mesh, i};
+    if (!order || !ct_sort_rows(order, snapshot->n_bodies, sizeof *order, by_mesh))
+        status = ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a picture");
+    const body_buffers *same_mesh = NULL, *same_positions = NULL;
+    for (size_t i = 0; !status && i < snapshot->n_bodies; i++) {
+        const body_buffers *buffers = &r->bodies[order[i].body];
+        if (i == 0 || order[i].mesh != order[i - 1].mesh) same_mesh = same_positions = NULL;
+        status = upload_body(r, order[i].body, same_mesh, same_positions, error);
+        same_mesh = buffers;
+        if (!snapshot->bodies[order[i].body].positions) same_positions = buffers;
+        if (!status && ct_is_cancelled()) status = ct_fail_cancelled(error);
+    }
+    free(order);
     return status;
 }
 
@@ -177,6 +233,7 @@ static ct_status upload_span_ends(rendering *r, ct_error *error) {
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory to draw %llu samples",
                        (unsigned long long)snapshot->n_spans);
     for (uint64_t i = 0; i < snapshot->n_spans; i++) {
+        if (CT_POLL_EVERY(i, 4096) && ct_is_cancelled()) break; /* drawing polls too */
         const ct_span *span = &snapshot->spans[i];
         for (int end = 0; end < 2; end++) {
             const float *p = end ? span->upper : span->lower;
@@ -255,7 +312,7 @@ static void set_target(GLuint target, const uint32_t size[2], uint32_t scale) {
     glViewport(0, 0, (GLsizei)(size[0] * scale), (GLsizei)(size[1] * scale));
 }
 
-static void draw_span_ends(const rendering *r) {
+static void draw_span_ends(rendering *r) {
     const ct_snapshot *snapshot = r->snapshot;
     float colors[9];
     for (int i = 0; i < 9; i++) colors[i] = to_linear(ct_axis_color[i / 3][i % 3]);
@@ -271,17 +328,23 @@ static void draw_span_ends(const rendering *r) {
         for (int a = 0; a < 3; a++) /* with a visible gap between neighbours if the pitch is more than 5 pixels */
             half_side[a] = (float)(contact->pitch[a] * (contact->pitch[a] > 5 * snapshot->camera.pixel ? 0.44 : 0.5));
         glUniform3fv(1, 1, half_side);
-        glDrawArrays(GL_TRIANGLES, (GLint)(12 * contact->first_span), (GLsizei)(12 * contact->n_spans));
+        enum { SPANS = PIECE / 4 }; /* of four triangles */
+        for (uint64_t first = 0; first < contact->n_spans && go_on(r, PIECE); first += SPANS) {
+            const uint64_t n = contact->n_spans - first < SPANS ? contact->n_spans - first : SPANS;
+            glDrawArrays(GL_TRIANGLES, (GLint)(12 * (contact->first_span + first)), (GLsizei)(12 * n));
+        }
     }
 }
 
 /* Draws all marks of a kind with the current program; one with more than a storage block holds is drawn in ranges. */
-static void draw_marks_of(const rendering *r, ct_mark_kind kind, uint32_t corners) {
+static void draw_marks_of(rendering *r, ct_mark_kind kind, uint32_t corners) {
     const uint64_t n = r->snapshot->marks[kind].n;
     uint64_t step = (uint64_t)r->max_block_bytes / sizeof(ct_mark);
     if (step > INT32_MAX / corners) step = INT32_MAX / corners;
-    step -= step % (uint64_t)r->alignment;
-    for (uint64_t first = 0; first < n; first += step) {
+    if (step > 3 * PIECE / corners) step = 3 * PIECE / corners;
+    if (step > (uint64_t)r->alignment) step -= step % (uint64_t)r->alignment;
+    else step = (uint64_t)r->alignment;
+    for (uint64_t first = 0; first < n && go_on(r, PIECE); first += step) {
         const uint64_t some = n - first < step ? n - first : step;
         glBindBufferRange(GL_SHADER_STORAGE_BUFFER, 0, r->marks[kind], (GLintptr)(first * sizeof(ct_mark)),
                           (GLsizeiptr)(some * sizeof(ct_mark)));
@@ -290,7 +353,7 @@ static void draw_marks_of(const rendering *r, ct_mark_kind kind, uint32_t corner
 }
 
 /* Ends before the nearest or behind the farthest body are shown all the same. */
-static void draw_opaque_marks(const rendering *r, const uint32_t size[2]) {
+static void draw_opaque_marks(rendering *r, const uint32_t size[2]) {
     static const uint32_t corners[CT_MARK_KINDS] = {0, 6, 6, 9, 6, 36 + 72}; /* as mark_vertex.glsl has them */
     glUseProgram(r->painter->marks);
     glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
@@ -306,7 +369,7 @@ static void draw_opaque_marks(const rendering *r, const uint32_t size[2]) {
     glDisable(GL_DEPTH_CLAMP);
 }
 
-static void draw_films(const rendering *r, const uint32_t size[2]) {
+static void draw_films(rendering *r, const uint32_t size[2]) {
     glUseProgram(r->painter->film);
     glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
     glUniform3fv(2, 1, r->eye);
@@ -315,7 +378,7 @@ static void draw_films(const rendering *r, const uint32_t size[2]) {
     draw_marks_of(r, CT_MARK_FILM, 3);
 }
 
-static void draw_bodies(const rendering *r) {
+static void draw_bodies(rendering *r) {
     const ct_snapshot *snapshot = r->snapshot;
     for (size_t i = 0; i < snapshot->n_bodies; i++) {
         const ct_snapshot_body *body = &snapshot->bodies[i];
@@ -335,37 +398,72 @@ static void draw_bodies(const rendering *r) {
         /* A mesh with more triangles than a storage block holds is drawn in ranges. A multiple of `alignment` triangles
          * is also a multiple of `alignment` bytes. */
         uint64_t step = (uint64_t)r->max_block_bytes / 12;
+        if (step > PIECE) step = PIECE;
         step -= step % (uint64_t)r->alignment;
         for (uint64_t first = 0; first < info.triangles; first += step) {
             uint64_t n = info.triangles - first < step ? info.triangles - first : step;
             glBindBufferRange(GL_SHADER_STORAGE_BUFFER, 2, from->triangles, (GLintptr)(first * 12),
                               (GLsizeiptr)(n * 12));
             glDrawArrays(GL_TRIANGLES, 0, (GLsizei)(n * 3));
+            if (!go_on(r, n)) return;
         }
     }
 }
 
+/* In how many bands bodies are drawn. */
+static uint32_t count_bands(const rendering *r) {
+    uint64_t n = 1;
+    for (size_t i = 0; i < r->snapshot->n_bodies; i++)
+        n += r->snapshot->bodies[i].mesh->n_triangles + 16; /* a command costs about as much */
+    const uint64_t bands = BAND_TRIANGLES / n;
+    return !ct_thread_working.cancel || bands < 1 ? 1 : bands < MOST_BANDS ? (uint32_t)bands : MOST_BANDS;
+}
+
 /* Fills the lists of glass layers. Returns the number of layers, which may exceed the buffer's capacity. */
-static uint64_t collect_glass(const rendering *r, const uint32_t size[2]) {
+static uint64_t collect_glass(rendering *r, const uint32_t size[2]) {
     const GLuint zero = 0;
     glClearNamedBufferData(r->heads, GL_R32UI, GL_RED_INTEGER, GL_UNSIGNED_INT, &zero);
     glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT);
-    glUseProgram(r->painter->glass);
-    glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
-    glUniform3fv(2, 1, r->eye);
-    glUniform1f(4, (float)r->snapshot->options.opacity);
-    glUniform3fv(5, 1, r->light);
-    glUniform1ui(6, size[0] * SCALE);
     glColorMask(GL_FALSE, GL_FALSE, GL_FALSE, GL_FALSE);
     glDepthMask(GL_FALSE);
-    if (r->snapshot->options.show & CT_SHOW_BODIES) draw_bodies(r);
-    if (r->snapshot->marks[CT_MARK_FILM].n) draw_films(r, size);
+    const uint32_t n_bands = count_bands(r);
+    glEnable(GL_SCISSOR_TEST);
+    for (uint32_t i = 0; i < n_bands && !r->is_cancelled; i++) {
+        set_band(size, SCALE, i, n_bands);
+        glUseProgram(r->painter->glass);
+        glUniformMatrix4fv(0, 1, GL_FALSE, r->matrix);
+        glUniform3fv(2, 1, r->eye);
+        glUniform1f(4, (float)r->snapshot->options.opacity);
+        glUniform3fv(5, 1, r->light);
+        glUniform1ui(6, size[0] * SCALE);
+        if (r->snapshot->options.show & CT_SHOW_BODIES) draw_bodies(r);
+        if (r->snapshot->marks[CT_MARK_FILM].n) draw_films(r, size);
+        go_on(r, PIECE);
+    }
+    glDisable(GL_SCISSOR_TEST);
     glDepthMask(GL_TRUE);
     glColorMask(GL_TRUE, GL_TRUE, GL_TRUE, GL_TRUE);
     glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT);
     GLuint n = 0;
     glGetNamedBufferSubData(r->heads, 0, sizeof n, &n);
     return n;
+}
+
+/* Blends each pixel's layers, of which the part has n. */
+static void resolve(rendering *r, const uint32_t size[2], uint64_t n) {
+    const uint64_t samples = (uint64_t)size[0] * size[1] * SCALE * SCALE;
+    /* A list is walked once for each layer of it, until the glass lets no light through. */
+    const double opacity = r->snapshot->options.opacity, mean = (double)n / (double)samples;
+    const double seen = opacity > 0 && opacity < 1 ? fmin(mean, 1 + log(0.002) / log1p(-opacity)) : mean;
+    const double work = (double)samples + (double)n * (1 + seen);
+    uint32_t n_bands = (uint32_t)fmin(fmax(ceil(work / RESOLVED), 1), size[1]);
+    if (!ct_thread_working.cancel) n_bands = 1;
+    glEnable(GL_SCISSOR_TEST);
+    for (uint32_t i = 0; i < n_bands && go_on(r, PIECE); i++) {
+        set_band(size, 1, i, n_bands);
+        glDrawArrays(GL_TRIANGLES, 0, 3);
+    }
+    glDisable(GL_SCISSOR_TEST);
 }
 
 /* Draws a part into the result texture. False: its glass layers exceed max_capacity. */
@@ -380,9 +478,10 @@ static bool draw_part(rendering *r, const uint32_t size[2]) {
     if (snapshot->n_spans) draw_span_ends(r);
     if (snapshot->n_marks > snapshot->marks[CT_MARK_FILM].n) draw_opaque_marks(r, size);
     glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 4, r->heads);
-    for (bool retry = has_glass; retry;) {
+    uint64_t need = 0;
+    for (bool retry = has_glass; retry && !r->is_cancelled;) {
         glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, r->layers);
-        uint64_t need = 1 + collect_glass(r, size); /* layers[0] is not used */
+        need = 1 + collect_glass(r, size); /* layers[0] is not used */
         retry = need > r->layer_capacity;
         if (need > r->max_capacity) return false;
         if (retry) make_layers(r, need);
@@ -397,7 +496,7 @@ static bool draw_part(rendering *r, const uint32_t size[2]) {
     glUniform4f(1, to_linear(background[0]), to_linear(background[1]), to_linear(background[2]), (float)background[3]);
     glUniform1ui(2, has_glass ? size[0] * SCALE : 0);
     glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 3, r->layers);
-    glDrawArrays(GL_TRIANGLES, 0, 3);
+    resolve(r, size, need);
     return true;
 }
 
@@ -420,6 +519,7 @@ static ct_status draw_area(rendering *r, const uint32_t area[4], uint8_t *rows, 
     if (size[0] <= MAX_PART && size[1] <= MAX_PART) {
         ct_camera_matrix(&r->snapshot->camera, whole, area, r->matrix);
         bool drawn = draw_part(r, size);
+        if (r->is_cancelled) return ct_fail_cancelled(error);
         if (drawn) glReadPixels(0, 0, (GLsizei)size[0], (GLsizei)size[1], GL_RGBA, GL_UNSIGNED_BYTE, rows);
         ct_status status = ct_gl_check(r->painter->context, "drawing a picture", error);
         if (!status && !drawn && size[longer] < 2)
@@ -429,6 +529,7 @@ static ct_status draw_area(rendering *r, const uint32_t area[4], uint8_t *rows, 
         for (uint32_t row = 0; !status && drawn && row < size[1]; row++) /* OpenGL's first row is the lowest */
             memcpy(pixels + 4 * ((size_t)(area[3] - 1 - row) * o->width + area[0]), rows + 4 * (size_t)row * size[0],
                    4 * (size_t)size[0]);
+        if (!status && drawn) r->n_pixels += (uint64_t)size[0] * size[1];
         if (status || drawn) return status;
     }
     uint32_t halves[2][4];
@@ -453,6 +554,7 @@ static ct_status draw_picture(rendering *r, uint8_t *pixels, ct_error *error) {
 ct_status ct_painter_draw(ct_painter *painter, const ct_snapshot *snapshot, uint64_t max_glass_bytes, uint8_t *pixels,
                           ct_error *error) {
     rendering r = {.painter = painter, .snapshot = snapshot};
+    ct_enter_phase("drawing the picture");
     ct_status status = ct_gl_enter(painter->context, error);
     if (status) return status;
     glGetIntegerv(GL_MAX_SHADER_STORAGE_BLOCK_SIZE, &r.max_block_bytes);

@@ -8,7 +8,7 @@ typedef enum ct_voxel_descent { CT_VOXEL_DONE, CT_VOXEL_LATE, CT_VOXEL_NO_MEMORY
 
 typedef struct ct_voxel_cpu {
     /* Computes the next level of a pair that can descend. LATE: the deadline (of ct_now, 0: none) passed before it was
-     * complete, and NO_MEMORY: the answer is still that of the level before. */
+     * complete, and NO_MEMORY, which also says that it was cancelled: the answer is still that of the level before. */
     ct_voxel_descent (*descend)(ct_voxel_pair *pair, double deadline, ct_budget *budget);
 } ct_voxel_cpu;
 

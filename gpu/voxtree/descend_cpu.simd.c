@@ -1,6 +1,7 @@
 /* descend_cpu.simd.c - compares two voxel trees on one level. */
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/clock.h"
 #include "gpu/base/simd.h"
 #include "gpu/voxtree/descend_cpu.h"
@@ -223,6 +224,7 @@ static ct_voxel_descent descend(ct_voxel_pair *pair, double deadline, ct_budget 
         if (cubes.n < CLOCK_PERIOD) continue;
         compare_cubes(&d, &cubes);
         if (deadline > 0 && ct_now() > deadline) return CT_VOXEL_LATE;
+        if (ct_is_cancelled_at("voxels", pair->n_tests)) return CT_VOXEL_NO_MEMORY;
     }
     compare_cubes(&d, &cubes);
     if (d.has_failed || !ct_voxel_complete_level(pair, &d.g, budget)) return CT_VOXEL_NO_MEMORY;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/contact/frame_k.h"
 #include "gpu/voxtree/descend_cpu.h"
 
@@ -140,20 +141,44 @@ static bool is_before(const ct_point *a, const ct_point *b) {
     return a->group[0] != b->group[0] ? a->group[0] < b->group[0] : a->group[1] < b->group[1];
 }
 
+/* Moves the first of n points in a heap, whose first is the last of all in their order, to where it belongs. */
+static void sift_down(ct_point *points, uint32_t n, uint32_t at) {
+    const ct_point moved = points[at];
+    for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && is_before(&points[child], &points[child + 1])) child++;
+        if (!is_before(&moved, &points[child])) break;
+        points[at] = points[child];
+    }
+    points[at] = moved;
+}
+
 /* Chooses at most n pairs of groups with a weight, in the order of their points. Of their points it sets the weight
  * and the groups, and position[0] to the index of their sums. */
 static uint32_t choose_points(const ct_voxel_pair *pair, uint32_t n, ct_point *points) {
     const ct_voxel_group_sums *groups = pair->answer.groups.sums.data;
     uint32_t kept = 0;
-    for (uint32_t g = 0; g < pair->answer.groups.n; g++) {
+    for (uint32_t g = 0; n && g < pair->answer.groups.n; g++) {
         ct_point point = {.position = {g}, .weight = weight_of(pair, &groups[g])};
-        if (point.weight == 0 || (kept == n && point.weight < points[n - 1].weight)) continue;
+        if (CT_POLL_EVERY(g + 1, 1024) && ct_is_cancelled()) break;
+        if (point.weight == 0 || (kept == n && point.weight < points[0].weight)) continue;
         point.group[pair->driver] = groups[g].group[0];
         point.group[1 - pair->driver] = groups[g].group[1];
-        if (kept == n && !is_before(&point, &points[n - 1])) continue;
-        uint32_t at = kept < n ? kept++ : n - 1;
-        for (; at > 0 && is_before(&point, &points[at - 1]); at--) points[at] = points[at - 1];
-        points[at] = point;
+        if (kept < n) {
+            points[kept++] = point;
+            if (kept == n)
+                for (uint32_t i = n / 2; i-- > 0;) sift_down(points, n, i);
+        } else if (is_before(&point, &points[0])) {
+            points[0] = point;
+            sift_down(points, n, 0);
+        }
+    }
+    if (kept < n)
+        for (uint32_t i = kept / 2; i-- > 0;) sift_down(points, kept, i);
+    for (uint32_t end = kept; end-- > 1;) {
+        const ct_point last = points[0];
+        points[0] = points[end];
+        points[end] = last;
+        sift_down(points, end, 0);
     }
     return kept;
 }

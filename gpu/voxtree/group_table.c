@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "gpu/base/cancel.h"
+
 enum { FIRST_SLOTS = 64 };
 
 void ct_voxel_clear_groups(ct_voxel_group_table *table) {
@@ -36,7 +38,10 @@ static bool grow_slots(ct_voxel_group_table *table, ct_budget *budget) {
     if (!ct_buffer_reserve(&table->slots, budget, n * sizeof(uint32_t), 0, false)) return false;
     table->n_slots = n;
     memset(table->slots.data, 0, n * sizeof(uint32_t));
-    for (uint32_t i = 0; i < table->n; i++) enter(table, i);
+    for (uint32_t i = 0; i < table->n; i++) {
+        if (CT_POLL_EVERY(i + 1, 4096) && ct_is_cancelled()) return false; /* the pair ends with it */
+        enter(table, i);
+    }
     return true;
 }
 

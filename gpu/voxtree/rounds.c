@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/contact/result.h"
 #include "gpu/exact/extents.h"
@@ -53,6 +54,10 @@ static uint32_t list_step(ct_voxel_rounds *rounds, size_t index, double start, u
     uint32_t n = 0;
     for (size_t p = 0; p < scene->broad.n_pairs; p++) {
         const ct_pair *pair = &scene->broad.pairs[p];
+        if (CT_POLL_EVERY(p, 256) && ct_is_cancelled()) {
+            ct_fail_cancelled(&step->error);
+            return 0;
+        }
         if (!has_contact(scene, pair)) continue;
         if (!has_trees(step, pair)) return 0;
         ct_voxel_task *task = &rounds->tasks[rounds->n_tasks + n];

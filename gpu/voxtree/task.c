@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/large.h"
 #include "gpu/voxtree/finish.h"
 
 /* Measured on two threads, with 1,900 pairs of which half have a contact: much of it is that a thread finishes pairs
@@ -63,7 +64,9 @@ static int compare_turns(const void *a, const void *b) {
 }
 
 void ct_voxel_sort_turns(ct_voxel_turn *turns, uint32_t n) {
-    if (n > 1) qsort(turns, n, sizeof *turns, compare_turns);
+    /* Cancelled, they may be in any order: whoever goes on with them ends. */
+    if (n > 1 && !ct_sort_rows(turns, n, sizeof *turns, compare_turns) && !ct_is_cancelled())
+        qsort(turns, n, sizeof *turns, compare_turns);
 }
 
 uint32_t ct_voxel_admit_tasks(ct_voxel_turn *active, uint32_t n, uint64_t *spent, uint64_t *tests) {

@@ -6,6 +6,7 @@
 
 #include "gpu/backend/cpu/cpu.h"
 #include "gpu/backend/cpu/device.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/voxtree/task.h"
 
@@ -85,9 +86,12 @@ static void descend(struct voxel_task *task, ct_device *device, ct_voxel_answer_
         ct_voxel_task_end(of, CT_ENDED_TIME);
         return;
     }
-    switch (device->kernels->voxel->descend(&of->pair, of->deadline, &device->budget)) {
+    const ct_working before = ct_work_for(NULL, of->body[0]->id, of->body[1]->id);
+    const ct_voxel_descent descent = device->kernels->voxel->descend(&of->pair, of->deadline, &device->budget);
+    ct_work_back(before);
+    switch (descent) {
     case CT_VOXEL_NO_MEMORY:
-        task->task->status = CT_OUT_OF_MEMORY;
+        task->task->status = ct_failure();
         of->is_active = false;
         break;
     case CT_VOXEL_LATE:
@@ -105,7 +109,7 @@ static void descend(struct voxel_task *task, ct_device *device, ct_voxel_answer_
 /* Makes the pair's contact, if it has one, and its progress. */
 static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32_t worker) {
     ct_pair_task *pair = task->task;
-    if (pair->status) return;
+    if (pair->status || ct_is_cancelled()) return;
     const double start = ct_now();
     const ct_voxel_task *of = &task->of;
     pair->progress = ct_voxel_task_progress(of);
@@ -119,7 +123,7 @@ static void finish_task(ct_workspace *workspace, struct voxel_task *task, uint32
     ct_pair_contact *out = ct_arena_alloc(answers, budget, sizeof *out);
     ct_point *points = ct_arena_alloc(answers, budget, (n_points + 1) * sizeof *points);
     if (!out || !points) {
-        pair->status = CT_OUT_OF_MEMORY;
+        pair->status = ct_failure();
         return;
     }
     contact.n_points = ct_voxel_task_points(of, points);
@@ -287,6 +291,7 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
                       .n = n,
                       .found = calloc(workspace->device->threads, sizeof *run.found)};
     uint64_t *spent = calloc(last_step + 1, sizeof *spent);
+    ct_enter_phase("comparing voxels");
     if (!run.tasks || !run.turns || !run.found || !spent) {
         for (uint32_t i = 0; i < n; i++) pairs[order[i]].status = CT_OUT_OF_MEMORY;
         run.n = 0;
@@ -299,6 +304,7 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
         const double now = ct_now();
         for (uint32_t i = 0; i < run.n; i++) {
             ct_voxel_task *of = &run.tasks[i].of;
+            if (CT_POLL_EVERY(i, 1024) && ct_is_cancelled()) break;
             if (!of->is_active) continue;
             if (of->deadline > 0 && now > of->deadline)
                 ct_voxel_task_end(of, CT_ENDED_TIME);
@@ -306,13 +312,17 @@ static void compute_all(ct_workspace *workspace, const ct_step *steps, double st
                 run.turns[k++] = ct_voxel_turn_of(of);
         }
         k = ct_voxel_admit_tasks(run.turns, k, spent, &tests);
-        if (!k) break;
+        if (!k || ct_is_cancelled()) break;
         set_deadlines(&run, k, is_first);
         ct_pool_run(k > 1 && tests + PAIR_TESTS * k > WORTH_THREADS ? pool : NULL, k, descend_admitted, &run);
     }
-    refine_tasks(&run);
+    if (!ct_is_cancelled()) refine_tasks(&run);
     workspace->voxel_answers_at = ct_now();
     ct_pool_run(run.n > MANY_PAIRS ? pool : NULL, run.n, finish_one, &run);
+    if (ct_is_cancelled()) {
+        workspace->voxel_answers_expected = 0; /* nothing is learned from it */
+        for (uint32_t i = 0; i < n; i++) pairs[order[i]].status = CT_CANCELLED;
+    }
     free(run.turns);
     free(run.found);
     free(spent);
@@ -325,11 +335,12 @@ static void compute_alone(ct_workspace *workspace, ct_pair_task *pair, uint32_t 
     begin_task(&task, pair, 0, 0);
     const uint64_t budget = pair->settings->pair_budget;
     ct_voxel_task *of = &task.of;
-    while (of->is_active)
+    while (of->is_active && !ct_is_cancelled())
         if (budget && ct_voxel_pair_next_tests(&of->pair) > budget - of->pair.n_tests)
             ct_voxel_task_end(of, CT_ENDED_PAIRS);
         else
             descend(&task, workspace->device, &(ct_voxel_answer_load){0});
+    if (ct_is_cancelled()) pair->status = CT_CANCELLED;
     if (may_refine(&task)) refine_task(workspace, &task, worker, false);
     finish_task(workspace, &task, worker);
     ct_voxel_pair_free(&of->pair, &workspace->device->budget);
