@@ -160,8 +160,8 @@ static ct_status run_spans(ct_scene *scene, ct_result **result, ct_error *error)
 }
 
 /* Refuses samples that a step with COARSER times as wide pixels says are too many, before they are taken. It takes a
- * COARSER^2-th of their time and memory, and is right to a few parts in a hundred where there are many. So all contacts'
- * samples are bounded by twice what is shown, or eight times where other contacts are left out. */
+ * COARSER^2-th of their time and memory, and is right to a few parts in a hundred where there are many. So all
+ * contacts' samples are bounded by twice what is shown, or eight times where other contacts are left out. */
 static ct_status check_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error *error) {
     enum { COARSER = 16, WORTH = 512 };
     const ct_scene_settings fine = scene->settings;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 enum {
-    RUN = 256, /* rows that qsort sorts at once, some 20 us */
+    RUN = 256,  /* rows that qsort sorts at once, some 20 us */
     POLL = 1024 /* merged rows between polls */
 };
 

@@ -161,7 +161,8 @@ typedef struct ct_mesh_room {
      * them fails with this error. On any thread, also for one mesh by several at a time. It may not call functions that
      * add bodies with this mesh, or configure their scenes. */
     bool (*ask)(void *context, const ct_mesh *mesh, uint64_t bytes, ct_error *error);
-    /* What the `bytes` were granted for was made, and counts as ct_mesh_info.bytes from now on, or could not be made. */
+    /* What the `bytes` were granted for was made, and counts as ct_mesh_info.bytes from now on, or could not be made.
+     */
     void (*settle)(void *context, const ct_mesh *mesh, uint64_t bytes);
     void *context;
 } ct_mesh_room;

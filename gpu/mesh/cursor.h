@@ -12,7 +12,7 @@
 
 typedef struct ct_cursor {
     const char *begin, *at, *end;
-    char comment; /* starts a comment that ends with the line; 0: the format has no comments */
+    char comment;          /* starts a comment that ends with the line; 0: the format has no comments */
     const char *next_poll; /* up to `end`; NULL at first */
 } ct_cursor;
 

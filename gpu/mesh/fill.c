@@ -168,16 +168,36 @@ static double most_turn(struct point a, struct point b, const struct box_of_poin
     return turn(a, b, x);
 }
 
+/* The triangle's box, with all points that rounding may find in the triangle: those further away than the margin are on
+ * the outer side of some side by more than turns are rounded by, 4e-16 of the square of the points' extent. */
+static struct box_of_points reach_of(const struct points *p, struct point a, struct point b, struct point c) {
+    const struct box_of_points *all = &p->boxes[0];
+    const double u = all->hi.u - all->lo.u, v = all->hi.v - all->lo.v;
+    struct box_of_points reach = {.lo = {fmin(a.u, fmin(b.u, c.u)), fmin(a.v, fmin(b.v, c.v))},
+                                  .hi = {fmax(a.u, fmax(b.u, c.u)), fmax(a.v, fmax(b.v, c.v))}};
+    const double longest = reach.hi.u - reach.lo.u + reach.hi.v - reach.lo.v;
+    const double margin = 1e-14 * (u * u + v * v) * longest / turn(a, b, c);
+    reach.lo.u -= margin, reach.lo.v -= margin;
+    reach.hi.u += margin, reach.hi.v += margin;
+    return reach;
+}
+
+static bool are_apart(const struct box_of_points *a, const struct box_of_points *b) {
+    return a->lo.u > b->hi.u || a->hi.u < b->lo.u || a->lo.v > b->hi.v || a->hi.v < b->lo.v;
+}
+
 /* A point that is not removed and lies in the triangle or on its sides, but for its corners; UINT32_MAX: none. */
 static uint32_t find_inside(const struct points *p, const uint32_t corner[3]) {
     const struct point a = p->flat[corner[0]], b = p->flat[corner[1]], c = p->flat[corner[2]];
+    const struct box_of_points reach = reach_of(p, a, b, c);
     uint32_t stack[64], n = 1; /* two for each level of the tree */
     stack[0] = 0;
     while (n) {
         const uint32_t node = stack[--n];
         const struct box_of_points *box = &p->boxes[node];
         ++*p->n_tests;
-        if (!box->left || most_turn(a, b, box) < 0 || most_turn(b, c, box) < 0 || most_turn(c, a, box) < 0) continue;
+        if (!box->left || are_apart(box, &reach)) continue;
+        if (most_turn(a, b, box) < 0 || most_turn(b, c, box) < 0 || most_turn(c, a, box) < 0) continue;
         for (uint32_t i = box->first; i < box->first + box->n; i++) {
             const uint32_t other = p->order[i];
             if (p->is_removed[other] || other == corner[0] || other == corner[1] || other == corner[2]) continue;
@@ -260,8 +280,8 @@ static bool measure_again(struct clipping *c) {
     return true;
 }
 
-/* Clips the best ear. An ear stays one when others are clipped, but for its neighbours. False: there is none, or *status
- * says what failed. */
+/* Clips the best ear. An ear stays one when others are clipped, but for its neighbours. False: there is none, or
+ * *status says what failed. */
 static bool clip_ear(ct_soup *soup, struct clipping *c, ct_status *status, ct_error *error) {
     if (c->quality[c->heap[0]] < 0 && !measure_again(c)) *status = ct_fail_cancelled(error);
     const uint32_t best = c->heap[0], before = c->before[best], after = c->after[best];
@@ -318,7 +338,7 @@ ct_status ct_fill_hole(ct_soup *soup, const ct_loop *loop, const ct_half_edge *e
                        ct_error *error) {
     double middle[3];
     ct_measure_loop(soup, loop, middle);
-    struct point *flat;
+    struct point *flat = NULL;
     struct clipping c = {.loop = loop,
                          .points = {.n_tests = n_tests},
                          .n_left = loop->n,
@@ -327,7 +347,8 @@ ct_status ct_fill_hole(ct_soup *soup, const ct_loop *loop, const ct_half_edge *e
                          .n_edges = n_edges};
     void *block = allocate(&c, &flat);
     ct_status status = CT_OK;
-    if (!block) status = ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory to fill a hole of %zu edges", loop->n);
+    if (!block)
+        status = ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory to fill a hole of %zu edges", loop->n);
     if (status == CT_OK && loop->n >= 3 && flatten(soup, loop, flat)) {
         begin_clipping(&c);
         for (uint32_t i = 0; i < loop->n && status == CT_OK; i++) {

@@ -67,8 +67,8 @@ const void *ct_mesh_slot_get(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_er
 const void *ct_mesh_slot_hold(ct_mesh *mesh, const ct_mesh_slot_kind *kind, ct_error *error);
 void ct_mesh_slot_drop(ct_mesh *mesh, const ct_mesh_slot_kind *kind);
 
-/* For a kind's `make`, on its thread, before it allocates what it returns, at most once: false with *error where whoever bounds the
- * memory of meshes (ct_mesh_set_room) refuses so many bytes. */
+/* For a kind's `make`, on its thread, before it allocates what it returns, at most once: false with *error where
+ * whoever bounds the memory of meshes (ct_mesh_set_room) refuses so many bytes. */
 bool ct_mesh_ask_room(ct_mesh *mesh, uint64_t bytes, ct_error *error);
 
 /* The default options with these limits; NULL: the default ones. */

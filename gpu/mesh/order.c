@@ -93,9 +93,9 @@ static void order_three(struct order *order, struct item *a, struct item *b, str
     if (comes_before(order, axis, b, a)) swap(a, b);
 }
 
-/* Moves the `left` first items along an axis to the front (quickselect). Pivots are medians of three, with which some 3 n
- * items are compared. Who knows that can give items in an order where each pivot splits off next to nothing: after 8 n,
- * better and slower pivots are taken. */
+/* Moves the `left` first items along an axis to the front (quickselect). Pivots are medians of three, with which some 3
+ * n items are compared. Who knows that can give items in an order where each pivot splits off next to nothing: after 8
+ * n, better and slower pivots are taken. */
 static void select_first(struct order *order, struct item *items, size_t n, size_t left, int axis) {
     enum { SMALL = 64 };
     size_t first = 0, end = n;
@@ -105,8 +105,7 @@ static void select_first(struct order *order, struct item *items, size_t n, size
         order_three(order, a, b, c, axis);
         if (end - first <= 3) return;
         struct item pivot = *b;
-        if (n_compared > 8 * (uint64_t)n && end - first > SMALL)
-            pivot = median_of_medians(order, a, end - first, axis);
+        if (n_compared > 8 * (uint64_t)n && end - first > SMALL) pivot = median_of_medians(order, a, end - first, axis);
         n_compared += end - first;
         order->n_compared += end - first;
         size_t i = first, j = end - 1;

@@ -14,8 +14,9 @@
  * memory-bound.
  *
  * The order depends on the positions alone, not on the order given, but for triangles that coincide exactly. Contacts
- * do not depend on it. lo and hi bound the positions. Takes O(n log n) for any input; *n_compared, where it is not NULL,
- * is how many pairs of triangles were compared to split. False: out of memory or cancelled; the triangles may be lost. */
+ * do not depend on it. lo and hi bound the positions. Takes O(n log n) for any input; *n_compared, where it is not
+ * NULL, is how many pairs of triangles were compared to split. False: out of memory or cancelled; the triangles may be
+ * lost. */
 bool ct_order_triangles(const float *positions, const double lo[3], const double hi[3], uint32_t *triangles, size_t n,
                         uint64_t *n_compared);
 

@@ -228,7 +228,7 @@ struct surface {
     uint32_t *first;       /* [triangles + 1] into by_triangle */
     uint32_t *by_triangle; /* [n_edges] half edges by triangle */
     uint32_t *queue;
-    bool *was_mixed; /* [n_shells] */
+    bool *was_mixed;       /* [n_shells] */
     size_t shell_capacity; /* of shell, which grows as holes are filled */
     size_t n_shells;
 };

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/large.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
 
@@ -60,6 +62,7 @@ static uint64_t count_entries(const table *t) {
     uint64_t n = 0;
     uint32_t range[4];
     for (uint32_t i = 0; i < t->body->mesh->n_triangles; i++) {
+        if (CT_POLL_EVERY(i, 1024) && ct_is_cancelled()) break;
         find_cells(t, triangles + 3 * (size_t)i, range);
         n += (uint64_t)(range[1] - range[0] + 1) * (range[3] - range[2] + 1);
     }
@@ -71,6 +74,7 @@ static void fill_cells(const table *t, uint32_t *at, uint32_t *list) {
     const uint32_t *triangles = ct_mesh_triangles(t->body->mesh);
     uint32_t range[4];
     for (uint32_t i = 0; i < t->body->mesh->n_triangles; i++) {
+        if (CT_POLL_EVERY(i, 256) && ct_is_cancelled()) return;
         find_cells(t, triangles + 3 * (size_t)i, range);
         for (uint32_t z = range[2]; z <= range[3]; z++)
             for (uint32_t y = range[0]; y <= range[1]; y++) {
@@ -97,24 +101,26 @@ static bool make_cells(table *t) {
     uint32_t *at = calloc(n_cells, sizeof *at);
     t->first = calloc(n_cells + 1, sizeof *t->first);
     t->list = malloc((n_entries ? n_entries : 1) * sizeof *t->list);
-    const bool is_ok = at && t->first && t->list;
+    const bool is_ok = at && t->first && t->list && !ct_is_cancelled();
     if (is_ok) {
         fill_cells(t, t->first + 1, NULL);
-        for (size_t i = 0; i < n_cells; i++) t->first[i + 1] += t->first[i];
+        for (size_t i = 0; i < n_cells && !(CT_POLL_EVERY(i, 8192) && ct_is_cancelled()); i++)
+            t->first[i + 1] += t->first[i];
         memcpy(at, t->first, n_cells * sizeof *at);
-        fill_cells(t, at, t->list);
+        if (!ct_is_cancelled()) fill_cells(t, at, t->list);
     }
     free(at);
-    return is_ok;
+    return is_ok && !ct_is_cancelled();
 }
 
-/* False: out of memory. A half-space needs no table. */
+/* False: out of memory, or cancelled. A half-space needs no table. */
 static bool make_table(table *t, const ct_snapshot_body *body) {
     *t = (table){.body = body};
     const size_t n = body->mesh->n_vertices;
     t->corners = malloc(n * sizeof *t->corners);
     if (!t->corners) return false;
     for (size_t v = 0; v < n; v++) {
+        if (CT_POLL_EVERY(v, 1024) && ct_is_cancelled()) return false;
         ct_snapshot_vertex(body, v, t->corners[v].x);
         for (int k = 0; k < 3; k++) {
             t->lo[k] = v ? fmin(t->lo[k], t->corners[v].x[k]) : t->corners[v].x[k];
@@ -141,6 +147,7 @@ static int winding_at(const table *t, const double p[3]) {
     int winding = 0;
     for (uint32_t i = t->first[cell]; i < t->first[cell + 1]; i++) {
         const uint32_t *corner = triangles + 3 * (size_t)t->list[i];
+        if (CT_POLL_EVERY(i + 1, 1024) && ct_is_cancelled()) break; /* the picture is not kept */
         double edge[3], x = 0, sum = 0;
         int below = 0;
         for (int k = 0; k < 3; k++) { /* areas of the point with each edge, seen along x */
@@ -158,6 +165,8 @@ static int winding_at(const table *t, const double p[3]) {
 
 /* ---- the patches of a pair ---- */
 
+struct vertex_patch;
+
 typedef struct films {
     ct_snapshot *snapshot;
     const ct_result *result;
@@ -170,35 +179,71 @@ typedef struct films {
     double inward[3];         /* m, of the triangle: points are looked at from a bit below it */
     const size_t *candidates; /* [n_candidates] patches that the triangle may bound */
     size_t n_candidates;
+    struct vertex_patch *of_vertices; /* [n_of_vertices] of the part, by vertex */
+    size_t n_of_vertices;
     ct_error *error;
 } films;
 
-static bool has_vertex(const films *f, size_t patch, int part, uint32_t vertex) {
-    const ct_contact *contact = &f->patches[patch];
-    const uint32_t *vertices = f->result->vertices + contact->first[part];
-    uint64_t low = 0, high = contact->count[part];
+/* A vertex of a surface and a patch that it has a gradient in. */
+struct vertex_patch {
+    uint32_t vertex, patch;
+};
+
+static int by_vertex(const void *a, const void *b) {
+    const struct vertex_patch *x = a, *y = b;
+    if (x->vertex != y->vertex) return x->vertex < y->vertex ? -1 : 1;
+    return x->patch < y->patch ? -1 : x->patch > y->patch;
+}
+
+/* Lists the patches of a part's vertices. False: out of memory, or cancelled. */
+static bool list_patches(films *f, int part) {
+    size_t n = 0;
+    for (size_t i = 0; i < f->n; i++) n += f->patches[i].count[part];
+    free(f->of_vertices);
+    f->n_of_vertices = 0;
+    f->of_vertices = malloc((n + 1) * sizeof *f->of_vertices);
+    for (size_t i = 0; i < f->n && f->of_vertices; i++)
+        for (uint64_t k = 0; k < f->patches[i].count[part]; k++) {
+            if (CT_POLL_EVERY(f->n_of_vertices, 1024) && ct_is_cancelled()) return false;
+            f->of_vertices[f->n_of_vertices++] =
+                (struct vertex_patch){f->result->vertices[f->patches[i].first[part] + k], (uint32_t)i};
+        }
+    return f->of_vertices && ct_sort_rows(f->of_vertices, n, sizeof *f->of_vertices, by_vertex);
+}
+
+/* The patches of a vertex: from where on, and how many. */
+static size_t patches_of(const films *f, uint32_t vertex, size_t *n) {
+    size_t low = 0, high = f->n_of_vertices;
     while (low < high) {
-        const uint64_t middle = (low + high) / 2;
-        if (vertices[middle] == vertex) return true;
-        if (vertices[middle] < vertex)
+        const size_t middle = (low + high) / 2;
+        if (f->of_vertices[middle].vertex < vertex)
             low = middle + 1;
         else
             high = middle;
     }
-    return false;
+    for (*n = 0; low + *n < f->n_of_vertices && f->of_vertices[low + *n].vertex == vertex;) ++*n;
+    return low;
 }
 
-/* The patches that have most of a triangle's corners. Returns how many. */
-static size_t find_candidates(const films *f, int part, const uint32_t corners[3], size_t *out) {
+/* The patches that have most of a triangle's corners, rising. Returns how many. */
+static size_t find_candidates(const films *f, const uint32_t corners[3], size_t *out) {
+    size_t at[3], left[3], n = 0;
     int most = 1;
-    size_t n = 0;
-    for (size_t i = 0; i < f->n; i++) {
+    for (int k = 0; k < 3; k++) at[k] = patches_of(f, corners[k], &left[k]);
+    while (left[0] || left[1] || left[2]) {
+        uint32_t least = UINT32_MAX;
         int has = 0;
-        for (int k = 0; k < 3; k++) has += has_vertex(f, i, part, corners[k]);
+        if (CT_POLL_EVERY(left[0] + left[1] + left[2], 1024) && ct_is_cancelled()) break;
+        for (int k = 0; k < 3; k++)
+            if (left[k] && f->of_vertices[at[k]].patch < least) least = f->of_vertices[at[k]].patch;
+        for (int k = 0; k < 3; k++) {
+            if (!left[k] || f->of_vertices[at[k]].patch != least) continue;
+            has++, at[k]++, left[k]--;
+        }
         if (has < most) continue;
         if (has > most) n = 0;
         most = has;
-        out[n++] = i;
+        out[n++] = least;
     }
     return n;
 }
@@ -345,8 +390,7 @@ static void mark_vertices(const films *f, const ct_snapshot_body *body, int part
     }
 }
 
-static ct_status add_surface(films *f, const table *own, int part, const float *normals, uint8_t *known,
-                             size_t *candidates) {
+static ct_status add_surface(films *f, const table *own, const float *normals, uint8_t *known, size_t *candidates) {
     const ct_snapshot_body *body = own->body;
     const uint32_t *triangles = ct_mesh_triangles(body->mesh);
     ct_status status = CT_OK;
@@ -355,7 +399,8 @@ static ct_status add_surface(films *f, const table *own, int part, const float *
         const uint32_t *vertex = triangles + 3 * (size_t)i;
         const int n_marked = (known[vertex[0]] & MARKED) + (known[vertex[1]] & MARKED) + (known[vertex[2]] & MARKED);
         if (n_marked < (body->is_half_space ? 3 : 1)) continue;
-        f->n_candidates = f->n > 1 ? find_candidates(f, part, vertex, candidates) : 0;
+        if (CT_POLL_EVERY(i, 64) && ct_is_cancelled()) return ct_fail_cancelled(f->error);
+        f->n_candidates = f->n > 1 ? find_candidates(f, vertex, candidates) : 0;
         for (; !f->n_candidates; f->n_candidates = f->n) /* of a half-space, or the only one */
             for (size_t k = 0; k < f->n; k++) candidates[k] = k;
         const vec corner[3] = {own->corners[vertex[0]], own->corners[vertex[1]], own->corners[vertex[2]]};
@@ -378,7 +423,7 @@ ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t f
         const size_t place = ct_snapshot_find_body(snapshot, patches->body[part]);
         if (!candidates || !make_table(&tables[part], &snapshot->bodies[place])) status = CT_OUT_OF_MEMORY;
     }
-    if (status) ct_fail(error, status, "snapshot", "no memory for the films of contacts");
+    if (status) status = ct_fail(error, status, "snapshot", "no memory for the films of contacts");
     films f = {.snapshot = snapshot,
                .result = result,
                .patches = patches,
@@ -392,7 +437,7 @@ ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t f
         const size_t n_vertices = body->mesh->n_vertices;
         uint8_t *known = malloc(n_vertices);
         float *normals = malloc(n_vertices * 3 * sizeof *normals);
-        if (!known || !normals) {
+        if (!known || !normals || (n > 1 && !list_patches(&f, part))) {
             free(known);
             free(normals);
             status = ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for the films of contacts");
@@ -406,11 +451,12 @@ ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t f
         for (int k = 0; k < 3; k++) box = fmax(box, f.other->hi[k] - f.other->lo[k]);
         f.coarse = fmax(COARSE * snapshot->camera.pixel, SMALLEST * box);
         f.fine = fmax(FINE * snapshot->camera.pixel, 0.25 * SMALLEST * box);
-        status = add_surface(&f, &tables[part], part, normals, known, candidates);
+        status = add_surface(&f, &tables[part], normals, known, candidates);
         free(known);
         free(normals);
     }
     free(candidates);
+    free(f.of_vertices);
     for (int part = 0; part < 2; part++) free_table(&tables[part]);
     return status;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/picture/picture.h"
 
@@ -20,6 +21,7 @@ ct_status ct_marks_add(ct_snapshot *snapshot, ct_mark_kind kind, const double (*
         return ct_fail(error, CT_LIMIT_EXCEEDED, "show",
                        "snapshot: %s would need more than %d marks, which is the most that a picture shows: %s", what,
                        (int)CT_MAX_MARKS, remedy);
+    if (CT_POLL_EVERY(snapshot->n_marks, 256) && ct_is_cancelled()) return ct_fail_cancelled(error);
     if (list->n == list->capacity) {
         const uint32_t capacity = list->capacity ? 2 * list->capacity : 256;
         ct_mark *marks = realloc(list->marks, capacity * sizeof *marks);

@@ -4,8 +4,8 @@
  * averages of 2 x 2 samples.
  *
  * OpenGL cannot be told to stop. So where the thread's work may be cancelled, commands are given in pieces that take
- * some 20 ms each where the processor draws (llvmpipe): ranges of triangles, marks and spans, and bands of rows, cut out
- * by the scissor. They change no pixel. */
+ * some 20 ms each where the processor draws (llvmpipe): ranges of triangles, marks and spans, and bands of rows, cut
+ * out by the scissor. They change no pixel. */
 #include <epoxy/gl.h>
 #include <math.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ enum {
 /* Of commands between polls: triangles, of which each command counts as COMMAND more, for it may cover much of a part;
  * bands of a part in which bodies are drawn, unless there are so many triangles that drawing them again costs more;
  * layers that resolving looks at. */
-enum { PIECE = 1 << 16, COMMAND = 1 << 12, MOST_BANDS = 16, BAND_TRIANGLES = 1 << 20, RESOLVED = 1 << 21 };
+enum { PIECE = 1 << 16, COMMAND = 1 << 12, MOST_BANDS = 16, BAND_TRIANGLES = 1 << 20, RESOLVED = 1 << 19 };
 
 struct ct_painter {
     ct_gl_context *context;
@@ -69,7 +69,7 @@ typedef struct rendering {
     uint64_t pending;                      /* of commands since the last poll, as PIECE counts */
     uint64_t n_pixels;                     /* that are done */
     bool is_cancelled;
-    float eye[3], light[3];                /* relative to the camera's origin; unit vector towards the light */
+    float eye[3], light[3]; /* relative to the camera's origin; unit vector towards the light */
     float matrix[16];
 } rendering;
 
@@ -284,8 +284,9 @@ static void make_targets(rendering *r) {
     uint64_t samples = (uint64_t)r->part_size[0] * r->part_size[1] * SCALE * SCALE;
     glCreateBuffers(1, &r->heads);
     glNamedBufferStorage(r->heads, (GLsizeiptr)(4 + 4 * samples), NULL, 0);
-    /* One layer a sample to begin with, which grows if needed. */
-    make_layers(r, 1 + samples < r->max_capacity ? 1 + samples : r->max_capacity);
+    /* Two layers a sample to begin with, those of one body that fills the picture. It grows if needed, and then the
+     * part is drawn again. */
+    make_layers(r, 1 + 2 * samples < r->max_capacity ? 1 + 2 * samples : r->max_capacity);
 }
 
 static void free_all(rendering *r) {
@@ -328,7 +329,7 @@ static void draw_span_ends(rendering *r) {
         for (int a = 0; a < 3; a++) /* with a visible gap between neighbours if the pitch is more than 5 pixels */
             half_side[a] = (float)(contact->pitch[a] * (contact->pitch[a] > 5 * snapshot->camera.pixel ? 0.44 : 0.5));
         glUniform3fv(1, 1, half_side);
-        enum { SPANS = PIECE / 4 }; /* of four triangles */
+        enum { SPANS = PIECE / 8 }; /* of four triangles, most of them visible */
         for (uint64_t first = 0; first < contact->n_spans && go_on(r, PIECE); first += SPANS) {
             const uint64_t n = contact->n_spans - first < SPANS ? contact->n_spans - first : SPANS;
             glDrawArrays(GL_TRIANGLES, (GLint)(12 * (contact->first_span + first)), (GLsizei)(12 * n));
@@ -342,8 +343,10 @@ static void draw_marks_of(rendering *r, ct_mark_kind kind, uint32_t corners) {
     uint64_t step = (uint64_t)r->max_block_bytes / sizeof(ct_mark);
     if (step > INT32_MAX / corners) step = INT32_MAX / corners;
     if (step > 3 * PIECE / corners) step = 3 * PIECE / corners;
-    if (step > (uint64_t)r->alignment) step -= step % (uint64_t)r->alignment;
-    else step = (uint64_t)r->alignment;
+    if (step > (uint64_t)r->alignment)
+        step -= step % (uint64_t)r->alignment;
+    else
+        step = (uint64_t)r->alignment;
     for (uint64_t first = 0; first < n && go_on(r, PIECE); first += step) {
         const uint64_t some = n - first < step ? n - first : step;
         glBindBufferRange(GL_SHADER_STORAGE_BUFFER, 0, r->marks[kind], (GLintptr)(first * sizeof(ct_mark)),

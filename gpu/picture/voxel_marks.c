@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
@@ -44,6 +45,7 @@ static void cut_to_body(bounds *box, const ct_snapshot_body *body) {
     double lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
     for (uint32_t v = 0; v < body->mesh->n_vertices; v++) {
         double at[3];
+        if (CT_POLL_EVERY(v, 1024) && ct_is_cancelled()) return; /* marking polls too */
         ct_snapshot_vertex(body, v, at);
         for (int k = 0; k < 3; k++) {
             lo[k] = fmin(lo[k], at[k]);
@@ -82,6 +84,7 @@ static ct_status mark_tree(ct_snapshot *snapshot, const ct_snapshot_body *body, 
     ct_status status = CT_OK;
     for (uint32_t i = 0; !status && i < of->n_nodes; i++) {
         double at[4][3];
+        if (CT_POLL_EVERY(i, 1024) && ct_is_cancelled()) return ct_fail_cancelled(error);
         if (!place_cube(tree, of->size, of->nodes[i].at, body->pose, box, at)) continue;
         uint8_t color[4];
         ct_color_scale(0.2 + 0.8 * (double)of->nodes[i].occupancy, color); /* the palest is hardly seen in a line */
@@ -100,7 +103,7 @@ static ct_status mark_nodes(ct_snapshot *snapshot, const ct_scene_settings *sett
     for (size_t i = 0; !status && i < snapshot->n_bodies; i++) {
         const ct_snapshot_body *body = &snapshot->bodies[i];
         const ct_voxel_tree *tree = ct_voxel_tree_for(body->mesh, settings, error);
-        if (!tree) return CT_OUT_OF_MEMORY;
+        if (!tree) return ct_failure();
         const uint32_t level = level_of(snapshot, settings, result, body->id, tree->finest);
         status = mark_tree(snapshot, body, tree, level, &box, error);
     }
@@ -127,7 +130,7 @@ static ct_status mark_primitives(ct_snapshot *snapshot, const ct_scene_settings 
     for (int b = 0; b < 2; b++) {
         const ct_snapshot_body *body = &snapshot->bodies[ct_snapshot_find_body(snapshot, pair->body[b])];
         trees[b] = ct_voxel_tree_for(body->mesh, settings, error);
-        if (!trees[b]) return CT_OUT_OF_MEMORY;
+        if (!trees[b]) return ct_failure();
         poses[b] = body->pose;
     }
     ct_point *points;

@@ -20,10 +20,10 @@ typedef struct ct_cut_cube {
 enum { CT_CUT_RUN = 16 };
 
 typedef struct ct_cut {
-    ct_cut_cube *cubes;           /* [n_cubes] */
-    uint32_t *runs;               /* [n * n * n_runs], z fastest, then x: 1 + index of a run's places, or 0 */
+    ct_cut_cube *cubes;            /* [n_cubes] */
+    uint32_t *runs;                /* [n * n * n_runs], z fastest, then x: 1 + index of a run's places, or 0 */
     uint32_t (*place)[CT_CUT_RUN]; /* [n_places] 1 + index of each cube of a run, or 0 */
-    uint32_t n, n_runs;           /* cubes and runs along an axis */
+    uint32_t n, n_runs;            /* cubes and runs along an axis */
     uint32_t n_cubes, n_places, cube_capacity, place_capacity;
     uint64_t n_pieces; /* that triangles were cut into */
 } ct_cut;

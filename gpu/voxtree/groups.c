@@ -116,7 +116,6 @@ bool ct_voxel_grow_groups(ct_voxel_tree *tree, const double *sizes) {
 
 bool ct_voxel_inherit_groups(ct_voxel_tree *tree) {
     bool is_done = true;
-    for (uint32_t l = tree->finest; l-- > 0 && is_done;)
-        is_done = inherit_groups(&tree->level[l], &tree->level[l + 1]);
+    for (uint32_t l = tree->finest; l-- > 0 && is_done;) is_done = inherit_groups(&tree->level[l], &tree->level[l + 1]);
     return is_done;
 }

@@ -132,8 +132,8 @@ static void fill_column(ct_voxel_tree *tree, ct_voxel_level *level, const ct_cut
     }
 }
 
-static void fill_finest_node(struct builder *b, ct_voxel_level *level, const ct_cut_cube *cube, uint32_t x,
-                             uint32_t y, uint32_t z) {
+static void fill_finest_node(struct builder *b, ct_voxel_level *level, const ct_cut_cube *cube, uint32_t x, uint32_t y,
+                             uint32_t z) {
     static const double one = (double)((int64_t)1 << CT_CUT_BITS);
     ct_voxel *node = node_of(level, x, y, z);
     node->occupancy = (float)fmin(fmax((double)cube->below / one, 0), 1);
@@ -298,11 +298,12 @@ static ct_status fail_bytes(const ct_voxel_tree *tree, uint64_t bytes, ct_error 
 static ct_status check_pieces(const ct_voxel_tree *tree, const ct_mesh *mesh, ct_error *error) {
     const double n_pieces = ct_count_pieces(mesh, ldexp(tree->side, -(int)tree->finest));
     if (n_pieces <= (double)CT_MAX_VOXEL_PIECES) return CT_OK;
-    return ct_fail(error, CT_LIMIT_EXCEEDED, "voxel_level",
-                   "the mesh's voxel tree of level %u needs its %u triangles cut into some %.0f million pieces, at most "
-                   "%llu million are: use a voxel_level of %d to %u, or a mesh with fewer triangles",
-                   tree->finest, mesh->n_triangles, 1e-6 * n_pieces,
-                   (unsigned long long)(CT_MAX_VOXEL_PIECES / 1000000), CT_MIN_VOXEL_LEVEL, lower_level(tree));
+    return ct_fail(
+        error, CT_LIMIT_EXCEEDED, "voxel_level",
+        "the mesh's voxel tree of level %u needs its %u triangles cut into some %.0f million pieces, at most "
+        "%llu million are: use a voxel_level of %d to %u, or a mesh with fewer triangles",
+        tree->finest, mesh->n_triangles, 1e-6 * n_pieces, (unsigned long long)(CT_MAX_VOXEL_PIECES / 1000000),
+        CT_MIN_VOXEL_LEVEL, lower_level(tree));
 }
 
 /* Asks for all that the tree will take, beside its hull's few corners. */

@@ -20,8 +20,8 @@
 /* Bytes that one tree may hold. A tree of level 8 around a smooth body takes about 12 MiB. */
 #define CT_MAX_VOXEL_BYTES ((uint64_t)256 << 20)
 
-/* Pieces that triangles may be cut into for one tree, some 0.1 us each. Making it takes up to 0.5 GB beside the tree, in
- * proportion to its nodes. */
+/* Pieces that triangles may be cut into for one tree, some 0.1 us each. Making it takes up to 0.5 GB beside the tree,
+ * in proportion to its nodes. */
 #define CT_MAX_VOXEL_PIECES ((uint64_t)1 << 28)
 
 /* Corners of cubes whose convex hull contains the mesh; see hull.h. */

@@ -269,6 +269,49 @@ static void half_spaces_are_sheets(void **state) {
     ct_snapshot_free(&snapshot);
 }
 
+/* Samples that are too many are estimated, not taken. */
+static void too_many_samples_are_not_taken(void **state) {
+    fixture *f = *state;
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    o.resolution = 4096; /* some 3 x 4,096^2 samples */
+    ct_snapshot *snapshot;
+    ct_error error = {0};
+    assert_int_equal(ct_snapshot_take(f->stage.scene, &o, &snapshot, &error), CT_LIMIT_EXCEEDED);
+    assert_null(snapshot);
+    assert_string_equal(error.field, "resolution");
+    assert_non_null(strstr(error.message, "have about ")); /* who had taken them would know how many */
+    o.resolution = 600;                                    /* estimated, and shown */
+    snapshot = take(f, &o);
+    assert_true(snapshot->n_spans > 600 * 600);
+    ct_snapshot_free(&snapshot);
+}
+
+static void a_cancelled_one_is_not_taken(void **state) {
+    fixture *f = *state;
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    ct_scene_settings before, after;
+    ct_scene_get_settings(f->stage.scene, &before);
+    ct_snapshot *first = take(f, &o), *snapshot;
+    ct_cancel cancel;
+    ct_error error = {0};
+    ct_cancel_init(&cancel, 0);
+    cancel.until = 1e-9;
+    ct_cancel *scope = ct_cancel_scope(&cancel);
+    assert_int_equal(ct_snapshot_take(f->stage.scene, &o, &snapshot, &error), CT_CANCELLED);
+    ct_cancel_scope(scope);
+    assert_null(snapshot);
+    assert_int_equal(error.status, CT_CANCELLED);
+    ct_scene_get_settings(f->stage.scene, &after);
+    assert_memory_equal(&before, &after, sizeof before);
+    snapshot = take(f, &o);
+    assert_int_equal(snapshot->n_spans, first->n_spans);
+    assert_memory_equal(snapshot->spans, first->spans, first->n_spans * sizeof *first->spans);
+    ct_snapshot_free(&snapshot);
+    ct_snapshot_free(&first);
+}
+
 #ifndef CT_HAVE_EGL
 static void a_build_without_egl_says_so(void **state) {
     fixture *f = *state;
@@ -299,6 +342,8 @@ int main(void) {
         TEST(refusals),
         TEST(an_empty_scene),
         TEST(half_spaces_are_sheets),
+        TEST(too_many_samples_are_not_taken),
+        TEST(a_cancelled_one_is_not_taken),
 #ifndef CT_HAVE_EGL
         TEST(a_build_without_egl_says_so),
 #endif

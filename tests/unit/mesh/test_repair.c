@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/include/contact.h"
+#include "gpu/mesh/repair.h"
 #include "tests/scenes/shapes.h"
 
 static ct_status repair(const struct shape *s, double max_hole, ct_mesh **out, ct_mesh_changes *changes,
@@ -315,8 +316,59 @@ static void test_options(void **state) {
     shape_free(&box);
 }
 
+/* Tests of points and boxes that filling a hole of n edges takes: along a circle, or a star whose tips are far out. */
+static uint64_t count_tests(uint32_t n, double inner) {
+    ct_soup soup;
+    ct_error error = {0};
+    uint64_t n_tests = 0;
+    uint32_t *loop = malloc(n * sizeof *loop);
+    ct_soup_init(&soup, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        const double a = 2 * M_PI * i / n, r = i % 2 ? inner : 1;
+        loop[i] = i;
+        assert_int_equal(ct_soup_add_vertex(&soup, (float[]){(float)(r * cos(a)), (float)(r * sin(a)), 0}, &error),
+                         CT_OK);
+    }
+    const ct_status status = ct_fill_hole(&soup, &(ct_loop){loop, n}, NULL, 0, &n_tests, &error);
+    if (status != CT_OK) fail_msg("%s", error.message);
+    assert_int_equal(soup.n_triangles, n - 2);
+    ct_soup_free(&soup);
+    free(loop);
+    return n_tests;
+}
+
+/* Four times the edges: some five times the tests, not sixteen. */
+static void test_large_holes_are_quick(void **state) {
+    (void)state;
+    static const double inner[] = {1, 0.5, 0.95};
+    for (int i = 0; i < 3; i++) assert_true(count_tests(1000, inner[i]) < 8 * count_tests(250, inner[i]));
+}
+
+/* Shells beside each other are turned however many there are. */
+static void test_many_shells(void **state) {
+    (void)state;
+    enum { N = 20000 };
+    struct shape s = {.n_vertices = 4 * N, .n_triangles = 4 * N};
+    s.positions = malloc(12 * (size_t)s.n_vertices);
+    s.triangles = malloc(12 * (size_t)s.n_triangles);
+    static const uint32_t inward[4][3] = {{0, 1, 2}, {0, 3, 1}, {0, 2, 3}, {1, 3, 2}};
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t c = 0; c < 4; c++)
+            for (uint32_t k = 0; k < 3; k++) {
+                const uint32_t place = k == 0 ? i % 32 : k == 1 ? i / 32 % 32 : i / 1024;
+                s.positions[3 * (4 * i + c) + k] = (float)(2 * place + (c == k + 1));
+                s.triangles[3 * (4 * i + c) + k] = 4 * i + inward[c][k];
+            }
+    ct_mesh_changes changes;
+    must_repair(&s, 0, N / 6.0, &changes);
+    assert_counts(&changes, 0, 0, 0, 4 * N, 0);
+    shape_free(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large_holes_are_quick),
+        cmocka_unit_test(test_many_shells),
         cmocka_unit_test(test_sound_meshes_are_the_same),
         cmocka_unit_test(test_random_damage),
         cmocka_unit_test(test_holes),

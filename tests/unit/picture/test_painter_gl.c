@@ -325,6 +325,49 @@ static void the_same_pixels_again(void **state) {
     shape_free(&blob);
 }
 
+/* Where it may be cancelled it is drawn in pieces, with the same pixels. Cancelled, it ends, and the next is whole. */
+static void pieces_have_the_same_pixels(void **state) {
+    (void)state;
+    struct shape blob = shape_blob(1, 4, 0.4, 5);
+    double pose[12];
+    uint64_t rng = 2;
+    shape_pose_random(&rng, 0.5, pose);
+    const struct placed bodies[2] = {{&blob, NULL, CT_BODY_DEFORMABLE}, {&blob, pose, CT_BODY_RIGID}};
+    ct_scene_settings settings = stage_resolution(100);
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    o.width = 700;
+    o.height = 500;
+    o.show = CT_SHOW_BODIES | CT_SHOW_SAMPLES | CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS;
+    uint8_t *whole = draw(&stage, &o), *again = malloc((size_t)o.width * o.height * 4), *png = NULL;
+    size_t size;
+    ct_snapshot *snapshot;
+    ct_error error = {0};
+    assert_int_equal(ct_snapshot_take(stage.scene, &o, &snapshot, &error), CT_OK);
+    for (int is_late = 0; is_late < 3; is_late++) { /* not cancelled, cancelled, cancelled while it draws */
+        ct_cancel cancel;
+        ct_cancel_init(&cancel, is_late == 1 ? 1e-9 : is_late == 2 ? 0.05 : 0);
+        ct_cancel *before = ct_cancel_scope(&cancel);
+        memset(&error, 0, sizeof error);
+        const ct_status status = ct_snapshot_draw(snapshot, again, &error);
+        if (is_late == 1) assert_int_equal(ct_snapshot_png(o.width, o.height, whole, &png, &size, NULL), CT_CANCELLED);
+        ct_cancel_scope(before);
+        if (is_late == 1) assert_int_equal(status, CT_CANCELLED);
+        if (status == CT_OK)
+            assert_memory_equal(whole, again, (size_t)o.width * o.height * 4);
+        else
+            assert_non_null(strstr(error.message, "cancelled while drawing the picture"));
+    }
+    assert_null(png);
+    uint8_t *last = draw(&stage, &o);
+    assert_memory_equal(whole, last, (size_t)o.width * o.height * 4);
+    ct_snapshot_free(&snapshot);
+    free(whole), free(again), free(last);
+    stage_close(&stage);
+    shape_free(&blob);
+}
+
 /* With less memory it takes more parts, down to a pixel; the picture is the same but for the rounding of positions. */
 static void little_memory_for_glass(void **state) {
     (void)state;
@@ -368,7 +411,7 @@ int main(void) {
         cmocka_unit_test(transparent_background),  cmocka_unit_test(samples_where_they_are),
         cmocka_unit_test(marks_where_they_are),    cmocka_unit_test(arrows_point),
         cmocka_unit_test(contacts_where_they_are), cmocka_unit_test(the_same_pixels_again),
-        cmocka_unit_test(little_memory_for_glass),
+        cmocka_unit_test(little_memory_for_glass), cmocka_unit_test(pieces_have_the_same_pixels),
     };
     return cmocka_run_group_tests_name("painter", tests, open_engine, close_engine);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gpu/mesh/mesh.h"
+#include "gpu/voxtree/cut.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
@@ -184,8 +185,61 @@ static void test_order(void **state) {
     shape_free(&ball);
 }
 
+/* What cutting costs is known before: about the pieces that it then makes. */
+static void test_pieces(void **state) {
+    (void)state;
+    struct shape shapes[] = {shape_icosphere(1, 4), shape_torus(1, 0.1, 30, 8), shape_box(1, 2, 3)};
+    for (int i = 0; i < 3; i++) {
+        ct_mesh *mesh = shape_to_mesh(&shapes[i], NULL);
+        double side = 0;
+        for (int k = 0; k < 3; k++) side = fmax(side, mesh->hi[k] - mesh->lo[k]);
+        for (uint32_t l = 4; l <= 7; l++) {
+            ct_cut cut;
+            assert_int_equal(ct_cut_mesh(mesh, mesh->lo, ldexp(side, -(int)l), 1u << l, 1 << 20, &cut), CT_OK);
+            const double expected = ct_count_pieces(mesh, ldexp(side, -(int)l));
+            assert_true(expected > 0.7 * (double)cut.n_pieces && expected < 1.5 * (double)cut.n_pieces);
+            ct_cut_free(&cut);
+        }
+        ct_mesh_release(&mesh);
+        shape_free(&shapes[i]);
+    }
+}
+
+/* Needles of which each goes through hundreds of cubes: the tree is refused before it is begun. */
+static void test_too_many_pieces(void **state) {
+    (void)state;
+    enum { N = 150000 };
+    struct shape s = {.n_vertices = 4 * N, .n_triangles = 4 * N};
+    s.positions = malloc(12 * (size_t)s.n_vertices);
+    s.triangles = malloc(12 * (size_t)s.n_triangles);
+    static const uint32_t outward[4][3] = {{0, 1, 2}, {0, 3, 1}, {0, 2, 3}, {1, 3, 2}};
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t c = 0; c < 4; c++)
+            for (uint32_t k = 0; k < 3; k++) {
+                const float base = (float)(i >> 6 * k & 63) / 320;
+                s.positions[3 * (4 * i + c) + k] = base + (c == 3 ? 0.8f : c == k ? 0.002f : 0);
+                s.triangles[3 * (4 * i + c) + k] = 4 * i + outward[c][2 - k];
+            }
+    ct_error error = {0};
+    ct_mesh *mesh = NULL;
+    if (ct_mesh_create(s.positions, CT_F32, s.n_vertices, s.triangles, s.n_triangles, NULL, &mesh, &error))
+        fail_msg("%s", error.message);
+    ct_mesh_info before, after;
+    ct_mesh_get_info(mesh, &before);
+    assert_null(ct_voxel_tree_of(mesh, 8, &error));
+    assert_int_equal(error.status, CT_LIMIT_EXCEEDED);
+    assert_string_equal(error.field, "voxel_level");
+    assert_non_null(strstr(error.message, "million pieces"));
+    assert_non_null(strstr(error.message, "voxel_level of 3 to 7"));
+    ct_mesh_get_info(mesh, &after);
+    assert_int_equal(after.bytes, before.bytes);
+    ct_mesh_release(&mesh);
+    shape_free(&s);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_boxes), cmocka_unit_test(test_shapes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces),  cmocka_unit_test(test_too_many_pieces),
+                                       cmocka_unit_test(test_boxes),   cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_scanned), cmocka_unit_test(test_overlap),
                                        cmocka_unit_test(test_order)};
     return cmocka_run_group_tests(tests, NULL, NULL);
