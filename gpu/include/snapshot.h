@@ -101,13 +101,18 @@ typedef struct ct_snapshot ct_snapshot; /* immutable once taken */
 /* Copies what the picture needs: positions, poses, and the spans of a step without updates, or what its method finds.
  * A scene without bodies gives an empty picture. The caller owns *out. NOT_FOUND (a body of `contact`),
  * INVALID_ARGUMENT (`show` names what the scene's method does not have), LIMIT_EXCEEDED (more spans or marks than a
- * picture can show: 2^22 and 2^20), and what a step can fail with. */
+ * picture can show: 2^22 and 2^20; or 2^24 spans with those of contacts that are not shown), and what a step can fail
+ * with. Where rays are many, a step with few of them says first how many spans there will be, so that too many are
+ * refused and not taken. Besides a step's memory a snapshot takes up to 128 MiB of spans and 56 MiB of marks. Ended by
+ * ct_cancel_scope: CANCELLED. */
 ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, ct_snapshot **out, ct_error *error);
 void ct_snapshot_free(ct_snapshot **snapshot); /* nulls; NULL is allowed */
 
 /* Draws it into pixels [height][width][4]: red, green, blue, alpha (sRGB, not premultiplied), top row first. On any
- * thread; concurrent calls wait for each other. The engine must not be destroyed before. UNSUPPORTED (no OpenGL),
- * OUT_OF_MEMORY, LIMIT_EXCEEDED, DEVICE_ERROR. */
+ * thread; concurrent calls wait for each other. The engine must not be destroyed before. Takes up to 256 MiB for glass,
+ * 100 MiB for samples of a part of 1,024 x 1,024 pixels, and copies of what is drawn. Ended by ct_cancel_scope, also
+ * while it waits, some 50 ms after where the processor draws. UNSUPPORTED (no OpenGL), OUT_OF_MEMORY, LIMIT_EXCEEDED,
+ * DEVICE_ERROR, CANCELLED. */
 ct_status ct_snapshot_draw(const ct_snapshot *snapshot, uint8_t *pixels, ct_error *error);
 
 /* Encodes pixels as a PNG file; the caller frees *png with free(). */
