@@ -50,20 +50,23 @@ struct pair_queue {
     ct_v4l left_out; /* whole units^2 */
 };
 
-/* A sum below 2^62 over a part of the pairs of triangles of two clusters. */
-static void add_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high) {
-    ct_left_out *sum = &queue->lists->left_out;
+/* A sum below 2^62 over a part of the pairs of triangles of two clusters. passes: a bit for each that has it. */
+static void add_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high, uint32_t passes) {
     if (!(low | high)) return;
-    sum->low += low & (((uint64_t)1 << CT_LEFT_OUT_BITS) - 1);
-    sum->high += high + (low >> CT_LEFT_OUT_BITS);
-    sum->residual = fmax(sum->residual, fmax(queue->a->residual, queue->b->residual));
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        ct_left_out *sum = &queue->lists->left_out[pass];
+        if (!(passes >> pass & 1)) continue;
+        sum->low += low & (((uint64_t)1 << CT_LEFT_OUT_BITS) - 1);
+        sum->high += high + (low >> CT_LEFT_OUT_BITS);
+        sum->residual = fmax(sum->residual, fmax(queue->a->residual, queue->b->residual));
+    }
 }
 
-static void add_left_out_area(const struct pair_queue *queue, double area) {
+static void add_left_out_area(const struct pair_queue *queue, double area, uint32_t passes) {
     uint64_t low, high;
     if (!(area > 0)) return;
     ct_round_left_out(area, &low, &high);
-    add_left_out(queue, low, high);
+    add_left_out(queue, low, high, passes);
 }
 
 /* Two triangles of which one comes first (ct_comes_first), measured in doubles. */
@@ -74,6 +77,22 @@ struct measured_pair {
     double size[2]; /* |normal|_1 */
 };
 
+enum { BOTH_PASSES = 3 };
+
+/* A pair of one body's triangles that has ties: either triangle sees the other one move. found: by queue->moved. */
+static void cross_own_tied(const struct pair_queue *queue, uint32_t ta, uint32_t tb, const double *const p[2][3],
+                           int found, ct_triangle_share share[2], double left_out) {
+    ct_crossing_lists *lists = queue->lists;
+    int has_ties = 0;
+    add_found(queue->a, ta, queue->b, tb, 0, found, share, 1, 2, queue->budget, lists);
+    add_left_out_area(queue, left_out, BOTH_PASSES);
+    const int found_next = ct_cross_pair(p, -queue->moved, share, &left_out, &has_ties);
+    add_found(queue->a, ta, queue->b, tb, 0, found_next, share, 2, 1, queue->budget, lists);
+    add_left_out_area(queue, left_out, BOTH_PASSES);
+    /* If neither crosses, the passes do not differ. */
+    lists->has_ties |= found == CT_TRIANGLES_CROSS || found_next == CT_TRIANGLES_CROSS;
+}
+
 /* A pair of which some determinants are computed in integers, or of which little is known of the near parts. */
 static void cross_pair(const struct pair_queue *queue, uint32_t ta, uint32_t tb, struct measured_pair *m) {
     const ct_placed_cluster *a = queue->a, *b = queue->b;
@@ -81,20 +100,26 @@ static void cross_pair(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
     const double *p[2][3];
     load_triangle(a, ta, p[0]);
     load_triangle(b, tb, p[1]);
+    const int moved_second = m->first ? -queue->moved : queue->moved;
+    struct measured_pair next = *m; /* deciding writes to it */
     ct_triangle_share share[2];
     double left_out;
     int has_ties = 0;
-    const int found = ct_cross_measured(p, m->first, m->first ? -queue->moved : queue->moved, m->sides, m->size,
-                                        &m->edges, share, &left_out, &has_ties);
-    const bool is_one_sided = lists->is_self && has_ties; /* of one body: either triangle sees the other one move */
-    add_found(a, ta, b, tb, 0, found, share, is_one_sided ? 1 : 3, is_one_sided ? 2 : 3, queue->budget, lists);
-    add_left_out_area(queue, left_out);
-    lists->has_ties |= has_ties && (!is_one_sided || found == CT_TRIANGLES_CROSS);
-    if (!is_one_sided) return;
-    const int found_next = ct_cross_pair(p, -queue->moved, share, &left_out, &has_ties);
-    add_found(a, ta, b, tb, 0, found_next, share, 2, 1, queue->budget, lists);
-    add_left_out_area(queue, left_out);
-    lists->has_ties |= found_next == CT_TRIANGLES_CROSS; /* if neither crosses, the passes do not differ */
+    const int found =
+        ct_cross_measured(p, m->first, moved_second, m->sides, m->size, &m->edges, share, &left_out, &has_ties);
+    if (has_ties && lists->is_self) {
+        cross_own_tied(queue, ta, tb, (const double *const(*)[3])p, found, share, left_out);
+        return;
+    }
+    lists->has_ties |= has_ties != 0;
+    const uint32_t passes = has_ties && lists->has_both ? 1 : BOTH_PASSES;
+    add_found(a, ta, b, tb, 0, found, share, passes, passes, queue->budget, lists);
+    add_left_out_area(queue, left_out, passes);
+    if (passes == BOTH_PASSES) return;
+    const int found_next = ct_cross_measured(p, next.first, -moved_second, next.sides, next.size, &next.edges, share,
+                                             &left_out, &has_ties);
+    add_found(a, ta, b, tb, 0, found_next, share, 2, 2, queue->budget, lists);
+    add_left_out_area(queue, left_out, 2);
 }
 
 /* ---- four pairs at a time ---- */
@@ -264,40 +289,308 @@ static void cross_lane(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
                     (ct_triangle_share *[2]){&to[first]->share, &to[1 - first]->share});
 }
 
+/* ---- four pairs with ties ---- */
+
+/* Where bodies coincide, or share vertices, nearly all pairs have ties: a corner of one triangle is one of the other's.
+ * Its side is 0, whatever doubles say, and the sign that the perturbation gives it is that of the other triangle's
+ * normal. So most of these pairs need no integers, and both perturbations are decided at once: the signs of ties are
+ * those of the other one, reversed. */
+
+/* The sign of vectors along (e, e^2, e^3), as ct_perturbed_cross_sign; where neither is set, doubles do not tell. */
+struct signs4 {
+    ct_v4l positive, negative;
+};
+
+static inline struct signs4 find_perturbed_signs(const ct_v4d of[3], const ct_v4d size[3]) {
+    struct signs4 signs = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+    ct_v4l is_open = {-1, -1, -1, -1};
+    for (int k = 0; k < 3; k++) {
+        const ct_v4d margin = size[k] * CT_FILTER;
+        signs.positive |= is_open & (of[k] > margin);
+        signs.negative |= is_open & (of[k] < -margin);
+        is_open &= size[k] == 0; /* of both terms: then it is 0 exactly */
+    }
+    return signs;
+}
+
+/* The ties of four pairs. */
+struct ties4 {
+    ct_v4l moves_second;   /* the second triangle's body is perturbed in pass 0, else the first one's */
+    ct_v4l coincides[3][3]; /* [k][j]: corner k of the first triangle is corner j of the second */
+    ct_v4l side[2][3];     /* the side of a corner is a tie */
+    ct_v4l sign[2];        /* in pass 0 the tied corners of this triangle are above the other one's plane */
+    uint32_t known;        /* lanes whose sides are decided: with signs for their ties */
+    uint32_t tied;         /* of these, lanes with a tie */
+};
+
+static inline ct_v4l are_same(const struct vector4 *a, const struct vector4 *b) {
+    return (a->of[0] == b->of[0]) & (a->of[1] == b->of[1]) & (a->of[2] == b->of[2]);
+}
+
+/* Decides sides that were measured. Of ties the values and errors become 0, as ct_decide_sides makes them. */
+static void decide_sides4(const struct pair_queue *queue, const int first[4], const struct triangles4 pairs[2],
+                          const struct normal4 normal[2], struct values4 sides[2], struct ties4 *ties) {
+    ct_v4l is_open = {0, 0, 0, 0}, has_tie[2];
+    for (int i = 0; i < 4; i++) ties->moves_second[i] = (first[i] ? -queue->moved : queue->moved) > 0 ? -1 : 0;
+    for (int k = 0; k < 3; k++)
+        for (int j = 0; j < 3; j++)
+            ties->coincides[k][j] = are_same(&pairs[0].corner[k], &pairs[1].corner[j]);
+    for (int s = 0; s < 2; s++) {
+        has_tie[s] = (ct_v4l){0, 0, 0, 0};
+        for (int k = 0; k < 3; k++) {
+            ct_v4l tie = sides[s].error[k] == 0; /* all terms are 0 */
+            for (int j = 0; j < 3; j++) tie |= s ? ties->coincides[j][k] : ties->coincides[k][j];
+            is_open |= (absolute(sides[s].value[k]) <= sides[s].error[k] * CT_PRECISE) & ~tie;
+            sides[s].value[k] = (ct_v4d)(~tie & (ct_v4l)sides[s].value[k]);
+            sides[s].error[k] = (ct_v4d)(~tie & (ct_v4l)sides[s].error[k]);
+            ties->side[s][k] = tie;
+            has_tie[s] |= tie;
+        }
+    }
+    for (int s = 0; s < 2; s++) {
+        const struct signs4 plane = find_perturbed_signs(normal[1 - s].n.of, normal[1 - s].size.of);
+        const ct_v4l along = s ? ties->moves_second : ~ties->moves_second; /* it is the corners that move */
+        ties->sign[s] = (along & plane.positive) | (~along & plane.negative);
+        is_open |= has_tie[s] & ~(plane.positive | plane.negative);
+    }
+    ties->known = ct_v4l_to_bits(~is_open);
+    ties->tied = ct_v4l_to_bits(has_tie[0] | has_tie[1]) & ties->known;
+}
+
+/* Whether corner k of triangle s is above the other one's plane. */
+static inline ct_v4l is_above(const struct ties4 *ties, const struct values4 sides[2], int s, int k, int pass) {
+    const ct_v4l sign = pass ? ~ties->sign[s] : ties->sign[s];
+    return (ties->side[s][k] & sign) | (~ties->side[s][k] & (sides[s].value[k] > 0));
+}
+
+/* The lanes in which one of the triangles is on one side of the other's plane, in both passes: they do not cross. */
+static inline uint32_t find_one_sided(const struct ties4 *ties, const struct values4 sides[2]) {
+    ct_v4l both = {-1, -1, -1, -1};
+    for (int pass = 0; pass < 2; pass++) {
+        ct_v4l is_one_sided = {0, 0, 0, 0};
+        for (int s = 0; s < 2; s++) {
+            const ct_v4l at[3] = {is_above(ties, sides, s, 0, pass), is_above(ties, sides, s, 1, pass),
+                                  is_above(ties, sides, s, 2, pass)};
+            is_one_sided |= ~((at[0] ^ at[1]) | (at[1] ^ at[2]));
+        }
+        both &= is_one_sided;
+    }
+    return ct_v4l_to_bits(both);
+}
+
+/* Where the mask is set, a, elsewhere b. */
+static inline ct_v4d choose(ct_v4l mask, ct_v4d a, ct_v4d b) {
+#ifdef __AVX2__
+    return (ct_v4d)_mm256_blendv_pd((__m256d)b, (__m256d)a, (__m256d)mask);
+#else
+    return (ct_v4d)((mask & (ct_v4l)a) | (~mask & (ct_v4l)b));
+#endif
+}
+
+/* A triangle of which one corner is a tie, turned so that this corner v comes first: the other two, seen from v, and
+ * whether these are above the other triangle's plane. */
+struct turned4 {
+    ct_v4d next[3], last[3];
+    ct_v4l next_above, last_above;
+};
+
+static inline void turn_to_tie(const struct triangles4 *t, const ct_v4l tie[3], const struct values4 *sides,
+                               struct turned4 *to) {
+    for (int k = 0; k < 3; k++) {
+        const ct_v4d p[3] = {t->corner[0].of[k], t->corner[1].of[k], t->corner[2].of[k]};
+        const ct_v4d v = choose(tie[0], p[0], choose(tie[1], p[1], p[2]));
+        to->next[k] = choose(tie[0], p[1], choose(tie[1], p[2], p[0])) - v;
+        to->last[k] = choose(tie[0], p[2], choose(tie[1], p[0], p[1])) - v;
+    }
+    const ct_v4d *value = sides->value;
+    to->next_above = choose(tie[0], value[1], choose(tie[1], value[2], value[0])) > 0;
+    to->last_above = choose(tie[0], value[2], choose(tie[1], value[0], value[1])) > 0;
+}
+
+/* The sign of a x b along (e, e^2, e^3), from its first component. *is_open: lanes in which that does not tell. */
+static inline ct_v4l find_cross_sign(const ct_v4d a[3], const ct_v4d b[3], ct_v4l *is_open) {
+    const ct_v4d u = a[1] * b[2], v = a[2] * b[1], cross = u - v;
+    *is_open |= absolute(cross) <= (absolute(u) + absolute(v)) * CT_FILTER;
+    return cross > 0;
+}
+
+static inline ct_v4l are_alike(ct_v4l x, ct_v4l y, ct_v4l z) {
+    return ~((x ^ y) | (y ^ z));
+}
+
+/* Of lanes whose sides are decided: those in which the triangles v a b and v c d have nothing but v in common, and no
+ * edge pierces the other triangle in either pass. Most determinants of two edges are those of a side, or 0: see
+ * ct_find_vertex_crossing in self_k.h, which has the same signs. */
+static uint32_t find_apart_at_vertex(const struct ties4 *ties, const struct triangles4 pairs[2],
+                                     const struct values4 sides[2]) {
+    struct turned4 t, u;
+    ct_v4l is_open = {0, 0, 0, 0}, pierces = {0, 0, 0, 0}, has_one[2], meets = {0, 0, 0, 0};
+    for (int s = 0; s < 2; s++) {
+        const ct_v4l *tie = ties->side[s];
+        has_one[s] = (tie[0] ^ tie[1] ^ tie[2]) & ~(tie[0] & tie[1] & tie[2]);
+    }
+    for (int k = 0; k < 3; k++)
+        for (int j = 0; j < 3; j++) meets |= ties->coincides[k][j];
+    const ct_v4l fits = has_one[0] & has_one[1] & meets;
+    if (!ct_v4l_to_bits(fits)) return 0;
+    turn_to_tie(&pairs[0], ties->side[0], &sides[0], &t);
+    turn_to_tie(&pairs[1], ties->side[1], &sides[1], &u);
+    const ct_v4l ac = find_cross_sign(t.next, u.next, &is_open), ad = find_cross_sign(t.next, u.last, &is_open);
+    const ct_v4l bc = find_cross_sign(t.last, u.next, &is_open), bd = find_cross_sign(t.last, u.last, &is_open);
+    /* Of a b and c d: det(b - a, c - a, d - a). */
+    ct_v4d along[3], to_c[3], to_d[3], value = {0, 0, 0, 0}, error = {0, 0, 0, 0};
+    for (int k = 0; k < 3; k++) {
+        along[k] = t.last[k] - t.next[k];
+        to_c[k] = u.next[k] - t.next[k];
+        to_d[k] = u.last[k] - t.next[k];
+    }
+    for (int k = 0; k < 3; k++) {
+        const int x = (k + 1) % 3, y = (k + 2) % 3;
+        const ct_v4d p = to_c[x] * to_d[y], q = to_c[y] * to_d[x];
+        value += along[k] * (p - q);
+        error += absolute(along[k]) * (absolute(p) + absolute(q));
+    }
+    is_open |= absolute(value) <= error * CT_FILTER;
+    const ct_v4l opposite = value > 0, a = t.next_above, b = t.last_above, c = u.next_above, d = u.last_above;
+    pierces |= (a ^ b) & are_alike(c, opposite, ~d);
+    pierces |= (c ^ d) & are_alike(a, opposite, ~b);
+    for (int pass = 0; pass < 2; pass++) {
+        const ct_v4l moves_second = pass ? ~ties->moves_second : ties->moves_second;
+        const ct_v4l v_above[2] = {pass ? ~ties->sign[0] : ties->sign[0], pass ? ~ties->sign[1] : ties->sign[1]};
+        /* Of edges v a, b v and v c, d v. */
+        const ct_v4l va_vc = ac ^ moves_second, va_dv = ~ad ^ moves_second, bv_vc = ~bc ^ moves_second,
+                     bv_dv = bd ^ moves_second;
+        pierces |= (v_above[0] ^ a) & are_alike(va_vc, a, va_dv);
+        pierces |= (v_above[0] ^ b) & are_alike(bv_vc, ~b, bv_dv);
+        pierces |= (v_above[1] ^ c) & are_alike(va_vc, c, bv_vc);
+        pierces |= (v_above[1] ^ d) & are_alike(va_dv, ~d, bv_dv);
+    }
+    return ct_v4l_to_bits(fits & ~is_open & ~pierces);
+}
+
+/* Of lanes whose sides are decided: those in which an edge pierces the other triangle in either pass, or in which
+ * doubles do not tell. Edges with a common end have a determinant of 0. */
+static uint32_t find_tied_piercing(const struct ties4 *ties, const struct triangles4 pairs[2],
+                                   const struct values4 sides[2], const struct values4 e[3]) {
+    ct_v4l above[2][3][3], is_open = {0, 0, 0, 0}, pierces = {0, 0, 0, 0}; /* above[pass][i][j]: the sign of e[i][j] */
+    ct_v4l changes[2][2][3];                                               /* [pass][s][k]: edge k meets the plane */
+    for (int pass = 0; pass < 2; pass++)
+        for (int s = 0; s < 2; s++)
+            for (int k = 0; k < 3; k++)
+                changes[pass][s][k] = is_above(ties, sides, s, k, pass) ^ is_above(ties, sides, s, (k + 1) % 3, pass);
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
+            const ct_v4l tie = ties->coincides[i][j] | ties->coincides[i][j1] | ties->coincides[i1][j] |
+                               ties->coincides[i1][j1];
+            const ct_v4l matters =
+                changes[0][0][i] | changes[1][0][i] | changes[0][1][j] | changes[1][1][j]; /* as in ct_decide_edges */
+            ct_v4d cross[3], size[3];
+            for (int k = 0; k < 3; k++) {
+                const int x = (k + 1) % 3, y = (k + 2) % 3;
+                const ct_v4d u = (pairs[0].corner[i1].of[x] - pairs[0].corner[i].of[x]) *
+                                 (pairs[1].corner[j1].of[y] - pairs[1].corner[j].of[y]);
+                const ct_v4d v = (pairs[0].corner[i1].of[y] - pairs[0].corner[i].of[y]) *
+                                 (pairs[1].corner[j1].of[x] - pairs[1].corner[j].of[x]);
+                cross[k] = u - v;
+                size[k] = absolute(u) + absolute(v);
+            }
+            const struct signs4 sign = find_perturbed_signs(cross, size);
+            /* The sign of a tie is against the cross product where the second edge moves. Edges with both ends in
+             * common have none, and are never asked for: both of their ends are ties, on the same side. */
+            const ct_v4l is_same = (ties->coincides[i][j] & ties->coincides[i1][j1]) |
+                                   (ties->coincides[i][j1] & ties->coincides[i1][j]);
+            const ct_v4l of_tie = (ties->moves_second & sign.negative) | (~ties->moves_second & sign.positive);
+            is_open |= matters & tie & ~is_same & ~(sign.positive | sign.negative);
+            is_open |= matters & ~tie & (absolute(e[i].value[j]) <= e[i].error[j] * CT_PRECISE);
+            const ct_v4l of_value = ~tie & (e[i].value[j] > 0);
+            above[0][i][j] = (tie & of_tie) | of_value;
+            above[1][i][j] = (tie & ~of_tie) | of_value;
+        }
+    for (int pass = 0; pass < 2; pass++)
+        for (int k = 0; k < 3; k++) {
+            const ct_v4l *own = above[pass][k];
+            pierces |= changes[pass][0][k] & ~(own[0] ^ own[1]) & ~(own[1] ^ own[2]);
+            const ct_v4l of[3] = {above[pass][0][k], above[pass][1][k], above[pass][2][k]};
+            pierces |= changes[pass][1][k] & ~(of[0] ^ of[1]) & ~(of[1] ^ of[2]);
+        }
+    return ct_v4l_to_bits(is_open | pierces);
+}
+
+/* Two triangles that do not cross in either pass: ct_cross_sided of them. most, size: of the triangle that comes first,
+ * and of the other one. */
+static void add_apart(const struct pair_queue *queue, uint32_t ta, uint32_t tb, int first, const double most[2],
+                      const double size[2]) {
+    ct_triangle_share share[2];
+    double left_out;
+    const int found = ct_share_crossing(CT_TRIANGLES_APART, NULL, most, size, share, &left_out);
+    if (ct_may_grow(most[0], size[0], size[1]) || ct_may_grow(most[1], size[1], size[0])) {
+        const double *p[2][3];
+        load_triangle(queue->a, ta, p[0]);
+        load_triangle(queue->b, tb, p[1]);
+        left_out += ct_near_growth(p[first], most[0], size[0], size[1]) +
+                    ct_near_growth(p[1 - first], most[1], size[1], size[0]);
+    }
+    add_found(queue->a, ta, queue->b, tb, first, found, share, BOTH_PASSES, BOTH_PASSES, queue->budget, queue->lists);
+    add_left_out_area(queue, left_out, BOTH_PASSES);
+}
+
 /* Pairs at .. at + n - 1, n at most 4. */
 static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
     struct triangles4 pairs[2];
     struct normal4 normal[2];
     struct values4 sides[2], e[3];
+    struct ties4 ties; /* only filled where needed, as it is large */
     int first[4];
+    ties.known = ties.tied = 0;
     for (uint32_t i = n; i < 4; i++)
         for (int s = 0; s < 2; s++) queue->triangle[s][at + i] = queue->triangle[s][at];
     load_pairs(queue, at, first, pairs);
     for (int s = 0; s < 2; s++) normal[s] = normals_of(pairs[s].corner);
     uint32_t needs_integers = find_sides4(pairs[0].corner, &pairs[1].corner[0], &normal[1], &sides[0]);
     needs_integers |= find_sides4(pairs[1].corner, &pairs[0].corner[0], &normal[0], &sides[1]);
+    if (needs_integers && queue->lists->has_both && !queue->lists->is_self) {
+        decide_sides4(queue, first, pairs, normal, sides, &ties);
+        needs_integers &= ~ties.known;
+    }
     const ct_v4d size[2] = {size1_of(&normal[0]), size1_of(&normal[1])};
     const uint32_t beyond =
         ct_v4l_to_bits(find_beyond(&sides[0], size[1]) | find_beyond(&sides[1], size[0])) & ~needs_integers;
     const uint32_t all = ((1u << n) - 1) & ~beyond;
     if (!all) return;
-    needs_integers |= find_edge_values4(pairs, e);
+    const uint32_t tied = ties.tied & all;
+    uint32_t apart = 0; /* tied lanes that do not cross in either pass */
+    ct_v4l piercing = {0, 0, 0, 0};
+    if (tied) {
+        queue->lists->has_ties = true;
+        apart = find_one_sided(&ties, sides) & tied;
+        if (tied & ~apart) apart |= find_apart_at_vertex(&ties, pairs, sides) & tied;
+    }
+    if (all & ~apart) {
+        const uint32_t open = find_edge_values4(pairs, e);
+        if (tied & ~apart) apart |= ~find_tied_piercing(&ties, pairs, sides, e) & tied;
+        needs_integers |= (open | tied) & ~apart;
+        piercing = find_piercing(sides, e);
+    }
     uint32_t long_way = needs_integers, matters = all;
     const ct_v4d most[2] = {find_largest_sides(&sides[0]), find_largest_sides(&sides[1])};
-    const ct_v4l piercing = find_piercing(sides, e);
     if (all & ~needs_integers) {
         /* Rounding does not matter for what goes the long way: near parts above CT_NEAR_PART, and all of a triangle. */
         const ct_v4l near = (size[1] * (16 * 1024 * 1.0001) >= most[0]) | (size[0] * (16 * 1024 * 1.0001) >= most[1]);
         const ct_v4l wholly_near = (16 * size[1] >= most[0]) | (16 * size[0] >= most[1]);
         long_way |= ct_v4l_to_bits(wholly_near);
         if (queue->has_narrow) long_way |= ct_v4l_to_bits(find_narrow(pairs, size));
-        matters &= long_way | ct_v4l_to_bits((piercing != 0) | near);
+        matters &= long_way | (ct_v4l_to_bits(piercing != 0) & ~apart) | ct_v4l_to_bits(near);
         matters |= add_small_near_areas(most, size, all & ~matters, &queue->left_out);
     }
     for (uint32_t left = matters; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         const uint32_t ta = queue->triangle[0][at + (uint32_t)lane], tb = queue->triangle[1][at + (uint32_t)lane];
         const double size_of_lane[2] = {size[0][lane], size[1][lane]}, most_of_lane[2] = {most[0][lane], most[1][lane]};
+        if (apart >> lane & 1) {
+            add_apart(queue, ta, tb, first[lane], most_of_lane, size_of_lane);
+            continue;
+        }
         if (long_way >> lane & 1) {
             struct measured_pair m = {.first = first[lane], .size = {size_of_lane[0], size_of_lane[1]}};
             for (int s = 0; s < 2; s++) take_lane(&sides[s], lane, m.sides[s].value, m.sides[s].error, m.sides[s].sign);
@@ -314,8 +607,9 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
         ct_triangle_share share[2];
         double left_out;
         const int found = ct_share_crossing(CT_TRIANGLES_APART, NULL, most_of_lane, size_of_lane, share, &left_out);
-        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, 3, 3, queue->budget, queue->lists);
-        add_left_out_area(queue, left_out);
+        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, BOTH_PASSES, BOTH_PASSES, queue->budget,
+                  queue->lists);
+        add_left_out_area(queue, left_out, BOTH_PASSES);
     }
 }
 

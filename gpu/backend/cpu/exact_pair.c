@@ -187,9 +187,9 @@ static void take_floats(ct_exact_pair *exact, const ct_exact_body *body, ct_plac
     if (c->floats) exact->device->kernels->exact->place(c, &body->pose, body->positions);
 }
 
-/* After one of a cluster's pairs was crossed. Where ties ask for another pass, it needs its floats again. */
-static void release_floats(ct_exact_pair *exact, ct_placed_cluster *c, bool has_ties) {
-    if (--c->n_pairs_left || has_ties) return;
+/* After one of a cluster's pairs was crossed. */
+static void release_floats(ct_exact_pair *exact, ct_placed_cluster *c) {
+    if (--c->n_pairs_left) return;
     struct ct_free_floats *free_floats = (void *)c->floats;
     free_floats->next = exact->free_floats;
     exact->free_floats = free_floats;
@@ -215,13 +215,20 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
         if (exact->is_self)
             ct_exact_cross_own(exact, &exact->cluster_pairs[p], lists);
         else
-            exact->device->kernels->exact->cross(ca, cb, ct_exact_moved_in(exact->pass), &exact->device->budget, lists);
-        if (!exact->is_spread && exact->pass == 0) {
-            release_floats(exact, ca, lists->has_ties);
-            release_floats(exact, cb, lists->has_ties);
+            exact->device->kernels->exact->cross(ca, cb, ct_exact_moved_in(0), &exact->device->budget, lists);
+        if (!exact->is_spread) {
+            release_floats(exact, ca);
+            release_floats(exact, cb);
         }
     }
     if (lists->is_full) exact->has_failed = true;
+}
+
+/* A poll after which the pair has failed. */
+static bool is_cancelled_at(ct_exact_pair *exact, const char *what, uint64_t count) {
+    if (!ct_is_cancelled_at(what, count)) return false;
+    exact->has_failed = true;
+    return true;
 }
 
 /* Sets of clusters: a bit each. */
@@ -242,10 +249,13 @@ static void list_set(const uint64_t *set, uint32_t n_clusters, uint32_t *to) {
             *to++ = (uint32_t)(64 * w) + (uint32_t)__builtin_ctzll(left);
 }
 
-/* Whether a crossing is one of this pass. Those of a body with itself are found for both passes at once. */
+/* Whether a crossing is one of this pass. Those of both passes are found at once. */
 static bool is_of_pass(const ct_exact_pair *exact, const ct_crossing *crossing) {
-    return !exact->is_self || crossing->passes >> exact->pass & 1;
+    return crossing->passes >> exact->pass & 1;
 }
+
+/* Crossings between two polls: some 50 us. */
+enum { GATHER_POLL = 4096 };
 
 /* Sorts the threads' crossings of a body by cluster. Those of a body with itself are in both lists. */
 static void gather_crossings(ct_exact_pair *exact, int b) {
@@ -261,13 +271,15 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
             const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
             const ct_crossing *list = lists->of_body[of].data;
             for (size_t i = 0; i < lists->n[of]; i++) {
+                if (CT_POLL_EVERY(i, GATHER_POLL) && is_cancelled_at(exact, "crossings", i)) return;
                 const uint32_t cluster = list[i].triangle / CT_CLUSTER_TRIANGLES;
                 const uint64_t counts = is_of_pass(exact, &list[i]);
                 count[cluster] += (uint32_t)counts;
                 is_crossed[cluster / 64] |= counts << cluster % 64;
+                n += counts;
             }
-            n += lists->n[of];
         }
+    if (b == 0 && !exact->is_self) exact->pair->fragments += n;
     surface->n_crossed = count_set(is_crossed, n_clusters);
     surface->crossings = ct_exact_allocate(exact, n * sizeof *surface->crossings);
     surface->crossed_as = ct_exact_allocate_zeroed(exact, n_clusters * sizeof *surface->crossed_as);
@@ -289,10 +301,12 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
         for (int of = b; of <= last; of++) {
             ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
             ct_crossing *list = lists->of_body[of].data;
-            for (size_t i = 0; i < lists->n[of]; i++)
+            for (size_t i = 0; i < lists->n[of]; i++) {
+                if (CT_POLL_EVERY(i, GATHER_POLL) && is_cancelled_at(exact, "crossings", i)) return;
                 if (is_of_pass(exact, &list[i]))
                     surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] =
                         &list[i];
+            }
         }
     for (uint32_t i = 0; i < surface->n_crossed; i++) { /* what they are totalled into */
         const uint32_t cluster = surface->crossed_clusters[i];
@@ -339,8 +353,9 @@ static void list_crossings(ct_exact_pair *exact) {
         lists->n[0] = lists->n[1] = 0;
         lists->has_ties = lists->is_full = false;
         lists->n_inconsistent = 0;
-        lists->left_out = (ct_left_out){0};
+        lists->left_out[0] = lists->left_out[1] = (ct_left_out){0};
         lists->is_self = exact->is_self;
+        lists->has_both = true;
     }
     ct_exact_for_each(exact, (uint32_t)((exact->n_cluster_pairs + CROSS_CHUNK - 1) / CROSS_CHUNK), cross_chunk);
 }
@@ -349,13 +364,13 @@ static void list_crossings(ct_exact_pair *exact) {
 static bool find_crossings(ct_exact_pair *exact) {
     bool has_ties = false;
     uint64_t n_inconsistent = 0;
-    if (!exact->is_self || exact->pass == 0) list_crossings(exact);
+    if (exact->pass == 0) list_crossings(exact);
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
         const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
         has_ties |= lists->has_ties;
         n_inconsistent += lists->n_inconsistent;
-        ct_add_left_out(&exact->left_out[exact->pass], &lists->left_out);
-        exact->pair->fragments += lists->n[0];
+        ct_add_left_out(&exact->left_out[exact->pass], &lists->left_out[exact->pass]);
+        if (exact->is_self) exact->pair->fragments += lists->n[0];
     }
     assert(n_inconsistent == 0);
     (void)n_inconsistent;
