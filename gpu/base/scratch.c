@@ -21,6 +21,25 @@ void *ct_scratch_new(size_t bytes) {
     return data;
 }
 
+/* Bytes between two polls: pages that are touched for the first time take the system a second a gigabyte. */
+enum { POLLED_BYTES = 1 << 18 };
+
+bool ct_scratch_clear(void *to, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += POLLED_BYTES) {
+        if (at && ct_is_cancelled()) return false;
+        memset((char *)to + at, 0, bytes - at < POLLED_BYTES ? bytes - at : POLLED_BYTES);
+    }
+    return true;
+}
+
+bool ct_scratch_copy(void *to, const void *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += POLLED_BYTES) {
+        if (at && ct_is_cancelled()) return false;
+        memcpy((char *)to + at, (const char *)from + at, bytes - at < POLLED_BYTES ? bytes - at : POLLED_BYTES);
+    }
+    return true;
+}
+
 bool ct_budget_reserve(ct_budget *budget, size_t bytes) {
     size_t used = atomic_fetch_add(&budget->used, bytes) + bytes;
     if (budget->limit && used > budget->limit) {
@@ -37,21 +56,6 @@ void ct_budget_release(ct_budget *budget, size_t bytes) {
     atomic_fetch_sub(&budget->used, bytes);
 }
 
-/* Copies, or clears where `from` is NULL, with polls: pages that are touched for the first time take the system a
- * second a gigabyte. False: cancelled. */
-static bool fill(char *to, const char *from, size_t bytes) {
-    enum { SLICE = 1 << 22 };
-    for (size_t at = 0; at < bytes; at += SLICE) {
-        const size_t n = bytes - at < SLICE ? bytes - at : SLICE;
-        if (at && ct_is_cancelled()) return false;
-        if (from)
-            memcpy(to + at, from + at, n);
-        else
-            memset(to + at, 0, n);
-    }
-    return true;
-}
-
 bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_t kept, bool zero) {
     if (bytes <= buffer->capacity) return true;
     if (bytes > SIZE_MAX / 2) return false;
@@ -66,7 +70,8 @@ bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_
         ct_budget_release(budget, capacity);
         return false;
     }
-    if (!fill(data, buffer->data, kept) || (zero && !fill((char *)data + kept, NULL, capacity - kept))) {
+    if (!ct_scratch_copy(data, buffer->data, kept) ||
+        (zero && !ct_scratch_clear((char *)data + kept, capacity - kept))) {
         free(data);
         ct_budget_release(budget, capacity);
         return false;

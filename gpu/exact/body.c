@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "gpu/base/cancel.h"
+
 ct_node_box ct_exact_node_box(const ct_exact_body *body, uint32_t node) {
     return ct_place_box(&body->boxes[node], &body->pose);
 }
@@ -54,6 +56,7 @@ struct top_search {
 };
 
 static void search_top(struct top_search *search, const struct node *node) {
+    if (node->level == 1 && ct_is_cancelled_at("pairs of clusters", search->n)) search->is_full = true;
     if (search->is_full || ct_find_side_of_top(&search->top, &node->box, node->level ? CT_NODE_SLACK : 0)) return;
     if (node->level == 0) {
         const ct_cluster_pair pair = {search->block_first ? 0 : node->index, search->block_first ? node->index : 0};

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/exact/exact_cpu.h"
 
 bool ct_grow_crossings(ct_crossing_lists *lists, ct_budget *budget, int body) {
@@ -12,23 +13,6 @@ bool ct_grow_crossings(ct_crossing_lists *lists, ct_budget *budget, int body) {
         return true;
     lists->is_full = true;
     return false;
-}
-
-static uint64_t key_of(const ct_crossing *c) {
-    return (uint64_t)c->triangle << 32 | c->other;
-}
-
-/* Shell sort. */
-static void sort_long_list(ct_crossing **list, size_t n) {
-    static const size_t gaps[] = {8858, 3937, 1750, 701, 301, 132, 57, 23, 10, 4, 1};
-    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
-        for (size_t gap = gaps[g], i = gap; i < n; i++) {
-            ct_crossing *moved = list[i];
-            const uint64_t key = key_of(moved);
-            size_t at = i;
-            for (; at >= gap && key_of(list[at - gap]) > key; at -= gap) list[at] = list[at - gap];
-            list[at] = moved;
-        }
 }
 
 /* Up to so many crossings a list is sorted by keys of 64 bits. */
@@ -76,12 +60,84 @@ static void sort_short_list(uint32_t first_triangle, ct_crossing **list, size_t 
     for (size_t i = 0; i < n; i++) list[i] = unsorted[sorted[i] & 255];
 }
 
-/* By triangle, then by the other one. */
-static void sort_crossings(uint32_t cluster, ct_crossing **list, size_t n) {
-    if (n <= SHORT_LIST)
-        sort_short_list(cluster * CT_CLUSTER_TRIANGLES, list, n);
-    else
-        sort_long_list(list, n);
+/* Crossings between two polls: some 50 us, where they are not in the cache. */
+enum { CROSSING_POLL = 2048 };
+
+/* Moves those whose other triangle is `last` or before it to the front. Returns their number. */
+static size_t split_list(ct_crossing **list, size_t n, uint32_t last) {
+    size_t front = 0;
+    for (size_t i = 0; i < n; i++) {
+        ct_crossing *c = list[i];
+        if (c->other > last) continue;
+        list[i] = list[front];
+        list[front++] = c;
+    }
+    return front;
+}
+
+/* Of crossings of one triangle, by halving the range of the others' numbers: at most 32 times. False: cancelled. */
+static bool sort_others(uint32_t first_triangle, ct_crossing **list, size_t n) {
+    while (n > SHORT_LIST) {
+        uint32_t least = UINT32_MAX, most = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (CT_POLL_EVERY(i, CROSSING_POLL) && ct_is_cancelled_at("crossings", n)) return false;
+            least = list[i]->other < least ? list[i]->other : least;
+            most = list[i]->other > most ? list[i]->other : most;
+        }
+        if (least == most) return true;
+        size_t front = 0;
+        const uint32_t middle = least + (most - least) / 2;
+        for (size_t at = 0; at < n; at += CROSSING_POLL) {
+            if (ct_is_cancelled_at("crossings", n)) return false;
+            const size_t left = n - at < CROSSING_POLL ? n - at : CROSSING_POLL;
+            const size_t found = split_list(list + at, left, middle);
+            for (size_t i = 0; i < found; i++) { /* to the front of all, past which only later ones are */
+                ct_crossing *c = list[at + i];
+                list[at + i] = list[front];
+                list[front++] = c;
+            }
+        }
+        if (!sort_others(first_triangle, list, front)) return false;
+        list += front;
+        n -= front;
+    }
+    if (n > 1) sort_short_list(first_triangle, list, n);
+    return true;
+}
+
+/* By counting triangles, in place; then each triangle's by the others. False: cancelled. */
+static bool sort_long_list(uint32_t first_triangle, ct_crossing **list, size_t n) {
+    size_t at[CT_CLUSTER_TRIANGLES] = {0}, end[CT_CLUSTER_TRIANGLES], sum = 0, n_moved = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i, CROSSING_POLL) && ct_is_cancelled_at("crossings", n)) return false;
+        at[list[i]->triangle - first_triangle]++;
+    }
+    for (uint32_t t = 0; t < CT_CLUSTER_TRIANGLES; t++) {
+        const size_t count = at[t];
+        at[t] = sum;
+        end[t] = sum += count;
+    }
+    for (uint32_t t = 0; t < CT_CLUSTER_TRIANGLES; t++)
+        while (at[t] < end[t]) {
+            ct_crossing *c = list[at[t]];
+            const uint32_t to = c->triangle - first_triangle;
+            if (CT_POLL_EVERY(++n_moved, CROSSING_POLL) && ct_is_cancelled_at("crossings", n)) return false;
+            list[at[t]] = list[at[to]];
+            list[at[to]++] = c;
+        }
+    for (uint32_t t = 0; t < CT_CLUSTER_TRIANGLES; t++) {
+        const size_t first = t ? end[t - 1] : 0;
+        if (!sort_others(first_triangle, list + first, end[t] - first)) return false;
+    }
+    return true;
+}
+
+/* By triangle, then by the other one. False: cancelled. */
+static bool sort_crossings(uint32_t cluster, ct_crossing **list, size_t n) {
+    const uint32_t first_triangle = cluster * CT_CLUSTER_TRIANGLES;
+    if (n > SHORT_LIST) return sort_long_list(first_triangle, list, n);
+    sort_short_list(first_triangle, list, n);
+    return true;
 }
 
 /* As doubles side by side: integrals, near_area and rounding of a share and of a sum. */
@@ -160,10 +216,12 @@ static bool is_consistent(const ct_topology *topology, uint32_t cluster, const c
 void ct_sum_crossings(uint32_t cluster, ct_crossing **crossings, size_t n, ct_crossed_cluster *crossed) {
     const uint32_t first_triangle = cluster * CT_CLUSTER_TRIANGLES;
     uint32_t n_crossed = 0;
-    sort_crossings(cluster, crossings, n);
+    crossed->n = 0;
     memset(crossed->number, 0, sizeof crossed->number);
+    if (!sort_crossings(cluster, crossings, n)) return;
     uint32_t before = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i + 1, CROSSING_POLL) && ct_is_cancelled_at("crossings", i)) return;
         const uint32_t triangle = crossings[i]->triangle - first_triangle;
         const bool begins = triangle != before;
         n_crossed += begins;

@@ -172,7 +172,7 @@ static inline ct_crossing *ct_append_crossing(ct_crossing_lists *lists, ct_budge
 
 /* Adds up a cluster's crossings, which it sorts; n at least 1. triangles: [n] at least; winding: [vertices
  * of the cluster]. So the sums do not depend on the order in which crossings were found. False: the winding numbers
- * along the surface contradict each other. */
+ * along the surface contradict each other. Ends early if cancelled: then neither sums nor the value mean anything. */
 bool ct_total_crossings(const ct_topology *topology, uint32_t cluster, ct_crossing **crossings, size_t n,
                         ct_crossed_cluster *crossed);
 /* The same without winding numbers. */

@@ -1,5 +1,6 @@
 /* exact_cpu.simd.c - the kernels of the method `exact`, compiled once per instruction set: places clusters of triangles
  * (place_lanes.h), crosses those of two clusters (cross_lanes.h), and adds up volume and gradient. */
+#include "gpu/base/cancel.h"
 #include "gpu/exact/cross_lanes.h"
 #include "gpu/exact/place_lanes.h"
 
@@ -113,6 +114,7 @@ static void cross_block_pairs(struct pair_queue *queue, struct block_pairs *pair
     prepare_planes(queue, used);
     n = separate_rows(floats, rows, n, margin, &n_pairs);
     rows[n].others = 0;
+    queue->lists->n_looked_at += n_pairs;
     queue_rows(queue, rows, n_pairs);
     pairs->n = pairs->n_ones = 0;
     uint32_t at = 0;
@@ -156,7 +158,12 @@ static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int mo
             const uint32_t found[2] = {overlapping_triangles(fa, block_a, lo_b, hi_b),
                                        overlapping_triangles(fb, block_b, lo_a, hi_a)};
             add_block_pair(&pairs, (const uint32_t[2]){block_a, block_b}, found);
-            if (pairs.n == BLOCK_PAIRS) cross_block_pairs(&queue, &pairs, margin);
+            if (pairs.n < BLOCK_PAIRS) continue;
+            cross_block_pairs(&queue, &pairs, margin); /* of up to 2,048 pairs: 100 us or less */
+            if (lists->is_full || ct_is_cancelled_at("pairs of triangles", lists->n_looked_at)) {
+                lists->is_full = true;
+                return;
+            }
         }
     }
     if (pairs.n) cross_block_pairs(&queue, &pairs, margin);

@@ -4,7 +4,11 @@
 #include <assert.h>
 #include <math.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/exact/ray_k.h"
+
+/* Units, or components, between two polls: some 50 us; clusters with their crossed triangles: some 20 us. */
+enum { UNIT_POLL = 512, CLUSTER_POLL = 64 };
 
 /* ---- one exact ray ---- */
 
@@ -30,7 +34,8 @@ static inline uint8_t place_of(const double *q, const double *p, int axis, bool 
 
 static void hit_cluster(void *argument, uint32_t cluster) {
     struct ray *ray = argument;
-    const ct_placed_cluster *c = ray->flood->place(ray->flood->argument, 1, cluster);
+    if (ray->has_failed) return;
+    const ct_placed_cluster *c = ct_is_cancelled() ? NULL : ray->flood->place(ray->flood->argument, 1, cluster);
     const bool is_up = ray->far[ray->axis] > 0;
     uint8_t place[3 * CT_CLUSTER_TRIANGLES];
     if (!c) {
@@ -84,20 +89,22 @@ static uint32_t set_unit(ct_flood *flood, uint32_t unit, int32_t number, uint32_
     return tail + 1;
 }
 
-/* Spreads from one unit whose number is known. */
-static void spread(ct_flood *flood, uint32_t seed, int32_t number) {
+/* Spreads from one unit whose number is known. False: cancelled. */
+static bool spread(ct_flood *flood, uint32_t seed, int32_t number) {
     const ct_topology *topology = flood->body[0]->topology;
-    uint32_t head = 0, tail = set_unit(flood, seed, number, 0);
+    uint32_t head = 0, tail = set_unit(flood, seed, number, 0), n_looked_at = 0;
     while (head < tail) {
         const uint32_t unit = flood->queue[head++], cluster = topology->cluster_of_unit[unit];
         for (uint32_t i = topology->first_neighbour[unit]; i < topology->first_neighbour[unit + 1]; i++) {
             const ct_unit_neighbour n = topology->neighbours[i];
+            if (CT_POLL_EVERY(++n_looked_at, 4 * UNIT_POLL) && ct_is_cancelled()) return false;
             const int32_t here = flood->of_unit[unit] + relative_winding(flood, cluster, n.own_vertex);
             const int32_t there = relative_winding(flood, topology->cluster_of_unit[n.unit], n.its_vertex);
             assert(!flood->is_known[n.unit] || flood->of_unit[n.unit] + there == here);
             if (!flood->is_known[n.unit]) tail = set_unit(flood, n.unit, here - there, tail);
         }
     }
+    return true;
 }
 
 static bool is_outside(const ct_node_box *box, const double *p) {
@@ -130,6 +137,7 @@ static bool find_outside(const ct_topology *topology, const ct_placed_cluster *c
 
 /* Finds a unit's number from one of its vertices: one outside the other body's box if there is one, else by a ray. */
 static bool seed_unit(ct_flood *flood, uint32_t unit) {
+    if (ct_is_cancelled()) return false;
     const ct_topology *topology = flood->body[0]->topology;
     const uint32_t cluster = topology->cluster_of_unit[unit];
     const ct_placed_cluster *c = flood->place(flood->argument, 0, cluster);
@@ -139,20 +147,21 @@ static bool seed_unit(ct_flood *flood, uint32_t unit) {
     int32_t winding = 0;
     if (!find_outside(topology, c, unit, &box, &vertex) && !count_along_ray(flood, c->points[vertex], &box, &winding))
         return false;
-    spread(flood, unit, winding - relative_winding(flood, cluster, vertex));
-    return true;
+    return spread(flood, unit, winding - relative_winding(flood, cluster, vertex));
 }
 
-/* Marks the crossed units. */
-static void mark_crossed(ct_flood *flood) {
+/* Marks the crossed units. False: cancelled. */
+static bool mark_crossed(ct_flood *flood) {
     const ct_topology *topology = flood->body[0]->topology;
     for (uint32_t i = 0; i < flood->n_crossed; i++) {
+        if (CT_POLL_EVERY(i, CLUSTER_POLL) && ct_is_cancelled()) return false;
         const uint32_t cluster = flood->crossed_clusters[i];
         const uint8_t *unit_in_cluster = topology->unit_in_cluster + (size_t)cluster * CT_CLUSTER_TRIANGLES;
         const ct_crossed_cluster *crossed = &flood->crossed[i];
         for (uint32_t k = 0; k < crossed->n; k++)
             flood->is_crossed[topology->first_unit[cluster] + unit_in_cluster[crossed->triangles[k].triangle]] = 1;
     }
+    return true;
 }
 
 static bool seed_crossed_units(ct_flood *flood) {
@@ -180,6 +189,7 @@ static bool seed_other_components(ct_flood *flood) {
     const ct_node_box box = ct_exact_node_box(flood->body[1], flood->body[1]->topology->clusters->n_nodes - 1);
     mark_crossed_components(flood);
     for (uint32_t i = 0; i < topology->n_components; i++) {
+        if (CT_POLL_EVERY(i, UNIT_POLL) && ct_is_cancelled()) return false;
         if (flood->is_done[i]) continue;
         const uint32_t unit = topology->first_of_component[i];
         const ct_node_box of_cluster = ct_exact_node_box(flood->body[0], topology->cluster_of_unit[unit]);
@@ -189,6 +199,5 @@ static bool seed_other_components(ct_flood *flood) {
 }
 
 bool ct_flood_winding_numbers(ct_flood *flood) {
-    mark_crossed(flood);
-    return seed_crossed_units(flood) && seed_other_components(flood);
+    return mark_crossed(flood) && seed_crossed_units(flood) && seed_other_components(flood);
 }

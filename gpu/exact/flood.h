@@ -17,7 +17,7 @@ typedef struct ct_flood {
     const ct_crossed_cluster *crossed;
     const uint32_t *crossed_clusters; /* [n_crossed] rising */
     uint32_t n_crossed;
-    /* Places a cluster of body[i]. NULL: out of memory, which ends the flood. */
+    /* Places a cluster of body[i]. NULL: out of memory, or cancelled, which ends the flood. */
     const ct_placed_cluster *(*place)(void *argument, int i, uint32_t cluster);
     void *argument;
     /* Scratch, zeroed: */
@@ -30,7 +30,7 @@ typedef struct ct_flood {
     uint32_t n_rays;
 } ct_flood;
 
-/* False: out of memory. */
+/* False: out of memory, or cancelled. */
 bool ct_flood_winding_numbers(ct_flood *flood);
 
 #endif

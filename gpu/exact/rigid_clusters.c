@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/scratch.h"
 #include "gpu/exact/topology.h"
@@ -23,9 +24,13 @@ static void destroy(void *content) {
     free(owned);
 }
 
-static void copy_positions(const ct_mesh *mesh, const ct_clusters *clusters, float (*to)[3]) {
-    for (uint32_t i = 0; i < clusters->first_vertex[clusters->n]; i++)
+/* False: cancelled. */
+static bool copy_positions(const ct_mesh *mesh, const ct_clusters *clusters, float (*to)[3]) {
+    for (uint32_t i = 0; i < clusters->first_vertex[clusters->n]; i++) {
+        if (CT_POLL_EVERY(i, 8192) && ct_is_cancelled()) return false;
         memcpy(to[i], mesh->positions + 3 * (size_t)clusters->vertices[i], sizeof to[i]);
+    }
+    return true;
 }
 
 /* Of the triangles first + order[0 .. n - 1]. */
@@ -82,8 +87,16 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
                 mesh->n_triangles, 10ull * mesh->n_triangles);
         return NULL;
     }
-    for (uint32_t c = 0; c < clusters->n; c++) find_blocks(mesh, topology, c, &owned->blocks[c]);
-    if (copies_positions) copy_positions(mesh, clusters, owned->positions);
+    bool ok = true;
+    for (uint32_t c = 0; ok && c < clusters->n; c++) {
+        find_blocks(mesh, topology, c, &owned->blocks[c]);
+        ok = !CT_POLL_EVERY(c, 16) || !ct_is_cancelled();
+    }
+    if (!ok || (copies_positions && !copy_positions(mesh, clusters, owned->positions))) {
+        destroy(owned);
+        ct_fail_cancelled(error);
+        return NULL;
+    }
     owned->clusters.positions = (const float(*)[3])owned->positions;
     owned->clusters.blocks = owned->blocks;
     *bytes = sizeof *owned + clusters->n * sizeof *owned->blocks +

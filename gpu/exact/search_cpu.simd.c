@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/simd.h"
 
 /* Lanes are in two vectors of four. */
@@ -37,7 +38,8 @@ struct search {
     ct_buffer *pairs;
     size_t n;
     ct_budget *budget;
-    bool is_full;
+    uint32_t n_visits; /* families that were looked at */
+    bool is_full;      /* out of memory, or cancelled */
 };
 
 static inline ct_v4d absolute(ct_v4d x) {
@@ -182,12 +184,21 @@ static void add_pair(struct search *search, uint32_t a, uint32_t b) {
         search->is_full = true;
 }
 
+/* Families between two polls: some 20 us. */
+enum { POLLED_VISITS = 256 };
+
+static void poll(struct search *search) {
+    if (CT_POLL_EVERY(++search->n_visits, POLLED_VISITS) && ct_is_cancelled_at("pairs of clusters", search->n))
+        search->is_full = true;
+}
+
 /* a and b may meet. */
 static void search_pairs(struct search *search, const struct node *a, const struct node *b) {
     if (a->level == 0 && b->level == 0) {
         add_pair(search, a->index, b->index);
         return;
     }
+    poll(search);
     const bool splits_a = b->level == 0 || (a->level > 0 && extent(a) >= extent(b));
     const int split = splits_a ? 0 : 1;
     const struct node *parent = splits_a ? a : b, *other = splits_a ? b : a;
@@ -211,6 +222,7 @@ static void search_own_pairs(struct search *search, const struct node *node) {
         add_pair(search, node->index, node->index);
         return;
     }
+    poll(search);
     const uint32_t first = first_child(search->body[0], node), level = node->level - 1;
     const uint32_t left = search->body[0]->topology->clusters->level[node->level] - first;
     for (uint32_t i = 0; i < (left < CT_CLUSTER_FAN ? left : CT_CLUSTER_FAN) && !search->is_full; i++) {
@@ -237,6 +249,7 @@ static void begin_search(struct search *search, const ct_exact_body *a, const ct
     search->pairs = pairs;
     search->n = 0;
     search->budget = budget;
+    search->n_visits = 0;
     search->is_full = false;
 }
 

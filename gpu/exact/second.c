@@ -3,6 +3,11 @@
 
 #include <stdbool.h>
 
+#include "gpu/base/cancel.h"
+
+/* Clusters, and vertices, between two polls: some 100 us with 12 directions. */
+enum { CLUSTER_POLL = 8, VERTEX_POLL = 2048 };
+
 void ct_second_inertia(const ct_second_pair *pair, double inertia[3][3]) {
     double total[CT_MOMENTS] = {0};
     for (int pass = 0; pass < pair->n_passes; pass++) {
@@ -39,6 +44,7 @@ uint32_t ct_second_merge(const ct_second_pair *pair, int b, uint32_t n_vertices,
     for (int pass = 0; pass < pair->n_passes; pass++)
         for (uint32_t k = 0; k < pair->n_clusters[b][pass]; k++) {
             const ct_second_cluster *c = &pair->clusters[b][pass][k];
+            if (CT_POLL_EVERY(k, CLUSTER_POLL) && ct_is_cancelled()) return 0;
             for (uint32_t v = 0; v < c->n_vertices; v++) {
                 double *to = sums[pass] + (row_of[c->vertices[v]] - 1) * row;
                 for (size_t i = 0; i < row; i++) to[i] += c->products[v * row + i];
@@ -47,6 +53,7 @@ uint32_t ct_second_merge(const ct_second_pair *pair, int b, uint32_t n_vertices,
     const double scale = pair->unit / pair->n_passes;
     uint32_t n = 0;
     for (uint32_t v = 0; v < n_vertices; v++) {
+        if (CT_POLL_EVERY(v, VERTEX_POLL) && ct_is_cancelled()) return 0;
         if (!row_of[v]) continue;
         const double *from[2] = {sums[0] + (row_of[v] - 1) * row, NULL};
         if (pair->n_passes == 2) from[1] = sums[1] + (row_of[v] - 1) * row;

@@ -4,10 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/scratch.h"
 #include "gpu/exact/block_order.h"
 #include "gpu/mesh/mesh.h"
+
+/* Vertices, units or triangles between two polls, some 50 us, and clusters: some 100 us. */
+enum { ITEM_POLL = 8192, CLUSTER_POLL = 16 };
 
 struct owned_topology {
     ct_topology topology;
@@ -97,11 +101,12 @@ static uint32_t count_triangles(const ct_mesh *mesh, uint32_t cluster) {
     return left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES;
 }
 
-/* Fills corners, walk, unit_in_cluster and first_unit. local: [mesh vertices] scratch. */
-static void find_units(const ct_mesh *mesh, struct owned_topology *owned, uint16_t *local) {
+/* Fills corners, walk, unit_in_cluster and first_unit. local: [mesh vertices] scratch. False: cancelled. */
+static bool find_units(const ct_mesh *mesh, struct owned_topology *owned, uint16_t *local) {
     const ct_clusters *clusters = owned->topology.clusters;
     uint32_t n_units = 0;
     for (uint32_t i = 0; i < clusters->n; i++) {
+        if (CT_POLL_EVERY(i, CLUSTER_POLL) && ct_is_cancelled()) return false;
         const size_t first = (size_t)i * CT_CLUSTER_TRIANGLES;
         const uint32_t *vertices = clusters->vertices + clusters->first_vertex[i];
         struct cluster c = {.n_triangles = count_triangles(mesh, i),
@@ -115,6 +120,7 @@ static void find_units(const ct_mesh *mesh, struct owned_topology *owned, uint16
     }
     owned->first_unit[clusters->n] = n_units;
     owned->topology.n_units = n_units;
+    return true;
 }
 
 /* ---- runs of clusters ---- */
@@ -123,18 +129,16 @@ static size_t count_words(const ct_clusters *clusters) {
     return ((size_t)clusters->first_vertex[clusters->n] + 63) / 64;
 }
 
-/* False: out of memory. */
-static bool mark_shared_vertices(const ct_mesh *mesh, struct owned_topology *owned) {
+/* run_of: [mesh vertices] scratch. False: cancelled. */
+static bool find_runs(const ct_mesh *mesh, struct owned_topology *owned, uint32_t *run_of) {
     enum { NO_RUN = 0xFFFFFFFE, SEVERAL = 0xFFFFFFFF };
     const ct_clusters *clusters = owned->topology.clusters;
-    uint32_t *run_of = malloc((size_t)mesh->n_vertices * sizeof *run_of);
-    owned->in_several_runs = calloc(count_words(clusters), sizeof *owned->in_several_runs);
-    if (!run_of || !owned->in_several_runs) {
-        free(run_of);
-        return false;
+    for (uint32_t v = 0; v < mesh->n_vertices; v++) {
+        if (CT_POLL_EVERY(v, ITEM_POLL) && ct_is_cancelled()) return false;
+        run_of[v] = NO_RUN;
     }
-    for (uint32_t v = 0; v < mesh->n_vertices; v++) run_of[v] = NO_RUN;
-    for (uint32_t c = 0; c < clusters->n; c++)
+    for (uint32_t c = 0; c < clusters->n; c++) {
+        if (CT_POLL_EVERY(c, CLUSTER_POLL) && ct_is_cancelled()) return false;
         for (uint32_t i = clusters->first_vertex[c]; i < clusters->first_vertex[c + 1]; i++) {
             uint32_t *run = &run_of[clusters->vertices[i]];
             if (*run == NO_RUN)
@@ -142,10 +146,21 @@ static bool mark_shared_vertices(const ct_mesh *mesh, struct owned_topology *own
             else if (*run != c / CT_RUN_CLUSTERS)
                 *run = SEVERAL;
         }
-    for (uint32_t i = 0; i < clusters->first_vertex[clusters->n]; i++)
+    }
+    for (uint32_t i = 0; i < clusters->first_vertex[clusters->n]; i++) {
+        if (CT_POLL_EVERY(i, ITEM_POLL) && ct_is_cancelled()) return false;
         if (run_of[clusters->vertices[i]] == SEVERAL) owned->in_several_runs[i / 64] |= 1ull << i % 64;
-    free(run_of);
+    }
     return true;
+}
+
+/* False: out of memory, or cancelled. */
+static bool mark_shared_vertices(const ct_mesh *mesh, struct owned_topology *owned) {
+    uint32_t *run_of = malloc((size_t)mesh->n_vertices * sizeof *run_of);
+    owned->in_several_runs = calloc(count_words(owned->topology.clusters), sizeof *owned->in_several_runs);
+    const bool ok = run_of && owned->in_several_runs && find_runs(mesh, owned, run_of);
+    free(run_of);
+    return ok;
 }
 
 /* ---- neighbours ---- */
@@ -193,23 +208,34 @@ static bool list_memberships(const ct_mesh *mesh, const struct owned_topology *o
     m->list = malloc((clusters->first_vertex[clusters->n] + 1) * sizeof *m->list);
     if (!m->first || !m->list) return false;
     uint32_t *at = m->first + 1; /* becomes each vertex's end, which is the next one's start */
-    for (uint32_t i = 0; i < clusters->first_vertex[clusters->n]; i++) at[clusters->vertices[i] + 1]++;
-    for (uint32_t v = 0; v < mesh->n_vertices; v++) at[v + 1] += at[v];
-    for (struct member member = before_first(); next_member(owned, &member);)
+    for (uint32_t i = 0; i < clusters->first_vertex[clusters->n]; i++) {
+        if (CT_POLL_EVERY(i, ITEM_POLL) && ct_is_cancelled()) return false;
+        at[clusters->vertices[i] + 1]++;
+    }
+    for (uint32_t v = 0; v < mesh->n_vertices; v++) {
+        if (CT_POLL_EVERY(v, ITEM_POLL) && ct_is_cancelled()) return false;
+        at[v + 1] += at[v];
+    }
+    for (struct member member = before_first(); next_member(owned, &member);) {
+        if (CT_POLL_EVERY(member.step, ITEM_POLL) && ct_is_cancelled()) return false;
         m->list[at[member.global]++] = (struct membership){member.unit, member.vertex};
+    }
     return true;
 }
 
-/* Lists the neighbours of all units, and returns how many there are; with to NULL it only counts. */
-static uint32_t list_neighbours(struct owned_topology *owned, const struct memberships *m, uint32_t *last_seen,
-                                ct_unit_neighbour *to) {
-    uint32_t n = 0;
+/* Lists the neighbours of all units; with to NULL it only counts them. False: cancelled, or more than can be numbered,
+ * where very many clusters share a vertex. */
+static bool list_neighbours(struct owned_topology *owned, const struct memberships *m, uint32_t *last_seen,
+                            ct_unit_neighbour *to, uint32_t *count) {
+    uint32_t n = 0, n_looked_at = 0;
     memset(last_seen, -1, owned->topology.n_units * sizeof *last_seen);
     for (struct member member = before_first(); next_member(owned, &member);) {
         if (member.begins_unit) owned->first_neighbour[member.unit] = n;
         last_seen[member.unit] = member.unit;
         for (uint32_t i = m->first[member.global]; i < m->first[member.global + 1]; i++) {
             const struct membership other = m->list[i];
+            if (CT_POLL_EVERY(++n_looked_at, ITEM_POLL) && (ct_is_cancelled() || n > UINT32_MAX - ITEM_POLL))
+                return false;
             if (last_seen[other.unit] == member.unit) continue;
             last_seen[other.unit] = member.unit;
             if (to) to[n] = (ct_unit_neighbour){other.unit, member.vertex, other.vertex};
@@ -217,14 +243,15 @@ static uint32_t list_neighbours(struct owned_topology *owned, const struct membe
         }
     }
     owned->first_neighbour[owned->topology.n_units] = n;
-    return n;
+    *count = n;
+    return true;
 }
 
-/* queue: [n_units] scratch. */
-static void find_components(struct owned_topology *owned, uint32_t *queue) {
+/* queue: [n_units] scratch. False: cancelled. */
+static bool find_components(struct owned_topology *owned, uint32_t *queue) {
     const uint32_t n_units = owned->topology.n_units;
     memset(owned->component_of_unit, -1, n_units * sizeof *owned->component_of_unit);
-    uint32_t n = 0;
+    uint32_t n = 0, n_looked_at = 0;
     for (uint32_t root = 0; root < n_units; root++) {
         if (owned->component_of_unit[root] != UINT32_MAX) continue;
         uint32_t head = 0, tail = 0;
@@ -235,6 +262,7 @@ static void find_components(struct owned_topology *owned, uint32_t *queue) {
             const uint32_t unit = queue[head++];
             for (uint32_t i = owned->first_neighbour[unit]; i < owned->first_neighbour[unit + 1]; i++) {
                 const uint32_t next = owned->neighbours[i].unit;
+                if (CT_POLL_EVERY(++n_looked_at, ITEM_POLL) && ct_is_cancelled()) return false;
                 if (owned->component_of_unit[next] != UINT32_MAX) continue;
                 owned->component_of_unit[next] = n;
                 queue[tail++] = next;
@@ -243,9 +271,10 @@ static void find_components(struct owned_topology *owned, uint32_t *queue) {
         n++;
     }
     owned->topology.n_components = n;
+    return true;
 }
 
-/* False: out of memory. */
+/* False: out of memory, or cancelled. */
 static bool connect_units(const ct_mesh *mesh, struct owned_topology *owned) {
     const uint32_t n_units = owned->topology.n_units;
     struct memberships m = {0};
@@ -256,16 +285,16 @@ static bool connect_units(const ct_mesh *mesh, struct owned_topology *owned) {
     owned->first_of_component = malloc(((size_t)n_units + 1) * sizeof *owned->first_of_component);
     bool ok = scratch && owned->cluster_of_unit && owned->first_neighbour && owned->component_of_unit &&
               owned->first_of_component && list_memberships(mesh, owned, &m);
+    uint32_t n = 0;
+    ok = ok && list_neighbours(owned, &m, scratch, NULL, &n);
     if (ok) {
-        const uint32_t n = list_neighbours(owned, &m, scratch, NULL);
         owned->neighbours = malloc(((size_t)n + 1) * sizeof *owned->neighbours);
-        ok = owned->neighbours;
-        if (ok) list_neighbours(owned, &m, scratch, owned->neighbours);
+        ok = owned->neighbours && list_neighbours(owned, &m, scratch, owned->neighbours, &n);
     }
     if (ok) {
         for (uint32_t c = 0; c < owned->topology.clusters->n; c++)
             for (uint32_t u = owned->first_unit[c]; u < owned->first_unit[c + 1]; u++) owned->cluster_of_unit[u] = c;
-        find_components(owned, scratch);
+        ok = find_components(owned, scratch);
     }
     free(m.first);
     free(m.list);
@@ -294,8 +323,9 @@ static bool make_arrays(const ct_mesh *mesh, struct owned_topology *owned) {
     owned->first_unit = malloc(((size_t)clusters->n + 1) * sizeof *owned->first_unit);
     uint16_t *local = malloc((size_t)mesh->n_vertices * sizeof *local);
     bool ok = allocate_per_triangle(mesh, owned) && owned->first_unit && local;
-    if (ok) find_units(mesh, owned, local);
+    ok = ok && find_units(mesh, owned, local);
     for (uint32_t c = 0; ok && c < clusters->n; c++) {
+        if (CT_POLL_EVERY(c, CLUSTER_POLL) && ct_is_cancelled()) ok = false;
         const uint32_t first = c * CT_CLUSTER_TRIANGLES, left = mesh->n_triangles - first;
         ct_order_blocks(mesh->positions, mesh->triangles + 3 * (size_t)first,
                         left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES, owned->block_order + first);

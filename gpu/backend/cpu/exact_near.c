@@ -23,6 +23,9 @@ struct ct_near_search {
     uint16_t (*met)[2]; /* [pairs] blocks of either cluster that meet the other one's */
 };
 
+/* Pairs of clusters between two polls: some 50 us, where their clusters are not in the cache. */
+enum { LIST_POLL = 1024 };
+
 static void list_near(ct_exact_pair *exact, int b) {
     struct near_body *near = &exact->near->body[b];
     const uint32_t n_clusters = exact->part[b].body.topology->clusters->n;
@@ -31,6 +34,7 @@ static void list_near(ct_exact_pair *exact, int b) {
     near->clusters = ct_exact_allocate(exact, most * sizeof *near->clusters);
     if (exact->has_failed) return;
     for (size_t i = 0; i < exact->n_cluster_pairs; i++) {
+        if (CT_POLL_EVERY(i, LIST_POLL) && ct_exact_is_cancelled(exact, "pairs of clusters", i)) return;
         const uint32_t cluster = b ? exact->cluster_pairs[i].b : exact->cluster_pairs[i].a;
         if (near->near_as[cluster]) continue;
         near->clusters[near->n] = cluster;
@@ -44,7 +48,8 @@ enum { BLOCK_CHUNK = 64, PAIR_CHUNK = 128 };
 
 static void place_blocks(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    const ct_exact_pair *exact = argument;
+    ct_exact_pair *exact = argument;
+    if (ct_exact_should_end(exact)) return;
     const uint32_t n[2] = {exact->near->body[0].n, exact->near->body[1].n};
     const ct_exact_chunk chunk = ct_exact_chunk_at(i, n, BLOCK_CHUNK);
     const ct_exact_body *body = &exact->part[chunk.part].body;
@@ -58,7 +63,8 @@ static void place_blocks(void *argument, uint32_t i, uint32_t worker) {
 
 static void meet_blocks(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    const ct_exact_pair *exact = argument;
+    ct_exact_pair *exact = argument;
+    if (exact->has_failed || ct_exact_is_cancelled(exact, "pairs of clusters", (uint64_t)i * PAIR_CHUNK)) return;
     const struct near_body *a = &exact->near->body[0], *b = &exact->near->body[1];
     const size_t first = (size_t)i * PAIR_CHUNK, left = exact->n_cluster_pairs - first;
     for (size_t p = first; p < first + (left < PAIR_CHUNK ? left : PAIR_CHUNK); p++)
@@ -72,6 +78,7 @@ static void keep_near(ct_exact_pair *exact) {
     ct_cluster_pair *pairs = exact->cluster_pairs;
     size_t n = 0;
     for (size_t i = 0; i < exact->n_cluster_pairs && !exact->has_failed; i++) {
+        if (CT_POLL_EVERY(i, LIST_POLL) && ct_exact_is_cancelled(exact, "pairs of clusters", i)) return;
         const uint16_t *met = exact->near->met[i];
         if (!met[0]) continue;
         const ct_cluster_pair pair = pairs[n++] = pairs[i];
@@ -86,7 +93,8 @@ static void keep_near(ct_exact_pair *exact) {
 }
 
 static void keep_all(ct_exact_pair *exact) {
-    for (size_t i = 0; i < exact->n_cluster_pairs && !exact->has_failed; i++)
+    for (size_t i = 0; i < exact->n_cluster_pairs && !exact->has_failed; i++) {
+        if (CT_POLL_EVERY(i, LIST_POLL) && ct_exact_is_cancelled(exact, "pairs of clusters", i)) return;
         for (int b = 0; b < 2; b++) {
             const uint32_t cluster = b ? exact->cluster_pairs[i].b : exact->cluster_pairs[i].a;
             ct_placed_cluster *c = ct_exact_list_cluster(exact, exact->is_self ? 0 : b, cluster, true);
@@ -94,6 +102,7 @@ static void keep_all(ct_exact_pair *exact) {
             c->blocks = UINT16_MAX;
             c->n_pairs_left++;
         }
+    }
 }
 
 void ct_exact_list_near(ct_exact_pair *exact) {

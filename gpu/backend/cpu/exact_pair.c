@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/cpu.h"
-#include "gpu/base/cancel.h"
 #include "gpu/exact/extents.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/half_space.h"
@@ -58,7 +57,12 @@ static const ct_cluster_box *current_boxes(ct_exact_pair *exact, const ct_body *
     if (body->resident->boxes && !body->resident->is_stale) return body->resident->boxes;
     ct_cluster_box *boxes = ct_exact_allocate(exact, clusters->n_nodes * sizeof *boxes);
     if (!boxes) return NULL;
-    ct_clusters_refit(clusters, body->resident->positions, 0, clusters->n, boxes);
+    enum { AT_ONCE = 64 };
+    for (uint32_t first = 0; first < clusters->n; first += AT_ONCE) {
+        const uint32_t left = clusters->n - first;
+        if (ct_exact_is_cancelled(exact, NULL, 0)) return NULL;
+        ct_clusters_refit(clusters, body->resident->positions, first, first + (left < AT_ONCE ? left : AT_ONCE), boxes);
+    }
     ct_clusters_refit_tree(clusters, boxes);
     return boxes;
 }
@@ -137,6 +141,7 @@ enum { PLACE_CHUNK = 16 };
 static void place_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     ct_exact_pair *exact = argument;
+    if (ct_exact_should_end(exact)) return;
     const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
     const ct_exact_chunk chunk = ct_exact_chunk_at(i, n, PLACE_CHUNK);
     ct_exact_body *body = &exact->part[chunk.part].body;
@@ -203,6 +208,7 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
     ct_exact_pair *exact = argument;
     const size_t first = (size_t)i * CROSS_CHUNK, left = exact->n_cluster_pairs - first;
     ct_crossing_lists *lists = &exact->workspace->workers[worker].exact.lists;
+    if (exact->has_failed || ct_exact_is_cancelled(exact, "pairs of triangles", lists->n_looked_at)) return;
     const ct_exact_body *a = &exact->part[0].body, *b = &exact->part[exact->is_self ? 0 : 1].body;
     for (size_t p = first; p < first + (left < CROSS_CHUNK ? left : CROSS_CHUNK); p++) {
         ct_placed_cluster *ca = &a->placed[a->placed_as[exact->cluster_pairs[p].a] - 1],
@@ -212,6 +218,7 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
             take_floats(exact, b, cb);
             if (exact->has_failed) return;
         }
+        if (lists->is_full) break;
         if (exact->is_self)
             ct_exact_cross_own(exact, &exact->cluster_pairs[p], lists);
         else
@@ -222,13 +229,6 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
         }
     }
     if (lists->is_full) exact->has_failed = true;
-}
-
-/* A poll after which the pair has failed. */
-static bool is_cancelled_at(ct_exact_pair *exact, const char *what, uint64_t count) {
-    if (!ct_is_cancelled_at(what, count)) return false;
-    exact->has_failed = true;
-    return true;
 }
 
 /* Sets of clusters: a bit each. */
@@ -254,8 +254,8 @@ static bool is_of_pass(const ct_exact_pair *exact, const ct_crossing *crossing) 
     return crossing->passes >> exact->pass & 1;
 }
 
-/* Crossings between two polls: some 50 us. */
-enum { GATHER_POLL = 4096 };
+/* Crossings between two polls, some 50 us, and clusters: some 200 us. */
+enum { GATHER_POLL = 4096, CLUSTER_POLL = 16 };
 
 /* Sorts the threads' crossings of a body by cluster. Those of a body with itself are in both lists. */
 static void gather_crossings(ct_exact_pair *exact, int b) {
@@ -271,7 +271,7 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
             const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
             const ct_crossing *list = lists->of_body[of].data;
             for (size_t i = 0; i < lists->n[of]; i++) {
-                if (CT_POLL_EVERY(i, GATHER_POLL) && is_cancelled_at(exact, "crossings", i)) return;
+                if (CT_POLL_EVERY(i, GATHER_POLL) && ct_exact_is_cancelled(exact, "crossings", i)) return;
                 const uint32_t cluster = list[i].triangle / CT_CLUSTER_TRIANGLES;
                 const uint64_t counts = is_of_pass(exact, &list[i]);
                 count[cluster] += (uint32_t)counts;
@@ -302,13 +302,14 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
             ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
             ct_crossing *list = lists->of_body[of].data;
             for (size_t i = 0; i < lists->n[of]; i++) {
-                if (CT_POLL_EVERY(i, GATHER_POLL) && is_cancelled_at(exact, "crossings", i)) return;
+                if (CT_POLL_EVERY(i, GATHER_POLL) && ct_exact_is_cancelled(exact, "crossings", i)) return;
                 if (is_of_pass(exact, &list[i]))
                     surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] =
                         &list[i];
             }
         }
     for (uint32_t i = 0; i < surface->n_crossed; i++) { /* what they are totalled into */
+        if (CT_POLL_EVERY(i, CLUSTER_POLL) && ct_exact_is_cancelled(exact, "crossings", first)) return;
         const uint32_t cluster = surface->crossed_clusters[i];
         const ct_clusters *clusters = exact->part[b].body.topology->clusters;
         const size_t crossings = surface->first_crossing[i + 1] - surface->first_crossing[i];
@@ -331,6 +332,7 @@ static void total_chunk(void *argument, uint32_t i, uint32_t worker) {
     ct_exact_surface *surface = &exact->part[chunk.part].surface[exact->pass];
     const ct_topology *topology = exact->part[chunk.part].body.topology;
     for (uint32_t c = chunk.first; c < chunk.end; c++) {
+        if (exact->has_failed || ct_exact_is_cancelled(exact, "crossings", surface->first_crossing[c])) return;
         const size_t first = surface->first_crossing[c], n_crossings = surface->first_crossing[c + 1] - first;
         const uint32_t cluster = surface->crossed_clusters[c];
         if (exact->is_self) { /* it has winding numbers of triangles instead */
@@ -341,7 +343,7 @@ static void total_chunk(void *argument, uint32_t i, uint32_t worker) {
         }
         const bool is_consistent =
             ct_total_crossings(topology, cluster, surface->crossings + first, n_crossings, &surface->crossed[c]);
-        assert(is_consistent);
+        assert(is_consistent || ct_is_cancelled()); /* what is cancelled is not summed up */
         (void)is_consistent;
     }
 }
@@ -351,6 +353,7 @@ static void list_crossings(ct_exact_pair *exact) {
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
         ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
         lists->n[0] = lists->n[1] = 0;
+        lists->n_looked_at = 0;
         lists->has_ties = lists->is_full = false;
         lists->n_inconsistent = 0;
         lists->left_out[0] = lists->left_out[1] = (ct_left_out){0};
@@ -364,6 +367,7 @@ static void list_crossings(ct_exact_pair *exact) {
 static bool find_crossings(ct_exact_pair *exact) {
     bool has_ties = false;
     uint64_t n_inconsistent = 0;
+    ct_enter_phase("crossing triangles");
     if (exact->pass == 0) list_crossings(exact);
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
         const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
@@ -374,6 +378,7 @@ static bool find_crossings(ct_exact_pair *exact) {
     }
     assert(n_inconsistent == 0);
     (void)n_inconsistent;
+    ct_enter_phase("summing crossings");
     for (int b = 0; b < (exact->is_self ? 1 : 2) && !exact->has_failed; b++) gather_crossings(exact, b);
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
                            exact->part[1].surface[exact->pass].n_crossed};
@@ -457,6 +462,7 @@ static uint32_t first_added_from(const ct_exact_surface *surface, uint32_t clust
 static void add_run(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     ct_exact_pair *exact = argument;
+    if (ct_exact_should_end(exact)) return;
     const uint32_t of_first = count_runs(&exact->part[0]);
     ct_exact_part *part = &exact->part[i < of_first ? 0 : 1];
     const ct_exact_surface *surface = &part->surface[exact->pass];
@@ -468,15 +474,19 @@ static void add_run(void *argument, uint32_t i, uint32_t worker) {
 static void add_surfaces(ct_exact_pair *exact) {
     if (exact->is_spread) ct_exact_for_each(exact, count_runs(&exact->part[0]) + count_runs(&exact->part[1]), add_run);
     for (int b = 0; b < 2 && !exact->is_spread && !exact->has_failed; b++)
-        for (uint32_t k = 0; k < exact->part[b].surface[exact->pass].n_added; k++)
+        for (uint32_t k = 0; k < exact->part[b].surface[exact->pass].n_added; k++) {
+            if (CT_POLL_EVERY(k, CLUSTER_POLL) && ct_exact_is_cancelled(exact, NULL, 0)) return;
             add_cluster(exact, &exact->part[b], k);
+        }
 }
 
 /* Lists the clusters inside that have no coordinates yet; add_cluster places them. */
 static void list_added(ct_exact_pair *exact, int b) {
     const ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
-    for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++)
+    for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++) {
+        if (CT_POLL_EVERY(k, CLUSTER_POLL) && ct_exact_is_cancelled(exact, NULL, 0)) return;
         ct_exact_list_cluster(exact, b, surface->added[k], false);
+    }
 }
 
 /* Bounds the winding numbers of a cluster's triangles. From the numbers themselves, not from the relative ones, which
@@ -544,6 +554,7 @@ enum { PLAN_CHUNK = 32 };
 static void plan_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
     ct_exact_pair *exact = argument;
+    if (ct_exact_should_end(exact)) return;
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added, exact->part[1].surface[exact->pass].n_added};
     const ct_exact_chunk chunk = ct_exact_chunk_at(i, n, PLAN_CHUNK);
     const ct_exact_body *own = &exact->part[chunk.part].body, *other = &exact->part[1 - chunk.part].body;
@@ -588,6 +599,7 @@ static void total_sums(ct_exact_pair *exact) {
         const ct_exact_surface *surface = &part->surface[exact->pass];
         double area = 0, near_area = 0, residual = 0, layers = 0;
         for (uint32_t k = 0; k < surface->n_added; k++) {
+            if (CT_POLL_EVERY(k, 64 * CLUSTER_POLL) && ct_exact_is_cancelled(exact, NULL, 0)) return;
             const ct_cluster_sums *s = &surface->sums[k];
             for (int i = 0; i < 3; i++) {
                 for (int j = 0; j < 3; j++) moment[b][i][j] += s->moment[i][j];
@@ -629,6 +641,7 @@ static void total_sums(ct_exact_pair *exact) {
 static bool find_surfaces(ct_exact_pair *exact, double start) {
     const bool has_ties = find_crossings(exact);
     exact->pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
+    ct_enter_phase("finding winding numbers");
     if (exact->is_self && !exact->has_failed) ct_exact_find_own_winding(exact);
     for (int b = 0; b < 2 && !exact->has_failed && !exact->is_self; b++) find_winding_numbers(exact, b);
     for (int b = 0; b < 2 && !exact->has_failed; b++) list_added(exact, b);
@@ -636,8 +649,9 @@ static bool find_surfaces(ct_exact_pair *exact, double start) {
 }
 
 void ct_exact_add_up(ct_exact_pair *exact) {
+    ct_enter_phase("adding surfaces");
     exact->exponent = plan_fixed_point(exact);
-    for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
+    for (exact->pass = 0; exact->pass < exact->n_passes && !exact->has_failed; exact->pass++) {
         add_surfaces(exact);
         total_sums(exact);
     }
@@ -684,6 +698,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
                            .end_worker = is_spread ? workspace->device->threads : worker + 1,
                            .lattice = ct_plan_exact_lattice(&placement.box[0], &placement.box[1])};
     const double start = ct_now();
+    ct_enter_phase("searching pairs of clusters");
     for (int b = 0; b < 2; b++) begin_part(&exact, b, &placement);
     ct_exact_scratch *scratch = driver_of(&exact);
     if (!exact.has_failed && !find_cluster_pairs(&exact, &scratch->cluster_pairs)) exact.has_failed = true;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/base/cancel.h"
 #include "gpu/exact/finish_k.h"
 #include "gpu/exact/flood.h"
 #include "gpu/exact/piece_unit_k.h"
@@ -92,8 +93,20 @@ typedef struct ct_exact_pair {
     ct_pair_contact *contact;
     bool is_gradient_clear; /* finish_exact.c: entries are written, and only the bits of touched vertices are left */
     double weight_scale;    /* friction weights are added up in steps of 1 / weight_scale m^2 */
-    atomic_bool has_failed; /* out of memory */
+    atomic_bool has_failed; /* out of memory, or cancelled */
 } ct_exact_pair;
+
+/* The poll of a pair, of which `what` counts something; NULL: nothing. A pair that is cancelled has failed. */
+static inline bool ct_exact_is_cancelled(ct_exact_pair *exact, const char *what, uint64_t count) {
+    if (!ct_is_cancelled_at(what, count)) return false;
+    exact->has_failed = true;
+    return true;
+}
+
+/* The poll at the start of a task. True: the pair has failed, and the task has nothing to do. */
+static inline bool ct_exact_should_end(ct_exact_pair *exact) {
+    return exact->has_failed || ct_exact_is_cancelled(exact, NULL, 0);
+}
 
 /* Words of ct_exact_gradient.touched, and of groups. */
 static inline size_t ct_touched_words(uint32_t n_vertices) {
@@ -110,7 +123,7 @@ static inline void ct_exact_for_each(ct_exact_pair *exact, uint32_t n, ct_pool_f
     if (exact->is_spread)
         ct_pool_run(exact->workspace->pool, n, task, exact);
     else
-        for (uint32_t i = 0; i < n; i++) task(exact, i, exact->driver);
+        for (uint32_t i = 0; i < n && !exact->has_failed; i++) task(exact, i, exact->driver);
 }
 
 /* Memory until the end of the pair, or of its present piece, from the driving thread. NULL: the pair has failed. */
@@ -123,8 +136,9 @@ static inline void *ct_exact_allocate(ct_exact_pair *exact, size_t bytes) {
 
 static inline void *ct_exact_allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
     void *memory = ct_exact_allocate(exact, bytes);
-    if (memory) memset(memory, 0, bytes);
-    return memory;
+    if (!memory || ct_scratch_clear(memory, bytes)) return memory;
+    exact->has_failed = true;
+    return NULL;
 }
 
 /* A task's items of one of the bodies. */

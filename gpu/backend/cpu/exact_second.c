@@ -30,6 +30,7 @@ void ct_exact_keep_crossings(ct_exact_pair *exact) {
             surface->first_crossed_pair[c] = kept;
             for (size_t i = surface->first_crossing[c]; i < surface->first_crossing[c + 1]; i++) {
                 const ct_crossing *crossing = surface->crossings[i];
+                if (CT_POLL_EVERY(i, 4096) && ct_exact_is_cancelled(exact, "crossings", i)) return;
                 if (!crossing->crosses) continue;
                 surface->crossed_pairs[kept++] = (ct_crossed_pair){crossing->triangle, crossing->other};
             }
@@ -229,8 +230,10 @@ static void add_cluster(const struct second *second, int b, int pass, uint32_t i
         find_triangle(second, c, t, &triangle);
         add_inside(second, &triangle, winding, number ? &w.crossed->triangles[number - 1] : NULL, scratch, sums);
         const uint32_t id = cluster * CT_CLUSTER_TRIANGLES + t;
-        for (; pair < end && surface->crossed_pairs[pair].triangle == id; pair++)
+        for (; pair < end && surface->crossed_pairs[pair].triangle == id; pair++) {
+            if (CT_POLL_EVERY(pair, 32) && ct_exact_is_cancelled(second->exact, "crossings", pair)) return;
             add_crossing(second, b, pass, c, &triangle, surface->crossed_pairs[pair].other, scratch, sums);
+        }
     }
     add_forces(second, b, c, scratch, sums);
 }
@@ -240,6 +243,7 @@ static void add_cluster(const struct second *second, int b, int pass, uint32_t i
 /* Task i is a cluster of the passes and parts, one after the other. */
 static void add_one(void *argument, uint32_t i, uint32_t worker) {
     const struct second *second = argument;
+    if (ct_exact_should_end(second->exact)) return;
     struct cluster_scratch *scratch = &second->scratch[worker - second->exact->first_worker];
     for (int b = 0; b < 2; b++)
         for (int pass = 0; pass < second->exact->n_passes; pass++) {
@@ -250,12 +254,6 @@ static void add_one(void *argument, uint32_t i, uint32_t worker) {
             }
             i -= n;
         }
-}
-
-static void *allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
-    void *memory = ct_exact_allocate(exact, bytes);
-    if (memory) memset(memory, 0, bytes);
-    return memory;
 }
 
 static void allocate_scratch(struct second *second) {
@@ -281,15 +279,16 @@ static void add_clusters(struct second *second) {
     for (int b = 0; b < 2; b++)
         for (int pass = 0; pass < exact->n_passes; pass++) {
             const ct_exact_surface *surface = &exact->part[b].surface[pass];
-            second->sums[b][pass] = allocate_zeroed(exact, surface->n_added * sizeof **second->sums[b]);
+            second->sums[b][pass] = ct_exact_allocate_zeroed(exact, surface->n_added * sizeof **second->sums[b]);
             for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++) {
+                if (CT_POLL_EVERY(k, 16) && ct_exact_is_cancelled(exact, NULL, 0)) return;
                 ct_second_cluster *sums = &second->sums[b][pass][k];
                 const ct_placed_cluster *c = placed_of(&exact->part[b].body, surface->added[k]);
                 sums->vertices = c->vertices;
                 sums->n_vertices = c->n_vertices;
-                sums->products = allocate_zeroed(exact, c->n_vertices * n_directions * 3 * sizeof(double));
-                sums->forces = allocate_zeroed(exact, n_directions * sizeof *sums->forces);
-                sums->moments = allocate_zeroed(exact, CT_MOMENTS * sizeof(double));
+                sums->products = ct_exact_allocate_zeroed(exact, c->n_vertices * n_directions * 3 * sizeof(double));
+                sums->forces = ct_exact_allocate_zeroed(exact, n_directions * sizeof *sums->forces);
+                sums->moments = ct_exact_allocate_zeroed(exact, CT_MOMENTS * sizeof(double));
             }
             if (exact->has_failed) return;
             n += surface->n_added;
@@ -314,15 +313,16 @@ static void merge_clusters(const struct second *second, const ct_second_pair *su
     ct_exact_pair *exact = second->exact;
     if (exact->pair->body[b]->is_half_space) return; /* it has no vertices for its users */
     const uint32_t n_vertices = exact->pair->body[b]->mesh->n_vertices;
-    uint32_t *row_of = allocate_zeroed(exact, n_vertices * sizeof *row_of);
+    uint32_t *row_of = ct_exact_allocate_zeroed(exact, n_vertices * sizeof *row_of);
     if (exact->has_failed) return;
     const size_t n = ct_second_number_rows(sums, b, n_vertices, row_of);
     double *of_pass[2] = {NULL, NULL};
     for (int pass = 0; pass < exact->n_passes; pass++)
-        of_pass[pass] = allocate_zeroed(exact, n * second->n_directions * sizeof(double[3]));
+        of_pass[pass] = ct_exact_allocate_zeroed(exact, n * second->n_directions * sizeof(double[3]));
     out->vertices = ct_exact_allocate(exact, n * sizeof *out->vertices);
     out->values = of_pass[0];
     if (!exact->has_failed) out->n = ct_second_merge(sums, b, n_vertices, row_of, of_pass, out->vertices);
+    ct_exact_is_cancelled(exact, NULL, 0); /* then it was not finished */
 }
 
 static void find_products(const struct second *second, const ct_second_pair *sums, ct_pair_contact *out) {
@@ -342,8 +342,11 @@ static void find_products(const struct second *second, const ct_second_pair *sum
     }
     size_t at = 0;
     for (int b = 0; b < 2; b++) {
-        if (products[b].n) memcpy(vertices + at, products[b].vertices, products[b].n * sizeof *vertices);
-        if (products[b].n) memcpy(values + at * row, products[b].values, products[b].n * row * sizeof *values);
+        if (!ct_scratch_copy(vertices + at, products[b].vertices, products[b].n * sizeof *vertices) ||
+            !ct_scratch_copy(values + at * row, products[b].values, products[b].n * row * sizeof *values)) {
+            exact->has_failed = true;
+            return;
+        }
         at += products[b].n;
         out->contact.count_product[b] = products[b].n;
         for (uint32_t k = 0; k < second->n_directions; k++)
@@ -369,6 +372,7 @@ static ct_second_pair list_sums(const struct second *second) {
 }
 
 void ct_exact_find_second(ct_exact_pair *exact) {
+    ct_enter_phase("finding second derivatives");
     ct_contact *contact = &exact->contact->contact;
     struct second second = {.exact = exact,
                             .n_directions = exact->pair->n_directions,

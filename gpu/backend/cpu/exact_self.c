@@ -54,7 +54,10 @@ void ct_exact_cross_own(const ct_exact_pair *exact, const ct_cluster_pair *clust
     lists->n_touching = 0;
     exact->device->kernels->exact->cross(c[0], c[1], ct_exact_moved_in(0), &exact->device->budget, lists);
     const ct_touching_pair *pairs = lists->touching.data;
-    for (size_t i = 0; i < lists->n_touching; i++) cross_touching(exact, c, &pairs[i], lists);
+    for (size_t i = 0; i < lists->n_touching && !lists->is_full; i++) {
+        if (CT_POLL_EVERY(i, 64) && ct_is_cancelled_at("pairs of triangles", lists->n_looked_at)) lists->is_full = true;
+        cross_touching(exact, c, &pairs[i], lists);
+    }
 }
 
 /* ---- winding numbers ---- */
@@ -90,6 +93,9 @@ static void load_corners(const struct own_flood *flood, uint32_t triangle, const
     load_triangle(placed_of(flood, triangle), triangle % CT_CLUSTER_TRIANGLES, p);
 }
 
+/* Triangles between two polls: some 50 us. */
+enum { TRIANGLE_POLL = 512 };
+
 /* One exact ray along +x, from the start of an edge: see ct_own_ray_hit. */
 struct own_ray {
     const struct own_flood *flood;
@@ -101,6 +107,7 @@ struct own_ray {
 
 static void hit_cluster(void *argument, uint32_t cluster) {
     struct own_ray *ray = argument;
+    if (ct_exact_should_end(ray->flood->exact)) return;
     const ct_placed_cluster *c = placed_of(ray->flood, cluster * CT_CLUSTER_TRIANGLES);
     for (uint32_t t = 0; t < c->n_triangles; t++) {
         const double *p[3];
@@ -148,6 +155,7 @@ static void spread(struct own_flood *flood, uint32_t seed, int32_t number) {
     flood->is_known[seed] = 1;
     flood->queue[tail++] = seed;
     while (head < tail) {
+        if (CT_POLL_EVERY(head, TRIANGLE_POLL) && ct_exact_should_end(flood->exact)) return;
         const uint32_t triangle = flood->queue[head++];
         const ct_edge_numbers own = edge_numbers_of(flood->surface, triangle);
         for (uint32_t k = 0; k < 3; k++) {
@@ -168,6 +176,7 @@ static void spread(struct own_flood *flood, uint32_t seed, int32_t number) {
 static void note_numbers(struct own_flood *flood, uint8_t *has_inside) {
     ct_exact_surface *surface = flood->surface;
     for (uint32_t t = 0; t < flood->body->n_triangles; t++) {
+        if (CT_POLL_EVERY(t, TRIANGLE_POLL) && ct_exact_is_cancelled(flood->exact, NULL, 0)) return;
         const ct_edge_numbers n = edge_numbers_of(surface, t);
         int is_inverted;
         const uint32_t most = ct_find_deepest_edge(&n, surface->of_triangle[t], &is_inverted);
@@ -182,6 +191,7 @@ static void find_insides(struct own_flood *flood) {
     const int moved = ct_exact_moved_in(flood->exact->pass);
     for (uint32_t i = 0; i < flood->body->n_placed; i++) {
         const ct_placed_cluster *c = &flood->body->placed[i];
+        if (CT_POLL_EVERY(i, 4) && ct_exact_is_cancelled(flood->exact, NULL, 0)) return;
         for (uint32_t t = 0; t < c->n_triangles; t++) {
             const double *p[3];
             load_triangle(c, t, p);
@@ -222,9 +232,11 @@ void ct_exact_find_own_winding(ct_exact_pair *exact) {
     if (exact->has_failed) return;
     for (uint32_t t = 0; t < CT_CLUSTER_TRIANGLES; t++) own_number[t] = (uint8_t)t;
     find_insides(&flood);
-    for (uint32_t t = 0; t < mesh->n_triangles; t++)
+    for (uint32_t t = 0; t < mesh->n_triangles && !exact->has_failed; t++)
         if (!flood.is_known[t]) spread(&flood, t, find_seed(&flood, t));
+    if (exact->has_failed) return;
     note_numbers(&flood, has_inside);
+    if (exact->has_failed) return;
     list_added(exact, surface, has_inside, n_clusters);
 }
 
@@ -277,6 +289,7 @@ void ct_exact_split_sides(ct_exact_pair *exact) {
     const ct_contact_sums sums = allocate_sums(exact, mesh->n_vertices);
     if (exact->has_failed) return;
     for (uint32_t v = 0; v < mesh->n_vertices; v++) {
+        if (CT_POLL_EVERY(v, 8 * TRIANGLE_POLL) && ct_exact_is_cancelled(exact, NULL, 0)) return;
         if (!(gradient->touched[v / 64] >> v % 64 & 1)) continue;
         sums.touched[0][v / CT_VERTEX_GROUP] = 1;
         for (int k = 0; k < 3; k++) sums.gradient[0][k][v] = gradient->of[v][k];
@@ -287,8 +300,10 @@ void ct_exact_split_sides(ct_exact_pair *exact) {
         return;
     }
     ct_int128 moment[3][3] = {{0}};
-    for (uint32_t v = 0; v < mesh->n_vertices; v++)
+    for (uint32_t v = 0; v < mesh->n_vertices; v++) {
+        if (CT_POLL_EVERY(v, 8 * TRIANGLE_POLL) && ct_exact_is_cancelled(exact, NULL, 0)) return;
         if (sums.gradient[1][0][v] | sums.gradient[1][1][v] | sums.gradient[1][2][v]) move_vertex(exact, v, moment);
+    }
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
             const double part_1 = ldexp(ct_int128_to_double(moment[i][j]), exact->exponent);

@@ -8,6 +8,9 @@
 
 enum { NEEDS_ENTRIES = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES | CT_WANT_INERTIA };
 
+/* Vertices between two polls: some 50 us, where they lie scattered. */
+enum { VERTEX_POLL = 4096 };
+
 /* ---- chunks of vertices ---- */
 
 /* Groups of 4,096 vertices that one task looks at. */
@@ -82,24 +85,26 @@ static void gather_marks(const ct_exact_pair *exact, const struct ct_entry_chunk
 /* Clears the bits of a chunk's vertices, and their gradient unless writing entries did. */
 static void clear_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    const ct_exact_pair *exact = argument;
+    ct_exact_pair *exact = argument;
     const struct ct_entry_chunk chunk = chunk_at(exact, i);
     const ct_exact_gradient *g = &exact->part[chunk.body].gradient;
-    if (!g->of) return; /* no memory for it */
     gather_marks(exact, &chunk);
-    for (uint32_t group = chunk.first_group; group < chunk.end_group; group++)
+    for (uint32_t group = chunk.first_group; group < chunk.end_group; group++) {
+        if (ct_exact_should_end(exact)) return;
         for (uint64_t words = g->groups[group]; words; words &= words - 1) {
             const uint32_t word = group * 64 + (uint32_t)__builtin_ctzll(words);
             for (uint64_t left = exact->is_gradient_clear ? 0 : g->touched[word]; left; left &= left - 1)
                 memset(g->of[word * 64 + (uint32_t)__builtin_ctzll(left)], 0, sizeof *g->of);
             g->touched[word] = 0;
         }
+    }
     memset(g->groups + chunk.first_group, 0, (chunk.end_group - chunk.first_group) * sizeof(uint64_t));
 }
 
 static void gather_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    const ct_exact_pair *exact = argument;
+    ct_exact_pair *exact = argument;
+    if (ct_exact_should_end(exact)) return;
     const struct ct_entry_chunk chunk = chunk_at(exact, i);
     gather_marks(exact, &chunk);
 }
@@ -107,7 +112,8 @@ static void gather_chunk(void *argument, uint32_t i, uint32_t worker) {
 /* Counts a chunk's touched vertices. */
 static void count_chunk(void *argument, uint32_t i, uint32_t worker) {
     (void)worker;
-    const ct_exact_pair *exact = argument;
+    ct_exact_pair *exact = argument;
+    if (ct_exact_should_end(exact)) return;
     struct ct_entry_chunk chunk = chunk_at(exact, i);
     const ct_exact_gradient *g = &exact->part[chunk.body].gradient;
     gather_marks(exact, &chunk);
@@ -132,13 +138,18 @@ static uint32_t *list_bits(uint64_t left, uint32_t first, uint32_t *to) {
     return end;
 }
 
-static void list_touched(const ct_exact_gradient *gradient, struct ct_entry_chunk *chunk) {
+/* False: cancelled. */
+static bool list_touched(ct_exact_pair *exact, struct ct_entry_chunk *chunk) {
+    const ct_exact_gradient *gradient = &exact->part[chunk->body].gradient;
     uint32_t *to = chunk->touched;
-    for (uint32_t group = chunk->first_group; group < chunk->end_group; group++)
+    for (uint32_t group = chunk->first_group; group < chunk->end_group; group++) {
+        if (CT_POLL_EVERY(group, 16) && ct_exact_should_end(exact)) return false;
         for (uint64_t words = gradient->groups[group]; words; words &= words - 1) {
             const uint32_t word = group * 64 + (uint32_t)__builtin_ctzll(words);
             to = list_bits(gradient->touched[word], word * 64, to);
         }
+    }
+    return true;
 }
 
 /* ---- Newton's third law ---- */
@@ -178,15 +189,16 @@ static inline int64_t size_of(int64_t x) {
 /* Lists a chunk's touched vertices, adds up their gradient, counts entries and finds the largest. */
 static void measure_chunk(void *argument, uint32_t i_chunk, uint32_t worker) {
     (void)worker;
-    const ct_exact_pair *exact = argument;
+    ct_exact_pair *exact = argument;
     struct ct_entry_chunk *chunk = &exact->chunks[i_chunk];
     int64_t(*const of)[3] = exact->part[chunk->body].gradient.of;
     const uint32_t *const list = chunk->touched, n = chunk->n_touched;
     uint64_t force[3] = {0, 0, 0}, count = 0; /* a sum of sizes is below 2^63: see ct_fixed_point_exponent */
     int64_t least[3] = {1, 1, 1};             /* that may be the best */
-    list_touched(&exact->part[chunk->body].gradient, chunk);
+    if (!list_touched(exact, chunk)) return;
     for (uint32_t i = 0; i < n && i < AHEAD; i++) __builtin_prefetch(of[list[i]], 1);
     for (uint32_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i, VERTEX_POLL) && ct_exact_is_cancelled(exact, NULL, 0)) return;
         __builtin_prefetch(of[list[i + AHEAD < n ? i + AHEAD : n - 1]], 1);
         const int64_t *g = of[list[i]];
         const int64_t size[3] = {size_of(g[0]), size_of(g[1]), size_of(g[2])};
@@ -245,11 +257,12 @@ static void balance_gradient(ct_exact_pair *exact) {
 /* ---- the reference point ---- */
 
 /* Calls add(argument, triangle, rounding) for each crossed triangle of a body in a pass, in their order. */
-static void for_each_crossed(const ct_exact_pair *exact, int b, int pass,
+static void for_each_crossed(ct_exact_pair *exact, int b, int pass,
                              void (*add)(void *argument, const double *const p[3], double rounding), void *argument) {
     const ct_exact_body *body = &exact->part[b].body;
     const ct_exact_surface *surface = &exact->part[b].surface[pass];
     for (uint32_t k = 0; k < surface->n_crossed; k++) {
+        if (CT_POLL_EVERY(k, 16) && ct_exact_should_end(exact)) return;
         const ct_placed_cluster *c = &body->placed[body->placed_as[surface->crossed_clusters[k]] - 1];
         const ct_crossed_cluster *crossed = &surface->crossed[k];
         for (uint32_t i = 0; i < crossed->n; i++) {
@@ -333,7 +346,7 @@ static void find_center(const ct_exact_pair *exact, ct_contact *contact) {
  * any more. */
 static void write_chunk(void *argument, uint32_t i_chunk, uint32_t worker) {
     (void)worker;
-    const ct_exact_pair *exact = argument;
+    ct_exact_pair *exact = argument;
     struct ct_entry_chunk *chunk = &exact->chunks[i_chunk];
     int64_t(*const of)[3] = exact->part[chunk->body].gradient.of;
     const ct_contact contact = exact->contact->contact;
@@ -346,6 +359,7 @@ static void write_chunk(void *argument, uint32_t i_chunk, uint32_t worker) {
     uint64_t at = chunk->first;
     ct_int128 weights = 0;
     for (uint32_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i, VERTEX_POLL) && ct_exact_should_end(exact)) return;
         const uint32_t v = list[i];
         const int64_t x = of[v][0], y = of[v][1], z = of[v][2];
         if (!(x | y | z)) continue;
@@ -382,6 +396,7 @@ static bool make_entries(ct_exact_pair *exact) {
     /* A vertex's gradient is below 2^61 steps, its weight below twice that. */
     exact->weight_scale = ldexp(1 / step_of(exact), -1);
     ct_exact_for_each(exact, n_chunks, write_chunk);
+    if (exact->has_failed) return false;
     exact->is_gradient_clear = true;
     ct_int128 weights = 0;
     for (uint32_t i = 0; i < n_chunks; i++) weights += exact->chunks[i].weights;
@@ -419,11 +434,20 @@ static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     return !exact->has_failed && make_entries(exact);
 }
 
+/* Gives back the memory of gradients that are not 0, which takes less time than to clear it. */
+static void drop_gradients(ct_exact_pair *exact) {
+    ct_exact_scratch *scratch = &exact->workspace->workers[exact->driver].exact;
+    for (int b = 0; b < 2; b++) {
+        ct_buffer_free(&scratch->gradient[b], &exact->device->budget);
+        ct_buffer_free(&scratch->touched[b], &exact->device->budget);
+        exact->part[b].gradient = (ct_exact_gradient){.of = NULL};
+    }
+}
+
 void ct_exact_finish(ct_exact_pair *exact, ct_pair_contact *contact) {
+    ct_enter_phase("finishing contacts");
     if (!exact->has_failed && !make_contact(exact, contact)) exact->has_failed = true;
-    const bool has_failed = exact->has_failed; /* clearing needs no memory */
-    exact->has_failed = false;
     ct_exact_for_each(exact, count_all_chunks(exact), clear_chunk);
     exact->is_gradient_clear = false;
-    exact->has_failed = has_failed;
+    if (exact->has_failed) drop_gradients(exact);
 }
