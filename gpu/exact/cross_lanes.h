@@ -48,25 +48,33 @@ struct pair_queue {
     uint32_t n;
     uint8_t triangle[2][MOST_PAIRS + 4];
     ct_v4l left_out; /* whole units^2 */
+    bool chooses;    /* not all pairs are looked at: is_wanted */
 };
 
-/* A sum below 2^62 over a part of the pairs of triangles of two clusters. passes: a bit for each that has it. */
-static void add_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high, uint32_t passes) {
+static void add_to_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high, int pass) {
+    ct_left_out *sum = &queue->lists->left_out[pass];
+    sum->low += low & (((uint64_t)1 << CT_LEFT_OUT_BITS) - 1);
+    sum->high += high + (low >> CT_LEFT_OUT_BITS);
+    sum->residual = fmax(sum->residual, fmax(queue->a->residual, queue->b->residual));
+}
+
+/* A sum below 2^62 over a part of the pairs of triangles of two clusters. passes: a bit for each that has it; mirrored:
+ * the same of the triangles the other way round, in the other pass. */
+static void add_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high, uint32_t passes, bool mirrored) {
     if (!(low | high)) return;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        ct_left_out *sum = &queue->lists->left_out[pass];
+    for (int pass = 0; pass < 2; pass++) {
         if (!(passes >> pass & 1)) continue;
-        sum->low += low & (((uint64_t)1 << CT_LEFT_OUT_BITS) - 1);
-        sum->high += high + (low >> CT_LEFT_OUT_BITS);
-        sum->residual = fmax(sum->residual, fmax(queue->a->residual, queue->b->residual));
+        add_to_left_out(queue, low, high, pass);
+        if (mirrored) add_to_left_out(queue, low, high, 1 - pass);
     }
 }
 
-static void add_left_out_area(const struct pair_queue *queue, double area, uint32_t passes) {
+/* Of triangle ta of a, tb of b. */
+static void add_left_out_area(const struct pair_queue *queue, uint32_t ta, uint32_t tb, double area, uint32_t passes) {
     uint64_t low, high;
     if (!(area > 0)) return;
     ct_round_left_out(area, &low, &high);
-    add_left_out(queue, low, high, passes);
+    add_left_out(queue, low, high, passes, queue->lists->is_twin && (queue->a != queue->b || ta != tb));
 }
 
 /* Two triangles of which one comes first (ct_comes_first), measured in doubles. */
@@ -85,10 +93,10 @@ static void cross_own_tied(const struct pair_queue *queue, uint32_t ta, uint32_t
     ct_crossing_lists *lists = queue->lists;
     int has_ties = 0;
     add_found(queue->a, ta, queue->b, tb, 0, found, share, 1, 2, queue->budget, lists);
-    add_left_out_area(queue, left_out, BOTH_PASSES);
+    add_left_out_area(queue, ta, tb, left_out, BOTH_PASSES);
     const int found_next = ct_cross_pair(p, -queue->moved, share, &left_out, &has_ties);
     add_found(queue->a, ta, queue->b, tb, 0, found_next, share, 2, 1, queue->budget, lists);
-    add_left_out_area(queue, left_out, BOTH_PASSES);
+    add_left_out_area(queue, ta, tb, left_out, BOTH_PASSES);
     /* If neither crosses, the passes do not differ. */
     lists->has_ties |= found == CT_TRIANGLES_CROSS || found_next == CT_TRIANGLES_CROSS;
 }
@@ -114,12 +122,12 @@ static void cross_pair(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
     lists->has_ties |= has_ties != 0;
     const uint32_t passes = has_ties && lists->has_both ? 1 : BOTH_PASSES;
     add_found(a, ta, b, tb, 0, found, share, passes, passes, queue->budget, lists);
-    add_left_out_area(queue, left_out, passes);
+    add_left_out_area(queue, ta, tb, left_out, passes);
     if (passes == BOTH_PASSES) return;
     const int found_next = ct_cross_measured(p, next.first, -moved_second, next.sides, next.size, &next.edges, share,
                                              &left_out, &has_ties);
     add_found(a, ta, b, tb, 0, found_next, share, 2, 2, queue->budget, lists);
-    add_left_out_area(queue, left_out, 2);
+    add_left_out_area(queue, ta, tb, left_out, 2);
 }
 
 /* ---- four pairs at a time ---- */
@@ -532,7 +540,7 @@ static void add_apart(const struct pair_queue *queue, uint32_t ta, uint32_t tb, 
                     ct_near_growth(p[1 - first], most[1], size[1], size[0]);
     }
     add_found(queue->a, ta, queue->b, tb, first, found, share, BOTH_PASSES, BOTH_PASSES, queue->budget, queue->lists);
-    add_left_out_area(queue, left_out, BOTH_PASSES);
+    add_left_out_area(queue, ta, tb, left_out, BOTH_PASSES);
 }
 
 /* Pairs at .. at + n - 1, n at most 4. */
@@ -609,7 +617,7 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
         const int found = ct_share_crossing(CT_TRIANGLES_APART, NULL, most_of_lane, size_of_lane, share, &left_out);
         add_found(queue->a, ta, queue->b, tb, first[lane], found, share, BOTH_PASSES, BOTH_PASSES, queue->budget,
                   queue->lists);
-        add_left_out_area(queue, left_out, BOTH_PASSES);
+        add_left_out_area(queue, ta, tb, left_out, BOTH_PASSES);
     }
 }
 
@@ -714,10 +722,11 @@ static void add_touching(ct_crossing_lists *lists, ct_budget *budget, uint32_t t
         (ct_touching_pair){{ta, tb}, {(uint8_t)of_a, (uint8_t)of_b}};
 }
 
-/* False: the two share a vertex, for which they are listed, or are to be looked at the other way round: of a cluster
+/* False: of twins in one cluster, the two are looked at the other way round. Of one body: they share a vertex, for which they are listed, or are to be looked at the other way round: of a cluster
  * with itself only triangles behind ta count. */
-static bool are_strangers(const struct pair_queue *queue, uint32_t ta, uint32_t tb) {
+static bool is_wanted(const struct pair_queue *queue, uint32_t ta, uint32_t tb) {
     const ct_placed_cluster *a = queue->a, *b = queue->b;
+    if (queue->lists->is_twin) return tb >= ta;
     if (a == b && tb <= ta) return false;
     int shared = 0, of_a = 0, of_b = 0;
     for (int i = 0; i < 3; i++)

@@ -77,6 +77,8 @@ typedef struct ct_crossing_lists {
     uint64_t n_looked_at; /* pairs of triangles that no plane separates */
     ct_left_out left_out[2]; /* by perturbation; without has_both, and of a body with itself, both are alike */
     uint64_t n_inconsistent; /* pairs without one start and one end: 0, unless the predicates are wrong */
+    bool is_twin;            /* wanted, with has_both: of two clusters in one place, each two triangles once. left_out is
+                                of both ways */
     /* Of a body with itself: */
     bool is_self;
     ct_buffer touching; /* ct_touching_pair, of the last two clusters: those that `cross` leaves to its caller */

@@ -86,7 +86,7 @@ static inline void queue_rows(struct pair_queue *queue, const struct row *rows, 
         const uint32_t swaps = rows[at].swaps;
         queue->triangle[swaps][n] = order[swaps][t];
         queue->triangle[1 - swaps][n] = order[1 - swaps][u];
-        if (!queue->lists->is_self || are_strangers(queue, queue->triangle[0][n], queue->triangle[1][n])) n++;
+        if (!queue->chooses || is_wanted(queue, queue->triangle[0][n], queue->triangle[1][n])) n++;
         others &= others - 1;
         const uint32_t is_last = others == 0;
         at += is_last;
@@ -147,6 +147,7 @@ static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int mo
     queue.budget = budget;
     queue.lists = lists;
     queue.left_out = (ct_v4l){0, 0, 0, 0};
+    queue.chooses = lists->is_self || (lists->is_twin && a == b);
     queue.n = pairs.n = pairs.n_ones = 0;
     for (uint32_t of_a = overlapping_blocks(fa->block, b->lo, b->hi); of_a; of_a &= of_a - 1) {
         const uint32_t block_a = (uint32_t)__builtin_ctz(of_a);
@@ -169,7 +170,7 @@ static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int mo
     if (pairs.n) cross_block_pairs(&queue, &pairs, margin);
     if (queue.n) cross_queue(&queue, 0, queue.n);
     const ct_v4l sum = queue.left_out; /* 2^12 summands below 2^44 a lane at most */
-    if (ct_v4l_to_bits(sum > 0)) add_left_out(&queue, (uint64_t)(sum[0] + sum[1] + sum[2] + sum[3]), 0, BOTH_PASSES);
+    if (ct_v4l_to_bits(sum > 0)) add_left_out(&queue, (uint64_t)(sum[0] + sum[1] + sum[2] + sum[3]), 0, BOTH_PASSES, lists->is_twin);
 }
 
 /* ---- adding ---- */

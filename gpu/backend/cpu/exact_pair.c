@@ -90,9 +90,12 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
         .rigid = is_rigid && ct_has_rigid_clusters(body->mesh) ? ct_mesh_rigid_clusters(body->mesh, NULL) : NULL,
         .pose = ct_lattice_pose_of(&exact->lattice, pose, reach_of(body->mesh)),
         .n_triangles = body->mesh->n_triangles,
-        .placed = ct_exact_allocate(exact, n_clusters * sizeof(ct_placed_cluster)),
-        .placed_as = ct_exact_allocate_zeroed(exact, n_clusters * sizeof(uint32_t)),
     };
+    const bool is_mirrored = exact->is_twin && b == 1;
+    part->body.placed = is_mirrored ? exact->part[0].body.placed
+                                    : ct_exact_allocate(exact, n_clusters * sizeof(ct_placed_cluster));
+    part->body.placed_as = is_mirrored ? exact->part[0].body.placed_as
+                                       : ct_exact_allocate_zeroed(exact, n_clusters * sizeof(uint32_t));
     part->body.pose.rounding += placement->rounding[b] * exact->lattice.inverse;
     if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
                            scratch->gradient[b].capacity, true) ||
@@ -112,7 +115,7 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
 /* ---- placing ---- */
 
 ct_placed_cluster *ct_exact_list_cluster(ct_exact_pair *exact, int b, uint32_t cluster, bool crosses) {
-    ct_exact_body *body = &exact->part[b].body;
+    ct_exact_body *body = &exact->part[exact->is_twin ? 0 : b].body;
     if (body->placed_as[cluster]) return &body->placed[body->placed_as[cluster] - 1];
     const ct_clusters *clusters = body->topology->clusters;
     const uint32_t first = clusters->first_vertex[cluster], first_triangle = cluster * CT_CLUSTER_TRIANGLES;
@@ -249,17 +252,24 @@ static void list_set(const uint64_t *set, uint32_t n_clusters, uint32_t *to) {
             *to++ = (uint32_t)(64 * w) + (uint32_t)__builtin_ctzll(left);
 }
 
-/* Whether a crossing is one of this pass. Those of both passes are found at once. */
-static bool is_of_pass(const ct_exact_pair *exact, const ct_crossing *crossing) {
-    return crossing->passes >> exact->pass & 1;
+/* Parts whose surfaces are found: those of twins are the same. */
+static int count_surfaces(const ct_exact_pair *exact) {
+    return exact->is_self || exact->is_twin ? 1 : 2;
+}
+
+/* Whether a crossing in lists->of_body[of] is one of body b in this pass. Those of both passes are found at once. */
+static bool is_of_pass(const ct_exact_pair *exact, int b, int of, const ct_crossing *crossing) {
+    const bool is_mirrored = exact->is_twin && of != b;
+    if (is_mirrored && crossing->triangle == crossing->other) return false; /* its mirror image is itself */
+    return crossing->passes >> (is_mirrored ? 1 - exact->pass : exact->pass) & 1;
 }
 
 /* Crossings between two polls, some 50 us, and clusters: some 200 us. */
 enum { GATHER_POLL = 4096, CLUSTER_POLL = 16 };
 
-/* Sorts the threads' crossings of a body by cluster. Those of a body with itself are in both lists. */
+/* Sorts the threads' crossings of a body by cluster. Those of a body with itself, or its twin, are in both lists. */
 static void gather_crossings(ct_exact_pair *exact, int b) {
-    const int last = exact->is_self ? 1 : b;
+    const int last = exact->is_self || exact->is_twin ? 1 : b;
     ct_exact_surface *surface = &exact->part[b].surface[exact->pass];
     const uint32_t n_clusters = exact->part[b].body.topology->clusters->n;
     uint32_t *count = ct_exact_allocate_zeroed(exact, n_clusters * sizeof *count);
@@ -273,7 +283,7 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
             for (size_t i = 0; i < lists->n[of]; i++) {
                 if (CT_POLL_EVERY(i, GATHER_POLL) && ct_exact_is_cancelled(exact, "crossings", i)) return;
                 const uint32_t cluster = list[i].triangle / CT_CLUSTER_TRIANGLES;
-                const uint64_t counts = is_of_pass(exact, &list[i]);
+                const uint64_t counts = is_of_pass(exact, b, of, &list[i]);
                 count[cluster] += (uint32_t)counts;
                 is_crossed[cluster / 64] |= counts << cluster % 64;
                 n += counts;
@@ -303,7 +313,7 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
             ct_crossing *list = lists->of_body[of].data;
             for (size_t i = 0; i < lists->n[of]; i++) {
                 if (CT_POLL_EVERY(i, GATHER_POLL) && ct_exact_is_cancelled(exact, "crossings", i)) return;
-                if (is_of_pass(exact, &list[i]))
+                if (is_of_pass(exact, b, of, &list[i]))
                     surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] =
                         &list[i];
             }
@@ -358,6 +368,7 @@ static void list_crossings(ct_exact_pair *exact) {
         lists->n_inconsistent = 0;
         lists->left_out[0] = lists->left_out[1] = (ct_left_out){0};
         lists->is_self = exact->is_self;
+        lists->is_twin = exact->is_twin;
         lists->has_both = true;
     }
     ct_exact_for_each(exact, (uint32_t)((exact->n_cluster_pairs + CROSS_CHUNK - 1) / CROSS_CHUNK), cross_chunk);
@@ -379,7 +390,7 @@ static bool find_crossings(ct_exact_pair *exact) {
     assert(n_inconsistent == 0);
     (void)n_inconsistent;
     ct_enter_phase("summing crossings");
-    for (int b = 0; b < (exact->is_self ? 1 : 2) && !exact->has_failed; b++) gather_crossings(exact, b);
+    for (int b = 0; b < count_surfaces(exact) && !exact->has_failed; b++) gather_crossings(exact, b);
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_crossed,
                            exact->part[1].surface[exact->pass].n_crossed};
     ct_exact_for_each(exact, ct_exact_count_chunks(n, TOTAL_CHUNK), total_chunk);
@@ -415,7 +426,7 @@ static void find_winding_numbers(ct_exact_pair *exact, int b) {
         exact->has_failed = true;
         return;
     }
-    exact->pair->rays += flood.n_rays;
+    exact->pair->rays += exact->is_twin ? 2 * flood.n_rays : flood.n_rays;
     surface->n_added = count_set(flood.has_inside, n_clusters);
     surface->added = ct_exact_allocate(exact, surface->n_added * sizeof *surface->added);
     surface->sums = ct_exact_allocate_zeroed(exact, surface->n_added * sizeof *surface->sums);
@@ -472,8 +483,9 @@ static void add_run(void *argument, uint32_t i, uint32_t worker) {
 }
 
 static void add_surfaces(ct_exact_pair *exact) {
-    if (exact->is_spread) ct_exact_for_each(exact, count_runs(&exact->part[0]) + count_runs(&exact->part[1]), add_run);
-    for (int b = 0; b < 2 && !exact->is_spread && !exact->has_failed; b++)
+    const uint32_t n_runs = count_runs(&exact->part[0]) + (exact->is_twin ? 0 : count_runs(&exact->part[1]));
+    if (exact->is_spread) ct_exact_for_each(exact, n_runs, add_run);
+    for (int b = 0; b < (exact->is_twin ? 1 : 2) && !exact->is_spread && !exact->has_failed; b++)
         for (uint32_t k = 0; k < exact->part[b].surface[exact->pass].n_added; k++) {
             if (CT_POLL_EVERY(k, CLUSTER_POLL) && ct_exact_is_cancelled(exact, NULL, 0)) return;
             add_cluster(exact, &exact->part[b], k);
@@ -574,11 +586,13 @@ static int plan_fixed_point(ct_exact_pair *exact) {
     double sum = 0, most = 0;
     for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
         const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added,
-                               exact->part[1].surface[exact->pass].n_added};
-        double of_part[2] = {0, 0};
+                               exact->is_twin ? 0 : exact->part[1].surface[exact->pass].n_added};
         ct_exact_for_each(exact, ct_exact_count_chunks(n, PLAN_CHUNK), plan_chunk);
+    }
+    for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
+        double of_part[2] = {0, 0};
         for (int b = 0; b < 2; b++)
-            for (uint32_t k = 0; k < n[b]; k++) {
+            for (uint32_t k = 0; k < exact->part[b].surface[exact->pass].n_added; k++) {
                 const double share = exact->part[b].surface[exact->pass].sums[k].largest_share;
                 most = fmax(most, share);
                 of_part[b] += share * CT_CLUSTER_TRIANGLES;
@@ -643,7 +657,8 @@ static bool find_surfaces(ct_exact_pair *exact, double start) {
     exact->pair->seconds[CT_PHASE_RASTER] += ct_now() - start;
     ct_enter_phase("finding winding numbers");
     if (exact->is_self && !exact->has_failed) ct_exact_find_own_winding(exact);
-    for (int b = 0; b < 2 && !exact->has_failed && !exact->is_self; b++) find_winding_numbers(exact, b);
+    for (int b = 0; b < count_surfaces(exact) && !exact->has_failed && !exact->is_self; b++)
+        find_winding_numbers(exact, b);
     for (int b = 0; b < 2 && !exact->has_failed; b++) list_added(exact, b);
     return has_ties || exact->part[0].surface[exact->pass].is_folded_flat;
 }
@@ -651,10 +666,9 @@ static bool find_surfaces(ct_exact_pair *exact, double start) {
 void ct_exact_add_up(ct_exact_pair *exact) {
     ct_enter_phase("adding surfaces");
     exact->exponent = plan_fixed_point(exact);
-    for (exact->pass = 0; exact->pass < exact->n_passes && !exact->has_failed; exact->pass++) {
-        add_surfaces(exact);
-        total_sums(exact);
-    }
+    for (exact->pass = 0; exact->pass < exact->n_passes && !exact->has_failed; exact->pass++) add_surfaces(exact);
+    if (exact->is_twin) ct_exact_mirror_gradient(exact);
+    for (exact->pass = 0; exact->pass < exact->n_passes && !exact->has_failed; exact->pass++) total_sums(exact);
     if (exact->is_self) ct_exact_total_own_winding(exact);
 }
 
@@ -699,10 +713,12 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
                            .lattice = ct_plan_exact_lattice(&placement.box[0], &placement.box[1])};
     const double start = ct_now();
     ct_enter_phase("searching pairs of clusters");
+    exact.is_twin = ct_exact_are_twins(&exact);
     for (int b = 0; b < 2; b++) begin_part(&exact, b, &placement);
     ct_exact_scratch *scratch = driver_of(&exact);
     if (!exact.has_failed && !find_cluster_pairs(&exact, &scratch->cluster_pairs)) exact.has_failed = true;
     exact.cluster_pairs = scratch->cluster_pairs.data;
+    if (exact.is_twin && !exact.has_failed) ct_exact_halve_pairs(&exact);
     if (!exact.has_failed) place_pairs(&exact);
     const double placed = ct_now(); /* kept: reading the clock costs 0.3 % of a pair of boxes */
     pair->seconds[CT_PHASE_RASTER] += placed - start;
@@ -713,6 +729,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
         exact.pass = 1;
         find_surfaces(&exact, ct_now());
     }
+    if (exact.is_twin && !exact.has_failed) ct_exact_mirror_surfaces(&exact);
     const bool has_pieces = pair->wants_patches && !exact.has_failed && ct_exact_find_pieces(&exact);
     if (!exact.has_failed && !has_pieces) ct_exact_add_up(&exact);
     const double summed = ct_now();

@@ -74,6 +74,7 @@ typedef struct ct_exact_pair {
     uint32_t driver;
     bool is_spread;
     bool is_self; /* one body with itself: its surface is part 0's, and part 1's gradient is 0 until sides are split */
+    bool is_twin; /* see exact_twin.c */
     uint32_t first_worker, end_worker;
     ct_exact_lattice lattice;
     ct_exact_part part[2];
@@ -200,6 +201,17 @@ ct_placed_cluster *ct_exact_list_cluster(ct_exact_pair *exact, int b, uint32_t c
 const ct_placed_cluster *ct_exact_place(ct_exact_pair *exact, int b, uint32_t cluster);
 /* Adds up the surfaces of all passes: fills the gradients, and adds to the totals. */
 void ct_exact_add_up(ct_exact_pair *exact);
+
+/* exact_twin.c: */
+
+/* Whether the two bodies of a pair are twins. */
+bool ct_exact_are_twins(ct_exact_pair *exact);
+/* Drops the pairs of clusters that are others, mirrored. */
+void ct_exact_halve_pairs(ct_exact_pair *exact);
+/* Fills part 1's surfaces of all passes from part 0's. */
+void ct_exact_mirror_surfaces(ct_exact_pair *exact);
+/* Fills part 1's gradient from part 0's. */
+void ct_exact_mirror_gradient(ct_exact_pair *exact);
 
 /* exact_self.c: */
 
