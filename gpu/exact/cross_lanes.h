@@ -49,6 +49,7 @@ struct pair_queue {
     uint8_t triangle[2][MOST_PAIRS + 4];
     ct_v4l left_out; /* whole units^2 */
     bool chooses;    /* not all pairs are looked at: is_wanted */
+    bool has_both;   /* as in the lists; not of a body with itself */
 };
 
 static void add_to_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high, int pass) {
@@ -335,6 +336,14 @@ static inline ct_v4l are_same(const struct vector4 *a, const struct vector4 *b) 
     return (a->of[0] == b->of[0]) & (a->of[1] == b->of[1]) & (a->of[2] == b->of[2]);
 }
 
+/* False: no side is 0, so there are no ties. */
+static inline bool may_have_ties(const struct values4 sides[2]) {
+    ct_v4l is_small = {0, 0, 0, 0};
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < 3; k++) is_small |= absolute(sides[s].value[k]) <= sides[s].error[k];
+    return ct_v4l_to_bits(is_small) != 0;
+}
+
 /* Decides sides that were measured. Of ties the values and errors become 0, as ct_decide_sides makes them. */
 static void decide_sides4(const struct pair_queue *queue, const int first[4], const struct triangles4 pairs[2],
                           const struct normal4 normal[2], struct values4 sides[2], struct ties4 *ties) {
@@ -525,6 +534,17 @@ static uint32_t find_tied_piercing(const struct ties4 *ties, const struct triang
     return ct_v4l_to_bits(is_open | pierces);
 }
 
+/* Edges with a common end have a determinant of 0, as ct_decide_edges finds after more work. */
+static void drop_tied_edges(const struct ties4 *ties, int lane, ct_edge_signs *edges) {
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
+            if (ties->coincides[i][j][lane] | ties->coincides[i][j1][lane] | ties->coincides[i1][j][lane] |
+                ties->coincides[i1][j1][lane])
+                edges->value[i][j] = edges->error[i][j] = 0;
+        }
+}
+
 /* Two triangles that do not cross in either pass: ct_cross_sided of them. most, size: of the triangle that comes first,
  * and of the other one. */
 static void add_apart(const struct pair_queue *queue, uint32_t ta, uint32_t tb, int first, const double most[2],
@@ -557,7 +577,7 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
     for (int s = 0; s < 2; s++) normal[s] = normals_of(pairs[s].corner);
     uint32_t needs_integers = find_sides4(pairs[0].corner, &pairs[1].corner[0], &normal[1], &sides[0]);
     needs_integers |= find_sides4(pairs[1].corner, &pairs[0].corner[0], &normal[0], &sides[1]);
-    if (needs_integers && queue->lists->has_both && !queue->lists->is_self) {
+    if (__builtin_expect(needs_integers, 0) && queue->has_both && may_have_ties(sides)) {
         decide_sides4(queue, first, pairs, normal, sides, &ties);
         needs_integers &= ~ties.known;
     }
@@ -603,6 +623,7 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
             struct measured_pair m = {.first = first[lane], .size = {size_of_lane[0], size_of_lane[1]}};
             for (int s = 0; s < 2; s++) take_lane(&sides[s], lane, m.sides[s].value, m.sides[s].error, m.sides[s].sign);
             for (int i = 0; i < 3; i++) take_lane(&e[i], lane, m.edges.value[i], m.edges.error[i], m.edges.sign[i]);
+            if (tied >> lane & 1) drop_tied_edges(&ties, lane, &m.edges);
             cross_pair(queue, ta, tb, &m);
             continue;
         }

@@ -78,7 +78,9 @@ static inline uint32_t separate_rows(const ct_triangle_floats *const floats[2], 
     return n;
 }
 
-static inline void queue_rows(struct pair_queue *queue, const struct row *rows, uint32_t n_pairs) {
+/* chooses: a constant where this is inlined. */
+static inline __attribute__((always_inline)) void queue_rows(struct pair_queue *queue, const struct row *rows,
+                                                             uint32_t n_pairs, bool chooses) {
     const uint8_t *const order[2] = {queue->a->block_order, queue->b->block_order};
     uint32_t at = 0, others = rows[0].others, n = queue->n;
     for (uint32_t i = 0; i < n_pairs; i++) {
@@ -86,7 +88,7 @@ static inline void queue_rows(struct pair_queue *queue, const struct row *rows, 
         const uint32_t swaps = rows[at].swaps;
         queue->triangle[swaps][n] = order[swaps][t];
         queue->triangle[1 - swaps][n] = order[1 - swaps][u];
-        if (!queue->chooses || is_wanted(queue, queue->triangle[0][n], queue->triangle[1][n])) n++;
+        if (!chooses || is_wanted(queue, queue->triangle[0][n], queue->triangle[1][n])) n++;
         others &= others - 1;
         const uint32_t is_last = others == 0;
         at += is_last;
@@ -115,7 +117,10 @@ static void cross_block_pairs(struct pair_queue *queue, struct block_pairs *pair
     n = separate_rows(floats, rows, n, margin, &n_pairs);
     rows[n].others = 0;
     queue->lists->n_looked_at += n_pairs;
-    queue_rows(queue, rows, n_pairs);
+    if (queue->chooses)
+        queue_rows(queue, rows, n_pairs, true);
+    else
+        queue_rows(queue, rows, n_pairs, false);
     pairs->n = pairs->n_ones = 0;
     uint32_t at = 0;
     for (; at + 4 <= queue->n; at += 4) cross_queue(queue, at, 4);
@@ -147,6 +152,7 @@ static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int mo
     queue.budget = budget;
     queue.lists = lists;
     queue.left_out = (ct_v4l){0, 0, 0, 0};
+    queue.has_both = lists->has_both && !lists->is_self;
     queue.chooses = lists->is_self || (lists->is_twin && a == b);
     queue.n = pairs.n = pairs.n_ones = 0;
     for (uint32_t of_a = overlapping_blocks(fa->block, b->lo, b->hi); of_a; of_a &= of_a - 1) {

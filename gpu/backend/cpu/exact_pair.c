@@ -257,11 +257,25 @@ static int count_surfaces(const ct_exact_pair *exact) {
     return exact->is_self || exact->is_twin ? 1 : 2;
 }
 
-/* Whether a crossing in lists->of_body[of] is one of body b in this pass. Those of both passes are found at once. */
-static bool is_of_pass(const ct_exact_pair *exact, int b, int of, const ct_crossing *crossing) {
+/* A list of crossings, of which those of a pass are taken: all passes' are found at once. */
+struct taken_list {
+    ct_crossing *list;
+    size_t n;
+    uint8_t pass;        /* the bit in ct_crossing.passes */
+    bool drops_diagonal; /* of a triangle and itself: a twin's mirror image of it is in the other list */
+};
+
+static struct taken_list list_taken(const ct_exact_pair *exact, uint32_t worker, int b, int of) {
+    const ct_crossing_lists *lists = &exact->workspace->workers[worker].exact.lists;
     const bool is_mirrored = exact->is_twin && of != b;
-    if (is_mirrored && crossing->triangle == crossing->other) return false; /* its mirror image is itself */
-    return crossing->passes >> (is_mirrored ? 1 - exact->pass : exact->pass) & 1;
+    return (struct taken_list){.list = lists->of_body[of].data,
+                               .n = lists->n[of],
+                               .pass = (uint8_t)(1u << (is_mirrored ? 1 - exact->pass : exact->pass)),
+                               .drops_diagonal = is_mirrored};
+}
+
+static inline bool is_taken(const struct taken_list *from, const ct_crossing *crossing) {
+    return (crossing->passes & from->pass) && !(from->drops_diagonal && crossing->triangle == crossing->other);
 }
 
 /* Crossings between two polls, some 50 us, and clusters: some 200 us. */
@@ -278,12 +292,11 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
     if (exact->has_failed) return;
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++)
         for (int of = b; of <= last; of++) {
-            const ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
-            const ct_crossing *list = lists->of_body[of].data;
-            for (size_t i = 0; i < lists->n[of]; i++) {
+            const struct taken_list from = list_taken(exact, w, b, of);
+            for (size_t i = 0; i < from.n; i++) {
                 if (CT_POLL_EVERY(i, GATHER_POLL) && ct_exact_is_cancelled(exact, "crossings", i)) return;
-                const uint32_t cluster = list[i].triangle / CT_CLUSTER_TRIANGLES;
-                const uint64_t counts = is_of_pass(exact, b, of, &list[i]);
+                const uint32_t cluster = from.list[i].triangle / CT_CLUSTER_TRIANGLES;
+                const uint64_t counts = is_taken(&from, &from.list[i]);
                 count[cluster] += (uint32_t)counts;
                 is_crossed[cluster / 64] |= counts << cluster % 64;
                 n += counts;
@@ -309,13 +322,12 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
     surface->first_crossing[surface->n_crossed] = first;
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++)
         for (int of = b; of <= last; of++) {
-            ct_crossing_lists *lists = &exact->workspace->workers[w].exact.lists;
-            ct_crossing *list = lists->of_body[of].data;
-            for (size_t i = 0; i < lists->n[of]; i++) {
+            const struct taken_list from = list_taken(exact, w, b, of);
+            for (size_t i = 0; i < from.n; i++) {
                 if (CT_POLL_EVERY(i, GATHER_POLL) && ct_exact_is_cancelled(exact, "crossings", i)) return;
-                if (is_of_pass(exact, b, of, &list[i]))
-                    surface->crossings[at[surface->crossed_as[list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] =
-                        &list[i];
+                if (is_taken(&from, &from.list[i]))
+                    surface->crossings[at[surface->crossed_as[from.list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] =
+                        &from.list[i];
             }
         }
     for (uint32_t i = 0; i < surface->n_crossed; i++) { /* what they are totalled into */
