@@ -729,6 +729,103 @@ static inline uint32_t not_separated(const ct_triangle_floats *f, uint32_t block
     return mask_of(near & meet_planes(x, y, z, plane, margin));
 }
 
+/* ---- leaving out most triangles of two clusters ---- */
+
+/* Boxes along the axes say nothing of triangles that are long in another direction, as of hair: all overlap. But the
+ * plane of such a triangle has most of the other cluster on one side. Of two clusters whose boxes overlap nearly all
+ * over, only triangles whose plane meets the other one's turned box are looked at: planes leave out the others anyway,
+ * one by one. */
+
+/* Along the longest edge and the normal of the cluster's first triangle. */
+static void find_turned_axes(const ct_placed_cluster *c, float axis[3][3]) {
+    const double *p[3];
+    double edge[3], longest = 0, n[3], length = 0;
+    load_triangle(c, c->block_order[0], p);
+    memset(axis, 0, 3 * sizeof *axis);
+    for (int i = 0; i < 3; i++) {
+        double square = 0;
+        for (int k = 0; k < 3; k++) square += (p[(i + 1) % 3][k] - p[i][k]) * (p[(i + 1) % 3][k] - p[i][k]);
+        if (square <= longest) continue;
+        longest = square;
+        for (int k = 0; k < 3; k++) edge[k] = p[(i + 1) % 3][k] - p[i][k];
+    }
+    const ct_normal normal = ct_normal_of_triangle(p);
+    for (int k = 0; k < 3; k++) length += normal.of[k] * normal.of[k];
+    if (!(longest > 0 && length > 0)) {
+        for (int k = 0; k < 3; k++) axis[k][k] = 1;
+        return;
+    }
+    for (int k = 0; k < 3; k++) {
+        edge[k] /= sqrt(longest);
+        n[k] = normal.of[k] / sqrt(length);
+    }
+    for (int k = 0; k < 3; k++) {
+        axis[0][k] = (float)edge[k];
+        axis[1][k] = (float)n[k];
+        axis[2][k] = (float)(edge[(k + 1) % 3] * n[(k + 2) % 3] - edge[(k + 2) % 3] * n[(k + 1) % 3]);
+    }
+}
+
+static void find_turned_box(const ct_placed_cluster *c, ct_turned_box *box) {
+    ct_v4d least[3], most[3];
+    find_turned_axes(c, box->axis);
+    for (int k = 0; k < 3; k++) {
+        least[k] = (ct_v4d){0, 0, 0, 0} + INFINITY;
+        most[k] = -least[k];
+    }
+    for (uint32_t v = 0; v < c->n_vertices; v += 4) {
+        const double *p[4];
+        struct vector4 four;
+        for (uint32_t i = 0; i < 4; i++) p[i] = c->points[v + i < c->n_vertices ? v + i : v];
+        transpose_points(load_point(p[0]), load_point(p[1]), load_point(p[2]), load_point(p[3]), &four);
+        for (int k = 0; k < 3; k++) {
+            const float *axis = box->axis[k];
+            const ct_v4d at = four.of[0] * (double)axis[0] + four.of[1] * (double)axis[1] + four.of[2] * (double)axis[2];
+            least[k] = smaller(least[k], at);
+            most[k] = larger(most[k], at);
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        const double lo = fmin(fmin(least[k][0], least[k][1]), fmin(least[k][2], least[k][3]));
+        const double hi = fmax(fmax(most[k][0], most[k][1]), fmax(most[k][2], most[k][3]));
+        box->middle[k] = (float)(0.5 * (lo + hi));
+        box->half[k] = (float)(0.5 * (hi - lo) * (1 + 0x1p-20));
+    }
+}
+
+/* Several threads may want a shared cluster's: the first one keeps it for the others. */
+static ct_turned_box turned_box_of(const ct_placed_cluster *c) {
+    enum { NONE, BEING_FILLED, FILLED };
+    ct_triangle_floats *f = c->floats;
+    ct_turned_box box;
+    if (__atomic_load_n(&f->turned_box_state, __ATOMIC_ACQUIRE) == FILLED) return f->turned_box;
+    find_turned_box(c, &box);
+    uint32_t none = NONE;
+    if (__atomic_compare_exchange_n(&f->turned_box_state, &none, BEING_FILLED, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED)) {
+        f->turned_box = box;
+        __atomic_store_n(&f->turned_box_state, FILLED, __ATOMIC_RELEASE);
+    }
+    return box;
+}
+
+/* The bits of a block's triangles whose planes come as near to a box as margin. The axes are unit vectors and at right
+ * angles but for 2^-22, and sums are rounded in floats: with four times plane_margin, what is left out here
+ * not_separated leaves out too. */
+static inline uint32_t meeting_box(const ct_triangle_floats *f, uint32_t block, const ct_turned_box *box, float margin) {
+    const uint32_t t = CT_EXACT_BLOCK * block;
+    v8f plane[4], distance, reach = all8(4 * margin);
+    for (int k = 0; k < 4; k++) plane[k] = load8(f->plane[k] + t);
+    distance = -plane[3];
+    for (int k = 0; k < 3; k++) {
+        const v8f along = fused8(plane[0], all8(box->axis[k][0]),
+                                 fused8(plane[1], all8(box->axis[k][1]), plane[2] * all8(box->axis[k][2])));
+        distance = fused8(along, all8(box->middle[k]), distance);
+        reach = fused8(absolute8(along), all8(box->half[k]), reach);
+    }
+    return mask_of(absolute8(distance) <= reach);
+}
+
 /* ---- a body with itself ---- */
 
 static void add_touching(ct_crossing_lists *lists, ct_budget *budget, uint32_t ta, uint32_t tb, int of_a, int of_b) {

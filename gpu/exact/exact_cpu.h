@@ -21,6 +21,11 @@ typedef struct ct_block_boxes {
     float lo[3], hi[3];           /* around all of them */
 } ct_block_boxes;
 
+/* A box around a cluster's points along axes of its own, units. */
+typedef struct ct_turned_box {
+    float axis[3][3], middle[3], half[3];
+} ct_turned_box;
+
 /* A cluster's triangles in single precision, for tests that leave out most pairs: block by block, in the order of
  * ct_placed_cluster.block_order. Of unused ones the box is empty. */
 typedef struct ct_triangle_floats {
@@ -31,6 +36,9 @@ typedef struct ct_triangle_floats {
     float plane[4][CT_CLUSTER_TRIANGLES];  /* unit normal and distance from the origin; 0 of a triangle without area */
     double shortest;                       /* normal, units^2, at most */
     uint32_t has_planes;                   /* bits of the blocks whose corners and planes are filled */
+    /* Made when first needed, by any of the threads: 2 when it is filled, 1 while one fills it. */
+    uint32_t turned_box_state;
+    ct_turned_box turned_box;
 } ct_triangle_floats;
 
 /* A cluster's vertices on the lattice. */

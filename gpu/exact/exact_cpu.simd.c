@@ -136,16 +136,56 @@ static inline void load_block(const ct_triangle_floats *f, uint32_t block, float
     }
 }
 
+/* Triangles whose planes come near the other cluster, a bit each, by their blocks, and the blocks with any. */
+struct near_triangles {
+    uint8_t of[2][CT_EXACT_BLOCKS];
+    uint32_t blocks[2];
+};
+
+static void find_near_triangles(struct pair_queue *queue, float margin, struct near_triangles *near) {
+    const ct_placed_cluster *const clusters[2] = {queue->a, queue->b};
+    prepare_planes(queue, (const uint32_t[2]){queue->a->blocks, queue->b->blocks});
+    for (int s = 0; s < 2; s++) {
+        const ct_turned_box box = turned_box_of(clusters[1 - s]);
+        near->blocks[s] = 0;
+        memset(near->of[s], 0, sizeof near->of[s]);
+        for (uint32_t left = clusters[s]->blocks; left; left &= left - 1) {
+            const uint32_t block = (uint32_t)__builtin_ctz(left);
+            near->of[s][block] = (uint8_t)meeting_box(clusters[s]->floats, block, &box, margin);
+            near->blocks[s] |= (uint32_t)(near->of[s][block] != 0) << block;
+        }
+    }
+}
+
+static void drop_far_triangles(struct block_pairs *pairs, const struct near_triangles *near) {
+    const uint32_t n = pairs->n;
+    pairs->n = pairs->n_ones = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct block_pair p = pairs->list[i];
+        uint32_t block[2], found[2];
+        block[p.swaps] = p.one;
+        block[1 - p.swaps] = p.eight;
+        found[p.swaps] = p.ones & near->of[p.swaps][p.one];
+        found[1 - p.swaps] = p.others & near->of[1 - p.swaps][p.eight];
+        add_block_pair(pairs, block, found);
+    }
+}
+
+/* Of the most that BLOCK_PAIRS may have, 256: so many triangles overlap other blocks that boxes leave out hardly any. */
+enum { MANY_ONES = 192 };
+
 static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
                   ct_crossing_lists *lists) {
     for (int k = 0; k < 3; k++)
         if (a->lo[k] > b->hi[k] || b->lo[k] > a->hi[k]) return;
     const float margin = plane_margin(a, b);
     const ct_triangle_floats *fa = a->floats, *fb = b->floats;
-    const uint32_t blocks_b = overlapping_blocks(fb->block, a->lo, a->hi);
+    uint32_t blocks_b = overlapping_blocks(fb->block, a->lo, a->hi);
     if (!blocks_b) return;
     struct pair_queue queue;
     struct block_pairs pairs;
+    struct near_triangles near;
+    bool has_near = false;
     queue.a = a;
     queue.b = b;
     queue.moved = moved;
@@ -158,14 +198,26 @@ static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int mo
     for (uint32_t of_a = overlapping_blocks(fa->block, b->lo, b->hi); of_a; of_a &= of_a - 1) {
         const uint32_t block_a = (uint32_t)__builtin_ctz(of_a);
         float lo_a[3], hi_a[3], lo_b[3], hi_b[3];
+        if (has_near && !near.of[0][block_a]) continue;
         load_block(fa, block_a, lo_a, hi_a);
         for (uint32_t of_b = overlapping_blocks(fb->block, lo_a, hi_a) & blocks_b; of_b; of_b &= of_b - 1) {
             const uint32_t block_b = (uint32_t)__builtin_ctz(of_b);
             load_block(fb, block_b, lo_b, hi_b);
-            const uint32_t found[2] = {overlapping_triangles(fa, block_a, lo_b, hi_b),
-                                       overlapping_triangles(fb, block_b, lo_a, hi_a)};
+            uint32_t found[2] = {overlapping_triangles(fa, block_a, lo_b, hi_b),
+                                 overlapping_triangles(fb, block_b, lo_a, hi_a)};
+            if (has_near) {
+                found[0] &= near.of[0][block_a];
+                found[1] &= near.of[1][block_b];
+            }
             add_block_pair(&pairs, (const uint32_t[2]){block_a, block_b}, found);
             if (pairs.n < BLOCK_PAIRS) continue;
+            if (!has_near && pairs.n_ones >= MANY_ONES) {
+                has_near = true;
+                find_near_triangles(&queue, margin, &near);
+                drop_far_triangles(&pairs, &near);
+                blocks_b &= near.blocks[1];
+                if (pairs.n < BLOCK_PAIRS) continue;
+            }
             cross_block_pairs(&queue, &pairs, margin); /* of up to 2,048 pairs: 100 us or less */
             if (lists->is_full || ct_is_cancelled_at("pairs of triangles", lists->n_looked_at)) {
                 lists->is_full = true;

@@ -133,7 +133,7 @@ static void fill_floats(ct_placed_cluster *c) {
     ct_triangle_floats *to = c->floats;
     ct_v4f lo_all = (ct_v4f){0, 0, 0, 0} + INFINITY, hi_all = -lo_all;
     c->blocks &= ((uint32_t)1 << count_blocks(c)) - 1;
-    to->has_planes = 0;
+    to->has_planes = to->turned_box_state = 0;
     to->shortest = INFINITY;
     if (c->is_shared) fill_planes(c, c->blocks);
     for (uint32_t i = 0; i < CT_EXACT_BLOCKS; i++)
