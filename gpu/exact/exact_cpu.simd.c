@@ -116,11 +116,12 @@ static void cross_block_pairs(struct pair_queue *queue, struct block_pairs *pair
     prepare_planes(queue, used);
     n = separate_rows(floats, rows, n, margin, &n_pairs);
     rows[n].others = 0;
-    queue->lists->n_looked_at += n_pairs;
+    const uint32_t n_before = queue->n;
     if (queue->chooses)
         queue_rows(queue, rows, n_pairs, true);
     else
         queue_rows(queue, rows, n_pairs, false);
+    queue->lists->n_looked_at += queue->n - n_before;
     pairs->n = pairs->n_ones = 0;
     uint32_t at = 0;
     for (; at + 4 <= queue->n; at += 4) cross_queue(queue, at, 4);
