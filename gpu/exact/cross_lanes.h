@@ -324,12 +324,12 @@ static inline struct signs4 find_perturbed_signs(const ct_v4d of[3], const ct_v4
 
 /* The ties of four pairs. */
 struct ties4 {
-    ct_v4l moves_second;   /* the second triangle's body is perturbed in pass 0, else the first one's */
+    ct_v4l moves_second;    /* the second triangle's body is perturbed in pass 0, else the first one's */
     ct_v4l coincides[3][3]; /* [k][j]: corner k of the first triangle is corner j of the second */
-    ct_v4l side[2][3];     /* the side of a corner is a tie */
-    ct_v4l sign[2];        /* in pass 0 the tied corners of this triangle are above the other one's plane */
-    uint32_t known;        /* lanes whose sides are decided: with signs for their ties */
-    uint32_t tied;         /* of these, lanes with a tie */
+    ct_v4l side[2][3];      /* the side of a corner is a tie */
+    ct_v4l sign[2];         /* in pass 0 the tied corners of this triangle are above the other one's plane */
+    uint32_t known;         /* lanes whose sides are decided: with signs for their ties */
+    uint32_t tied;          /* of these, lanes with a tie */
 };
 
 static inline ct_v4l are_same(const struct vector4 *a, const struct vector4 *b) {
@@ -350,8 +350,7 @@ static void decide_sides4(const struct pair_queue *queue, const int first[4], co
     ct_v4l is_open = {0, 0, 0, 0}, has_tie[2];
     for (int i = 0; i < 4; i++) ties->moves_second[i] = (first[i] ? -queue->moved : queue->moved) > 0 ? -1 : 0;
     for (int k = 0; k < 3; k++)
-        for (int j = 0; j < 3; j++)
-            ties->coincides[k][j] = are_same(&pairs[0].corner[k], &pairs[1].corner[j]);
+        for (int j = 0; j < 3; j++) ties->coincides[k][j] = are_same(&pairs[0].corner[k], &pairs[1].corner[j]);
     for (int s = 0; s < 2; s++) {
         has_tie[s] = (ct_v4l){0, 0, 0, 0};
         for (int k = 0; k < 3; k++) {
@@ -498,8 +497,8 @@ static uint32_t find_tied_piercing(const struct ties4 *ties, const struct triang
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
             const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
-            const ct_v4l tie = ties->coincides[i][j] | ties->coincides[i][j1] | ties->coincides[i1][j] |
-                               ties->coincides[i1][j1];
+            const ct_v4l tie =
+                ties->coincides[i][j] | ties->coincides[i][j1] | ties->coincides[i1][j] | ties->coincides[i1][j1];
             const ct_v4l matters =
                 changes[0][0][i] | changes[1][0][i] | changes[0][1][j] | changes[1][1][j]; /* as in ct_decide_edges */
             ct_v4d cross[3], size[3];
@@ -515,8 +514,8 @@ static uint32_t find_tied_piercing(const struct ties4 *ties, const struct triang
             const struct signs4 sign = find_perturbed_signs(cross, size);
             /* The sign of a tie is against the cross product where the second edge moves. Edges with both ends in
              * common have none, and are never asked for: both of their ends are ties, on the same side. */
-            const ct_v4l is_same = (ties->coincides[i][j] & ties->coincides[i1][j1]) |
-                                   (ties->coincides[i][j1] & ties->coincides[i1][j]);
+            const ct_v4l is_same =
+                (ties->coincides[i][j] & ties->coincides[i1][j1]) | (ties->coincides[i][j1] & ties->coincides[i1][j]);
             const ct_v4l of_tie = (ties->moves_second & sign.negative) | (~ties->moves_second & sign.positive);
             is_open |= matters & tie & ~is_same & ~(sign.positive | sign.negative);
             is_open |= matters & ~tie & (absolute(e[i].value[j]) <= e[i].error[j] * CT_PRECISE);
@@ -780,7 +779,8 @@ static void find_turned_box(const ct_placed_cluster *c, ct_turned_box *box) {
         transpose_points(load_point(p[0]), load_point(p[1]), load_point(p[2]), load_point(p[3]), &four);
         for (int k = 0; k < 3; k++) {
             const float *axis = box->axis[k];
-            const ct_v4d at = four.of[0] * (double)axis[0] + four.of[1] * (double)axis[1] + four.of[2] * (double)axis[2];
+            const ct_v4d at =
+                four.of[0] * (double)axis[0] + four.of[1] * (double)axis[1] + four.of[2] * (double)axis[2];
             least[k] = smaller(least[k], at);
             most[k] = larger(most[k], at);
         }
@@ -812,7 +812,8 @@ static ct_turned_box turned_box_of(const ct_placed_cluster *c) {
 /* The bits of a block's triangles whose planes come as near to a box as margin. The axes are unit vectors and at right
  * angles but for 2^-22, and sums are rounded in floats: with four times plane_margin, what is left out here
  * not_separated leaves out too. */
-static inline uint32_t meeting_box(const ct_triangle_floats *f, uint32_t block, const ct_turned_box *box, float margin) {
+static inline uint32_t meeting_box(const ct_triangle_floats *f, uint32_t block, const ct_turned_box *box,
+                                   float margin) {
     const uint32_t t = CT_EXACT_BLOCK * block;
     v8f plane[4], distance, reach = all8(4 * margin);
     for (int k = 0; k < 4; k++) plane[k] = load8(f->plane[k] + t);
@@ -840,8 +841,9 @@ static void add_touching(ct_crossing_lists *lists, ct_budget *budget, uint32_t t
         (ct_touching_pair){{ta, tb}, {(uint8_t)of_a, (uint8_t)of_b}};
 }
 
-/* False: of twins in one cluster, the two are looked at the other way round. Of one body: they share a vertex, for which they are listed, or are to be looked at the other way round: of a cluster
- * with itself only triangles behind ta count. */
+/* False: of twins in one cluster, the two are looked at the other way round. Of one body: they share a vertex, for
+ * which they are listed, or are to be looked at the other way round: of a cluster with itself only triangles behind ta
+ * count. */
 static bool is_wanted(const struct pair_queue *queue, uint32_t ta, uint32_t tb) {
     const ct_placed_cluster *a = queue->a, *b = queue->b;
     if (queue->lists->is_twin) return tb >= ta;

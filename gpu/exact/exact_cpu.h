@@ -77,16 +77,16 @@ typedef struct ct_touching_pair {
 /* What a thread finds. */
 typedef struct ct_crossing_lists {
     ct_buffer of_body[2];
-    size_t n[2];   /* ct_crossing; also counts what was dropped for lack of memory */
-    bool has_ties; /* a sign was the perturbation's */
-    bool is_full;  /* out of memory, or cancelled */
-    bool has_both; /* wanted: the crossings of both perturbations. Only triangles with ties differ, so this costs little,
-                      and much less than to look for them again */
+    size_t n[2];          /* ct_crossing; also counts what was dropped for lack of memory */
+    bool has_ties;        /* a sign was the perturbation's */
+    bool is_full;         /* out of memory, or cancelled */
+    bool has_both;        /* wanted: the crossings of both perturbations. Only triangles with ties differ, so this costs
+                             little,        and much less than to look for them again */
     uint64_t n_looked_at; /* pairs of triangles that no plane separates */
     ct_left_out left_out[2]; /* by perturbation; without has_both, and of a body with itself, both are alike */
     uint64_t n_inconsistent; /* pairs without one start and one end: 0, unless the predicates are wrong */
-    bool is_twin;            /* wanted, with has_both: of two clusters in one place, each two triangles once. left_out is
-                                of both ways */
+    bool is_twin; /* wanted, with has_both: of two clusters in one place, each two triangles once. left_out is
+                     of both ways */
     /* Of a body with itself: */
     bool is_self;
     ct_buffer touching; /* ct_touching_pair, of the last two clusters: those that `cross` leaves to its caller */
@@ -148,9 +148,10 @@ typedef struct ct_exact_cpu {
     /* Places the cluster's vertices, and fills floats if it is not NULL. */
     void (*place)(ct_placed_cluster *cluster, const ct_lattice_pose *pose, const float *positions);
     /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is; in pass 1
-     * of lists->has_both it is the other one. Ends early if cancelled: then lists->is_full. With lists->is_self the clusters are one body's, or are the same: triangles cross that share no vertex, each two once,
-     * and of_body[0] and [1] are both that body's crossings, with the others perturbed for either: by `moved` in pass
-     * 0, and against it in pass 1. Writes to the floats of clusters that are not shared. */
+     * of lists->has_both it is the other one. Ends early if cancelled: then lists->is_full. With lists->is_self the
+     * clusters are one body's, or are the same: triangles cross that share no vertex, each two once, and of_body[0] and
+     * [1] are both that body's crossings, with the others perturbed for either: by `moved` in pass 0, and against it in
+     * pass 1. Writes to the floats of clusters that are not shared. */
     void (*cross)(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
                   ct_crossing_lists *lists);
     /* Adds the gradient of a placed cluster, in units of 1 / scale units^2. */

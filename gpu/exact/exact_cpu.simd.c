@@ -172,7 +172,8 @@ static void drop_far_triangles(struct block_pairs *pairs, const struct near_tria
     }
 }
 
-/* Of the most that BLOCK_PAIRS may have, 256: so many triangles overlap other blocks that boxes leave out hardly any. */
+/* Of the most that BLOCK_PAIRS may have, 256: so many triangles overlap other blocks that boxes leave out hardly any.
+ */
 enum { MANY_ONES = 192 };
 
 static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int moved, ct_budget *budget,
@@ -229,7 +230,8 @@ static void cross(const ct_placed_cluster *a, const ct_placed_cluster *b, int mo
     if (pairs.n) cross_block_pairs(&queue, &pairs, margin);
     if (queue.n) cross_queue(&queue, 0, queue.n);
     const ct_v4l sum = queue.left_out; /* 2^12 summands below 2^44 a lane at most */
-    if (ct_v4l_to_bits(sum > 0)) add_left_out(&queue, (uint64_t)(sum[0] + sum[1] + sum[2] + sum[3]), 0, BOTH_PASSES, lists->is_twin);
+    if (ct_v4l_to_bits(sum > 0))
+        add_left_out(&queue, (uint64_t)(sum[0] + sum[1] + sum[2] + sum[3]), 0, BOTH_PASSES, lists->is_twin);
 }
 
 /* ---- adding ---- */

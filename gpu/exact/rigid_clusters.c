@@ -75,6 +75,7 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     const ct_clusters *clusters = topology->clusters;
     const size_t n_vertices = clusters->first_vertex[clusters->n];
     const bool copies_positions = n_vertices <= mesh->n_triangles;
+    ct_enter_phase("making a mesh's clusters");
     struct owned_clusters *owned = calloc(1, sizeof *owned);
     if (owned) {
         owned->blocks = malloc(clusters->n * sizeof *owned->blocks);

@@ -347,6 +347,7 @@ static uint64_t bytes_of(const ct_mesh *mesh, const struct owned_topology *owned
 static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     const ct_clusters *clusters = ct_mesh_clusters(mesh, error);
     if (!clusters) return NULL;
+    ct_enter_phase("making a mesh's topology");
     struct owned_topology *owned = calloc(1, sizeof *owned);
     if (owned) owned->topology.clusters = clusters;
     if (!owned || !make_arrays(mesh, owned)) {

@@ -1,6 +1,6 @@
-/* test_exact_cancel.c - the method `exact` where most of the work is in triangles that touch, and where it is ended early:
- * a step that is cancelled at any poll fails and changes nothing, the next one has the bits of a new engine's, and what is
- * nearly quadratic takes no more polls than its crossings ask for. */
+/* test_exact_cancel.c - the method `exact` where most of the work is in triangles that touch, and where it is ended
+ * early: a step that is cancelled at any poll fails and changes nothing, the next one has the bits of a new engine's,
+ * and what is nearly quadratic takes no more polls than its crossings ask for. */
 #include "gpu/include/contact_cancel.h"
 #include "tests/consistency/exact_checks.h"
 
@@ -36,8 +36,9 @@ static struct shape make_comb(uint32_t n, int axis) {
         for (uint32_t c = 0; c < 24; c++) {
             const int k = (int)c % 3;
             const double p = comb.positions[c] > comb.positions[k] ? 0.5 : -0.5;
-            all.positions[24 * (size_t)i + c] =
-                (float)(k == axis ? 1.1 * p : k == 2 ? 0.1 * p : (i + 0.5 + 0.5 * p) / n - 0.5);
+            all.positions[24 * (size_t)i + c] = (float)(k == axis ? 1.1 * p
+                                                        : k == 2  ? 0.1 * p
+                                                                  : (i + 0.5 + 0.5 * p) / n - 0.5);
         }
         for (uint32_t c = 0; c < 36; c++) all.triangles[36 * (size_t)i + c] = comb.triangles[c] + 8 * i;
     }
@@ -56,20 +57,22 @@ enum { N_SCENES = 9 };
 static void make_scenes(struct scene scenes[N_SCENES]) {
     const uint32_t all = CT_WANT_ALL;
     scenes[0] = (struct scene){"same place", {shape_blob(1, 5, 0.4, 3)}, .n = 2, .want = all};
-    scenes[1] = (struct scene){"displaced", {shape_blob(1, 5, 0.4, 3), shape_torus(0.8, 0.3, 90, 50)}, .n = 2, .want = all};
+    scenes[1] =
+        (struct scene){"displaced", {shape_blob(1, 5, 0.4, 3), shape_torus(0.8, 0.3, 90, 50)}, .n = 2, .want = all};
     scenes[2] = (struct scene){"layers", {make_layers(40), make_layers(40)}, .n = 2, .want = all};
     scenes[3] = (struct scene){"combs", {make_comb(40, 0), make_comb(40, 1)}, .n = 2, .want = all};
     scenes[4] = (struct scene){"self", {shape_bolt(0.9, 0.2, 0.4, 4, 48, 16)}, .n = 1, .self_contact = 1, .want = all};
     scenes[5] = (struct scene){"layers, self", {make_layers(30)}, .n = 1, .self_contact = 1, .want = all};
-    scenes[6] = (struct scene){
-        "deformable", {shape_blob(1, 5, 0.3, 8)}, .n = 2, .kind = CT_BODY_DEFORMABLE, .want = all};
+    scenes[6] =
+        (struct scene){"deformable", {shape_blob(1, 5, 0.3, 8)}, .n = 2, .kind = CT_BODY_DEFORMABLE, .want = all};
     scenes[7] = (struct scene){
         "inertia", {shape_blob(1, 4, 0.4, 3), shape_blob(1, 4, 0.4, 4)}, .n = 2, .want = all | CT_WANT_INERTIA};
     scenes[8] = (struct scene){"half-space", {shape_blob(1, 5, 0.4, 3)}, .n = 2, .want = all};
     for (int i = 0; i < N_SCENES; i++)
         for (int b = 0; b < 2; b++) {
             shape_pose_identity(scenes[i].pose[b]);
-            if (!scenes[i].shapes[1].positions && scenes[i].n == 2 && b) scenes[i].shapes[1] = shape_copy(&scenes[i].shapes[0]);
+            if (!scenes[i].shapes[1].positions && scenes[i].n == 2 && b)
+                scenes[i].shapes[1] = shape_copy(&scenes[i].shapes[0]);
         }
     scenes[1].pose[1][3] = 0.3;
     scenes[7].pose[1][7] = 0.4;
@@ -131,10 +134,12 @@ static void test_cancelled(void **state) {
             stage = open_scene(used, &scenes[i]);
             for (int k = 0; k < TIMES; k++) {
                 ct_error error;
-                const uint64_t at = 1 + shape_random(&rng) % (polls * 9 / 10); /* threads share the polls as they come */
+                const uint64_t at =
+                    1 + shape_random(&rng) % (polls * 9 / 10); /* threads share the polls as they come */
                 const ct_status status = step_until(&stage, scenes[i].want, at, NULL, found, &error);
-                if (status != CT_CANCELLED) print_message("%s: poll %llu of %llu\n", scenes[i].name,
-                                                          (unsigned long long)at, (unsigned long long)polls);
+                if (status != CT_CANCELLED)
+                    print_message("%s: poll %llu of %llu\n", scenes[i].name, (unsigned long long)at,
+                                  (unsigned long long)polls);
                 assert_int_equal(status, CT_CANCELLED);
                 assert_non_null(strstr(error.message, "cancelled while "));
                 if (k % 3) continue; /* several in a row */
@@ -189,6 +194,7 @@ static void test_cancelled_bodies(void **state) {
     assert_true(n_cancelled > 5);
     struct stage own = {.engine = engine, .scene = scene, .n = 0};
     assert_int_equal(step_until(&own, CT_WANT_ALL, NEVER, NULL, found, NULL), CT_OK);
+    assert_string_equal(found, expected);
     ct_scene_destroy(&scene);
     ct_mesh_release(&mesh);
     shape_free(&shape);
@@ -222,7 +228,7 @@ static void test_twins(void **state) {
         assert_memory_equal(half->gradient, whole->gradient, half->n_entries * sizeof(double[3]));
         assert_true(half->rays == whole->rays && half->fragments == whole->fragments);
         const double layers = i / 4 == 3 ? 20 : 1, volume = shape_volume(shape) * layers; /* w_A w_B over the volume */
-        assert_true(fabs(c->volume - volume) <= c->error_bound + 1e-6 * volume); /* the pose rounds vertices */
+        assert_true(fabs(c->volume - volume) <= c->error_bound + 1e-6 * volume);          /* the pose rounds vertices */
         ct_result_free(&half);
         ct_result_free(&whole);
     }
@@ -237,7 +243,8 @@ static void test_closed_forms(void **state) {
     assert_volume(only_contact(result), 3 * 50 * 0.125);
     ct_result_free(&result);
     result = run_pair(&comb, NULL, &other, NULL);
-    const double expected = 0.1; /* 1/40 by 1/60 by 0.1, 600 times: a quarter of the square, where bars are half of it */
+    const double expected =
+        0.1; /* 1/40 by 1/60 by 0.1, 600 times: a quarter of the square, where bars are half of it */
     assert_true(fabs(only_contact(result)->volume - expected / 4) < 1e-7);
     ct_result_free(&result);
     shape_free(&few);

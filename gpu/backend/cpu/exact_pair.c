@@ -92,10 +92,10 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
         .n_triangles = body->mesh->n_triangles,
     };
     const bool is_mirrored = exact->is_twin && b == 1;
-    part->body.placed = is_mirrored ? exact->part[0].body.placed
-                                    : ct_exact_allocate(exact, n_clusters * sizeof(ct_placed_cluster));
-    part->body.placed_as = is_mirrored ? exact->part[0].body.placed_as
-                                       : ct_exact_allocate_zeroed(exact, n_clusters * sizeof(uint32_t));
+    part->body.placed =
+        is_mirrored ? exact->part[0].body.placed : ct_exact_allocate(exact, n_clusters * sizeof(ct_placed_cluster));
+    part->body.placed_as =
+        is_mirrored ? exact->part[0].body.placed_as : ct_exact_allocate_zeroed(exact, n_clusters * sizeof(uint32_t));
     part->body.pose.rounding += placement->rounding[b] * exact->lattice.inverse;
     if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
                            scratch->gradient[b].capacity, true) ||

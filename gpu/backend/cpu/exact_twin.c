@@ -3,9 +3,9 @@
  *
  * All of their triangles touch, but half of the work is that of the other half, mirrored. Let A and B be the bodies. In
  * pass 0 B moves by an infinitesimal d against A, in pass 1 A by d against B. So what triangle t of A is to u of B in
- * pass 0, t of B is to u of A in pass 1: B's surface of one pass is A's of the other one, bit for bit, and the gradient,
- * the sum of both, is the same for both. Only A's is computed. And what u of B is to t of A in a pass, u of A is
- * to t of B in the other one, so that each two triangles are crossed once (ct_crossing_lists.is_twin). */
+ * pass 0, t of B is to u of A in pass 1: B's surface of one pass is A's of the other one, bit for bit, and the
+ * gradient, the sum of both, is the same for both. Only A's is computed. And what u of B is to t of A in a pass, u of A
+ * is to t of B in the other one, so that each two triangles are crossed once (ct_crossing_lists.is_twin). */
 #include "gpu/backend/cpu/exact_pair.h"
 #include "gpu/mesh/mesh.h"
 
@@ -66,7 +66,8 @@ static void mirror_chunk(void *argument, uint32_t i, uint32_t worker) {
     const ct_exact_gradient *from = &exact->part[0].gradient, *to = &exact->part[1].gradient;
     const uint32_t n_vertices = exact->pair->body[0]->mesh->n_vertices;
     const size_t n_words = ct_touched_words(n_vertices), n_groups = ct_touched_groups(n_vertices);
-    const size_t first = (size_t)i * MIRROR_CHUNK, end = first + MIRROR_CHUNK < n_groups ? first + MIRROR_CHUNK : n_groups;
+    const size_t first = (size_t)i * MIRROR_CHUNK,
+                 end = first + MIRROR_CHUNK < n_groups ? first + MIRROR_CHUNK : n_groups;
     if (ct_exact_should_end(exact)) return;
     if (from->marks) {
         for (size_t v = first * 4096; v < end * 4096 && v < n_words * 64; v++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "gpu/backend/cpu/device.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
@@ -14,7 +15,7 @@
 ct_status ct_cpu_attach_clusters(ct_body *body, ct_resident *resident, ct_error *error) {
     if (body->mesh->n_triangles < CT_CLUSTERED_TRIANGLES) return CT_OK;
     resident->clusters = ct_mesh_clusters(body->mesh, error);
-    if (!resident->clusters) return CT_OUT_OF_MEMORY;
+    if (!resident->clusters) return ct_failure();
     if (body->kind == CT_BODY_RIGID) return CT_OK;
     const size_t bytes = resident->clusters->n_nodes * sizeof *resident->boxes;
     resident->boxes = malloc(bytes);

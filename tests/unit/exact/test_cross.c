@@ -1,6 +1,6 @@
-/* test_cross.c - crosses the triangles of two clusters, by pairs of triangles that touch in all ways: both perturbations
- * at once are those one after the other, twins crossed once are those crossed both ways, and of triangles whose boxes all
- * overlap few are looked at. */
+/* test_cross.c - crosses the triangles of two clusters, by pairs of triangles that touch in all ways: both
+ * perturbations at once are those one after the other, twins crossed once are those crossed both ways, and of triangles
+ * whose boxes all overlap few are looked at. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,15 +44,14 @@ static void open_body(struct body *body, const ct_exact_cpu *kernels, const stru
     for (uint32_t i = 0; i < clusters->n; i++) {
         const uint32_t first = i * CT_CLUSTER_TRIANGLES, left = body->mesh->n_triangles - first;
         ct_placed_cluster *c = &body->clusters[body->n++];
-        *c = (ct_placed_cluster){
-            .cluster = i,
-            .first_vertex = clusters->first_vertex[i],
-            .blocks = UINT16_MAX,
-            .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
-            .n_vertices = clusters->first_vertex[i + 1] - clusters->first_vertex[i],
-            .vertices = clusters->vertices + clusters->first_vertex[i],
-            .corners = topology->corners + first,
-            .block_order = topology->block_order + first};
+        *c = (ct_placed_cluster){.cluster = i,
+                                 .first_vertex = clusters->first_vertex[i],
+                                 .blocks = UINT16_MAX,
+                                 .n_triangles = left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES,
+                                 .n_vertices = clusters->first_vertex[i + 1] - clusters->first_vertex[i],
+                                 .vertices = clusters->vertices + clusters->first_vertex[i],
+                                 .corners = topology->corners + first,
+                                 .block_order = topology->block_order + first};
         c->points = aligned_alloc(64, (c->n_vertices * sizeof *c->points + 63) / 64 * 64);
         c->floats = aligned_alloc(64, (sizeof *c->floats + 63) / 64 * 64);
         assert_true(c->points && c->floats);
@@ -175,8 +174,8 @@ static void set_tetrahedron(struct shape *shape, uint32_t i, double p[4][3]) {
         v[k] = p[2][k] - p[0][k];
         w[k] = p[3][k] - p[0][k];
     }
-    const double volume = u[0] * (v[1] * w[2] - v[2] * w[1]) + u[1] * (v[2] * w[0] - v[0] * w[2]) +
-                          u[2] * (v[0] * w[1] - v[1] * w[0]);
+    const double volume =
+        u[0] * (v[1] * w[2] - v[2] * w[1]) + u[1] * (v[2] * w[0] - v[0] * w[2]) + u[2] * (v[0] * w[1] - v[1] * w[0]);
     for (uint32_t c = 0; c < 4; c++)
         for (uint32_t k = 0; k < 3; k++) {
             shape->positions[12 * (size_t)i + 3 * c + k] = (float)p[c][k];
@@ -232,7 +231,7 @@ static void test_passes(void **state) {
     const ct_exact_cpu *const *kernels = list_kernels(&n_kernels);
     uint64_t rng = 3;
     struct counts counts = {0, 0, 0};
-    struct shape shapes[] = {shape_icosphere(1, 3), shape_blob(1, 3, 0.4, 7), shape_cube(1, 5), shape_box(1, 1, 1),
+    struct shape shapes[] = {shape_icosphere(1, 3), shape_blob(1, 3, 0.4, 7), shape_cube(1, 5),   shape_box(1, 1, 1),
                              make_star(60, 1),      make_star(60, 2),         shape_l_prism(1, 1)};
     const int n = sizeof shapes / sizeof *shapes;
     for (int k = 0; k < n_kernels; k++)
