@@ -52,21 +52,22 @@ struct pair_queue {
     bool has_both;   /* as in the lists; not of a body with itself */
 };
 
-static void add_to_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high, int pass) {
-    ct_left_out *sum = &queue->lists->left_out[pass];
+static inline void add_to_left_out(ct_left_out *sum, uint64_t low, uint64_t high, double residual) {
     sum->low += low & (((uint64_t)1 << CT_LEFT_OUT_BITS) - 1);
     sum->high += high + (low >> CT_LEFT_OUT_BITS);
-    sum->residual = fmax(sum->residual, fmax(queue->a->residual, queue->b->residual));
+    sum->residual = sum->residual < residual ? residual : sum->residual;
 }
 
 /* A sum below 2^62 over a part of the pairs of triangles of two clusters. passes: a bit for each that has it; mirrored:
  * the same of the triangles the other way round, in the other pass. */
 static void add_left_out(const struct pair_queue *queue, uint64_t low, uint64_t high, uint32_t passes, bool mirrored) {
+    ct_left_out *sum = queue->lists->left_out;
     if (!(low | high)) return;
+    const double of_a = queue->a->residual, of_b = queue->b->residual, residual = of_a < of_b ? of_b : of_a;
     for (int pass = 0; pass < 2; pass++) {
         if (!(passes >> pass & 1)) continue;
-        add_to_left_out(queue, low, high, pass);
-        if (mirrored) add_to_left_out(queue, low, high, 1 - pass);
+        add_to_left_out(&sum[pass], low, high, residual);
+        if (mirrored) add_to_left_out(&sum[1 - pass], low, high, residual);
     }
 }
 
