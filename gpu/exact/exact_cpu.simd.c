@@ -343,8 +343,9 @@ static bool has_negative_corner(const ct_placed_cluster *c, const ct_winding_num
     return winding_at(c, w, t, 0) < 0 || winding_at(c, w, t, 1) < 0 || winding_at(c, w, t, 2) < 0;
 }
 
-static void add_crossed_triangle(const ct_placed_cluster *c, const ct_winding_numbers *w, uint32_t t, double scale,
-                                 struct local_sums *local, struct surface_sums *surface, ct_cluster_sums *sums) {
+static inline __attribute__((always_inline)) void
+add_crossed_triangle(const ct_placed_cluster *c, const ct_winding_numbers *w, uint32_t t, double scale,
+                     struct local_sums *local, struct surface_sums *surface, ct_cluster_sums *sums) {
     const ct_crossed_triangle *crossed = &w->crossed->triangles[w->crossed->number[t] - 1];
     ct_integrals integrals = ct_whole_integrals(winding_at(c, w, t, 1));
     for (int i = 0; i < CT_INTEGRALS; i++) integrals.of[i] += crossed->integrals.of[i];

@@ -137,7 +137,9 @@ static inline void *ct_exact_allocate(ct_exact_pair *exact, size_t bytes) {
 
 static inline void *ct_exact_allocate_zeroed(ct_exact_pair *exact, size_t bytes) {
     void *memory = ct_exact_allocate(exact, bytes);
-    if (!memory || ct_scratch_clear(memory, bytes)) return memory;
+    enum { SHORT = 1 << 16 }; /* bytes: of most pairs all are, and need no poll */
+    if (memory && bytes <= SHORT) memset(memory, 0, bytes);
+    if (!memory || bytes <= SHORT || ct_scratch_clear(memory, bytes)) return memory;
     exact->has_failed = true;
     return NULL;
 }
