@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "proto/keyfile.h"
+#include "server/duration.h"
 
 typedef enum option_kind {
     KIND_TEXT,
@@ -17,6 +18,7 @@ typedef enum option_kind {
     KIND_COUNT,
     KIND_SIZE,
     KIND_TIME,
+    KIND_DURATION,
     KIND_LIST,
     KIND_SWITCH
 } option_kind;
@@ -42,10 +44,12 @@ static const option options[] = {
     {KIND_SIZE, #field, offsetof(config, field), fallback, "BYTES", low, high, help},
 #define ROW_TIME(field, fallback, low, high, help)                                                                     \
     {KIND_TIME, #field, offsetof(config, field), fallback, "TIME", low, high, help},
+#define ROW_DURATION(field, fallback, help)                                                                            \
+    {KIND_DURATION, #field, offsetof(config, field), fallback, "TIME", 1, DURATION_MOST_MS, help},
 #define ROW_LIST(field, fallback, shape, help)                                                                         \
     {KIND_LIST, #field, offsetof(config, field), fallback, shape, 0, 0, help},
 #define ROW_SWITCH(field, help) {KIND_SWITCH, #field, offsetof(config, field), "no", "yes|no", 0, 0, help},
-    CONFIG_MAP(ROW_TEXT, ROW_CHOICE, ROW_COUNT, ROW_SIZE, ROW_TIME, ROW_LIST, ROW_SWITCH)};
+    CONFIG_MAP(ROW_TEXT, ROW_CHOICE, ROW_COUNT, ROW_SIZE, ROW_TIME, ROW_DURATION, ROW_LIST, ROW_SWITCH)};
 
 enum { N_OPTIONS = sizeof options / sizeof options[0], NAME_BYTES = 64 };
 
@@ -140,7 +144,9 @@ static const char *number_shape(const option *option) {
 }
 
 static void range_text(const option *option, char *text, size_t size) {
-    const char *unit = option->kind == KIND_SIZE ? " bytes" : option->kind == KIND_TIME ? " ms" : "";
+    const char *unit = option->kind == KIND_SIZE                                    ? " bytes"
+                       : option->kind == KIND_TIME || option->kind == KIND_DURATION ? " ms"
+                                                                                    : "";
     if (option->high == INT64_MAX) {
         snprintf(text, size, "%" PRId64 "%s or more", option->low, unit);
     } else {
@@ -224,6 +230,9 @@ static bool set(loader *loader, const option *option, source from, const char *v
         *(uint64_t *)field = number;
         return true;
     }
+    case KIND_DURATION:
+        if (duration_read(value, field)) return true;
+        return refuse(loader, "%s: \"%s\" is not %s", where, value, DURATION_SHAPE);
     }
     return false;
 }
@@ -467,6 +476,11 @@ static unsigned part_of(const option *option) {
     return 0;
 }
 
+static bool has_range(const option *option) {
+    return option->kind == KIND_COUNT || option->kind == KIND_SIZE || option->kind == KIND_TIME ||
+           option->kind == KIND_DURATION;
+}
+
 void config_help(FILE *to) {
     fputs(
         "contactd " CONTACTD_VERSION " - contact computation for simulators\n"
@@ -479,7 +493,7 @@ void config_help(FILE *to) {
         unsigned part = part_of(option);
         char flag[NAME_BYTES], range[80] = "";
         flag_name(option, flag);
-        if (option->kind == KIND_COUNT || option->kind == KIND_SIZE || option->kind == KIND_TIME) {
+        if (has_range(option)) {
             range_text(option, range, sizeof range);
         }
         const char *shape = option->kind == KIND_SWITCH ? "" : option->shape;
@@ -521,6 +535,7 @@ void config_print(const config *config, FILE *to) {
             fprintf(to, "%" PRIu64, *(const uint64_t *)field);
             break;
         case KIND_TIME:
+        case KIND_DURATION:
             fprintf(to, "%" PRIu64 "ms", *(const uint64_t *)field);
             break;
         case KIND_SWITCH:

@@ -20,10 +20,11 @@
  * COUNT(field, default, low, high, help)             a number
  * SIZE(field, default, low, high, help)              bytes: 4096, 64K, 16M, 2G
  * TIME(field, default, low, high, help)              milliseconds: 250ms, 30s, 2m
+ * DURATION(field, default, help)                     milliseconds, from 1 on: 10 (seconds), 0.5, 250ms, 30s, 2m
  * LIST(field, default, value's shape, help)          repeatable; comma-separated in environment and file
  * SWITCH(field, help)                                off unless given: --insecure; yes or no in environment and file
  * The flag's name is the field's with dashes; defaults are written as a user would. */
-#define CONFIG_MAP(TEXT, CHOICE, COUNT, SIZE, TIME, LIST, SWITCH)                                                      \
+#define CONFIG_MAP(TEXT, CHOICE, COUNT, SIZE, TIME, DURATION, LIST, SWITCH)                                            \
     TEXT(http, "127.0.0.1:8080", "HOST:PORT", "address of the HTTP control API; \"off\" for none")                     \
     LIST(stream, "tcp://127.0.0.1:5555", "ENDPOINT", "where simulators connect, tcp:// or ipc://; repeatable")         \
     TEXT(principals, "", "FILE",                                                                                       \
@@ -60,6 +61,7 @@
     COUNT(max_in_flight, "256", 1, 65536, "steps of one client queued or running; more are answered BUSY")             \
     COUNT(spin_us, "1000", 0, 100000, "microseconds to look for the next message before sleeping; 0: sleep at once")   \
     COUNT(batch_window_us, "0", 0, 100000, "microseconds that a small step waits for others to share its batch")       \
+    DURATION(max_step_time, "10s", "a step, or another command of a scene, that runs for longer is cancelled")         \
     TIME(lease, "60s", 100, 86400000, "a client silent for longer loses its scenes")                                   \
     LIST(successor, "", "ENDPOINT",                                                                                    \
          "server that clients go to when this one drains, or file:PATH of such, read then; repeatable")                \
@@ -88,7 +90,8 @@ typedef struct config {
 #define CONFIG_NUMBER(field, ...) uint64_t field;
 #define CONFIG_LIST(field, ...)   config_list field;
 #define CONFIG_SWITCH(field, ...) bool field;
-    CONFIG_MAP(CONFIG_TEXT, CONFIG_TEXT, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_LIST, CONFIG_SWITCH)
+    CONFIG_MAP(CONFIG_TEXT, CONFIG_TEXT, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_NUMBER, CONFIG_LIST,
+               CONFIG_SWITCH)
 #undef CONFIG_TEXT
 #undef CONFIG_NUMBER
 #undef CONFIG_LIST

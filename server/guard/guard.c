@@ -138,7 +138,8 @@ static void identify(const guard *guard, const credential *found, identity *out)
     *out = (identity){.principal = found->principal,
                       .role = found->role,
                       .weight = found->weight,
-                      .others_weight = guard->weight - own};
+                      .others_weight = guard->weight - own,
+                      .max_step_ms = found->max_step_ms};
     memcpy(out->name, found->name, sizeof out->name);
 }
 

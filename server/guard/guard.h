@@ -11,7 +11,8 @@
  *     farm       simulator  uid=1001   weight=3                               three times the share of the others
  *
  * A principal may have several lines, all with the same role. weight=1 to 1000, on any of them, is for its shares of
- * the server (shares.h); 1 by default. Lines that are empty or begin with # are skipped.
+ * the server (shares.h); 1 by default. max_step_time=30s is what its steps may run for instead of --max-step-time
+ * (duration.h). Lines that are empty or begin with # are skipped.
  */
 #ifndef SERVER_GUARD_GUARD_H
 #define SERVER_GUARD_GUARD_H

@@ -24,6 +24,7 @@ typedef struct identity {
     uint32_t weight;          /* of its shares (shares.h); 0 counts as 1 */
     uint32_t origin;          /* of PRINCIPAL_NONE: stands for the address that it came from over HTTP; 0: not known */
     uint32_t others_weight;   /* of all other listed principals that have meshes and scenes together */
+    uint64_t max_step_ms;     /* that a step of it may run for, instead of --max-step-time; 0: none is listed */
 } identity;
 
 static inline uint32_t identity_weight(const identity *who) {

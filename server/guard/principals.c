@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "proto/keyfile.h"
+#include "server/duration.h"
 
 static const char *const role_names[] = {"unrestricted", "simulator", "operator", "admin"};
 
@@ -97,6 +98,12 @@ static bool add(principals *list, const credential *fresh, const char *where, se
             return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
                                "%s has weight %" PRIu32 " here and %" PRIu32 " above; a principal has one weight",
                                fresh->name, fresh->weight, other->weight);
+        if (strcmp(other->name, fresh->name) == 0 && fresh->max_step_ms && other->max_step_ms &&
+            other->max_step_ms != fresh->max_step_ms)
+            return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
+                               "%s has a max_step_time of %" PRIu64 " ms here and %" PRIu64
+                               " ms above; a principal has one",
+                               fresh->name, fresh->max_step_ms, other->max_step_ms);
         if (is_same(other, fresh))
             return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
                                "the same credential stands above, for %s", other->name);
@@ -106,6 +113,25 @@ static bool add(principals *list, const credential *fresh, const char *where, se
     list->items = grown;
     list->items[list->n++] = *fresh;
     return true;
+}
+
+/* What may stand behind a credential, each at most once. */
+static bool read_property(const char *word, credential *out, const char *where, server_error *error) {
+    if (!out->weight && strncmp(word, "weight=", 7) == 0)
+        return read_weight(word, &out->weight) ||
+               server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
+                           "the weight of %s cannot be read; expected weight= and a number from 1 to %d", out->name,
+                           MAX_WEIGHT);
+    if (!out->max_step_ms && strncmp(word, "max_step_time=", 14) == 0)
+        return duration_read(word + 14, &out->max_step_ms) ||
+               server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
+                           "the max_step_time of %s cannot be read; expected max_step_time= and " DURATION_SHAPE,
+                           out->name);
+    return server_fail(
+        error, CONTACTD_INVALID_ARGUMENT, where, "principals",
+        "more stands after the credential of %s; expected weight=N and max_step_time=TIME at most, and a "
+        "line of its own for each credential",
+        out->name);
 }
 
 /* Messages repeat the name and the role, never the credential: the log is read by more people than this file. */
@@ -130,24 +156,19 @@ static bool read_line(principals *list, char *line, const char *where, server_er
     if (!read_credential(text, &fresh, &expected))
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
                            "the credential of %s cannot be read; expected %s", fresh.name, expected);
-    const char *weight = strtok_r(NULL, blank, &rest);
-    if (weight && strncmp(weight, "weight=", 7) == 0 && !read_weight(weight, &fresh.weight))
-        return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
-                           "the weight of %s cannot be read; expected weight= and a number from 1 to %d", fresh.name,
-                           MAX_WEIGHT);
-    if (weight && (!fresh.weight || strtok_r(NULL, blank, &rest)))
-        return server_fail(error, CONTACTD_INVALID_ARGUMENT, where, "principals",
-                           "more stands after the credential of %s; expected weight=N at most, and a line of its own "
-                           "for each credential",
-                           fresh.name);
+    for (const char *word; (word = strtok_r(NULL, blank, &rest)) != NULL;) {
+        if (!read_property(word, &fresh, where, error)) return false;
+    }
     return add(list, &fresh, where, error);
 }
 
-static void fill_weights(principals *list) {
+static void fill_properties(principals *list) {
     for (size_t i = 0; i < list->n; i++) {
         credential *item = &list->items[i];
-        for (size_t k = 0; k < list->n && !item->weight; k++) {
-            if (strcmp(list->items[k].name, item->name) == 0) item->weight = list->items[k].weight;
+        for (size_t k = 0; k < list->n; k++) {
+            if (strcmp(list->items[k].name, item->name) != 0) continue;
+            if (!item->weight) item->weight = list->items[k].weight;
+            if (!item->max_step_ms) item->max_step_ms = list->items[k].max_step_ms;
         }
         if (!item->weight) item->weight = 1;
     }
@@ -181,7 +202,7 @@ bool principals_read(principals *out, const char *path, server_error *error) {
                            "the list of principals cannot be read: %s", strerror(errno));
     free(line);
     fclose(file);
-    if (good) fill_weights(out);
+    if (good) fill_properties(out);
     if (!good) principals_free(out);
     return good;
 }

@@ -20,6 +20,7 @@ typedef struct credential {
     char text[CREDENTIAL_BYTES];          /* "key=...", "uid=..."; empty for a token */
     unsigned char hash[TOKEN_HASH_BYTES]; /* of a token */
     uint32_t weight;                      /* 0: not given on this line */
+    uint64_t max_step_ms;                 /* the same */
     uint32_t principal;                   /* set by the guard */
 } credential;
 
@@ -28,8 +29,8 @@ typedef struct principals {
     size_t n;
 } principals;
 
-/* Weights are filled in: all lines of a principal have the one that any of them gives, or 1. False: *error says which
- * line is wrong, and *out is empty. */
+/* Weights and limits are filled in: all lines of a principal have those that any of them gives, or 1 and none. False:
+ * *error says which line is wrong, and *out is empty. */
 bool principals_read(principals *out, const char *path, server_error *error);
 void principals_free(principals *list);
 

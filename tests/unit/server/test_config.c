@@ -183,6 +183,51 @@ static void test_refusals(void **state) {
     unlink(path);
 }
 
+static void test_durations(void **state) {
+    (void)state;
+    static const struct {
+        char *text;
+        uint64_t ms; /* 0: it is refused */
+    } cases[] = {{"10", 10000},
+                 {"0.5", 500},
+                 {"0.0001", 1},
+                 {"250ms", 250},
+                 {"1.5s", 1500},
+                 {"2m", 120000},
+                 {"24h", 86400000},
+                 {"25h", 0},
+                 {"0", 0},
+                 {"0s", 0},
+                 {"-1", 0},
+                 {"-1s", 0},
+                 {"nan", 0},
+                 {"inf", 0},
+                 {"1e3", 0},
+                 {"0x10", 0},
+                 {"", 0},
+                 {"s", 0},
+                 {".5", 0},
+                 {"10 s", 0},
+                 {"10d", 0},
+                 {"1e99999", 0},
+                 {"99999999999999999999999999999999999999", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config config;
+        if (!cases[i].ms) {
+            refused(ARGS("--max-step-time", cases[i].text, NULL), ENV(NULL), "--max-step-time", "250ms");
+            continue;
+        }
+        assert_int_equal(load(&config, ARGS("--max-step-time", cases[i].text, NULL), ENV(NULL)), CONFIG_RUN);
+        assert_int_equal(config.max_step_time, cases[i].ms);
+        config_free(&config);
+    }
+    config config;
+    assert_int_equal(load(&config, ARGS(NULL), ENV(NULL)), CONFIG_RUN);
+    assert_int_equal(config.max_step_time, 10000);
+    config_free(&config);
+    refused(ARGS(NULL), ENV("CONTACTD_MAX_STEP_TIME=0", NULL), "CONTACTD_MAX_STEP_TIME", "1 ms to a day");
+}
+
 static void test_other_outcomes(void **state) {
     (void)state;
     config config;
@@ -235,7 +280,7 @@ static void test_help_is_complete(void **state) {
         if (*fallback && !strstr(text, "[" fallback "]")) fail_msg("%s lacks its default", flag);                      \
     }
 #define NAMED_SWITCH(field, ...) NAMED(field, "no")
-    CONFIG_MAP(NAMED, NAMED, NAMED, NAMED, NAMED, NAMED, NAMED_SWITCH)
+    CONFIG_MAP(NAMED, NAMED, NAMED, NAMED, NAMED, NAMED, NAMED, NAMED_SWITCH)
 #undef NAMED_SWITCH
 #undef NAMED
     free(text);
@@ -271,6 +316,7 @@ int main(void) {
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_lists),
         cmocka_unit_test(test_units),
+        cmocka_unit_test(test_durations),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_switches),
         cmocka_unit_test(test_variables_of_others),

@@ -147,6 +147,28 @@ static void weights_are_of_principals(void **state) {
     guard_close(&guard);
 }
 
+static void limits_are_of_principals(void **state) {
+    (void)state;
+    guard *guard = open_list("a simulator key=" KEY "\na simulator uid=1 max_step_time=30s weight=5\nb admin uid=2\n"
+                             "c simulator uid=3 weight=2 max_step_time=0.5\n");
+    identity who;
+    assert_true(guard_find(guard, "key=" KEY, &who)); /* the limit stands on another line */
+    assert_int_equal(who.max_step_ms, 30000);
+    assert_int_equal(who.weight, 5);
+    assert_true(guard_find(guard, "uid=2", &who));
+    assert_int_equal(who.max_step_ms, 0);
+    assert_true(guard_find(guard, "uid=3", &who));
+    assert_int_equal(who.max_step_ms, 500);
+    assert_int_equal(who.weight, 2);
+    guard_close(&guard);
+    refused("a admin uid=1 max_step_time=0", "max_step_time");
+    refused("a admin uid=1 max_step_time=", "max_step_time");
+    refused("a admin uid=1 max_step_time=-1s", "max_step_time");
+    refused("a admin uid=1 max_step_time=nan", "max_step_time");
+    refused("a admin uid=1 max_step_time=1s max_step_time=1s", "more stands after");
+    refused("a admin uid=1 max_step_time=1s\na admin uid=2 max_step_time=2s", "2000 ms here and 1000 ms above");
+}
+
 static void an_empty_path_is_an_empty_list(void **state) {
     (void)state;
     guard *guard;
@@ -249,6 +271,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(finds_who_is_listed, make_path, drop_path),
         cmocka_unit_test_setup_teardown(refuses_broken_lists, make_path, drop_path),
         cmocka_unit_test(weights_are_of_principals),
+        cmocka_unit_test(limits_are_of_principals),
         cmocka_unit_test(an_empty_path_is_an_empty_list),
         cmocka_unit_test_setup_teardown(reads_the_list_again, make_path, drop_path),
         cmocka_unit_test_setup_teardown(failures_are_limited, make_path, drop_path),
