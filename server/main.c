@@ -37,10 +37,9 @@ enum { MESSAGE_PART = 4 };
 enum { LEAST_STACK_BYTES = 1 << 20 };
 enum {
     MAX_LINGER_MS = 2000,
+    LEAST_LINGER_MS = 500,  /* even if the drain time is over */
     LAST_ANSWERS_MS = 3000, /* after --drain, for answers to go out; then the process ends whatever runs */
 };
-/* Reading a mesh or drawing a picture ends after so long. */
-#define WORK_LIMIT_S 10.0
 enum {
     MORE_CONNECTIONS = 64,  /* than --max-sessions: of clients that have no session yet, or reconnect */
     HTTP_CONNECTIONS = 256, /* at most */
@@ -144,12 +143,13 @@ static bool start_middle(parts *parts, server_error *error) {
         .max_in_flight = (uint32_t)config->max_in_flight,
         .batch_window_us = config->batch_window_us,
         .scratch_bytes = config->scratch_memory,
+        .max_step_ms = config->max_step_time,
         .on_lost = on_lost,
         .context = parts,
     };
     parts->scheduler = scheduler_start(&options, parts->registry, parts->metrics, error);
     if (!parts->scheduler) return false;
-    parts->workers = workers_start(WORK_LIMIT_S);
+    parts->workers = workers_start(1e-3 * (double)config->max_step_time);
     if (!parts->workers)
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "server", "", "its threads cannot be started");
     service *service = &parts->service;
@@ -303,18 +303,26 @@ static void announce_drain(parts *parts) {
     stream_announce_drain(parts->stream);
 }
 
+/* For clients to take their answers: what is left of the drain time. */
+static uint32_t linger_ms(const parts *parts, uint64_t begun_ns) {
+    const uint64_t spent_ms = (clock_ns() - begun_ns) / 1000000, drain = parts->config.drain;
+    const uint64_t left_ms = spent_ms < drain ? drain - spent_ms : 0;
+    if (left_ms > MAX_LINGER_MS) return MAX_LINGER_MS;
+    return left_ms > LEAST_LINGER_MS || drain < LEAST_LINGER_MS ? (uint32_t)left_ms : LEAST_LINGER_MS;
+}
+
 /* In the order in which one needs the other. */
 static void stop(parts *parts) {
     uint64_t drain = parts->config.drain;
-    announce_drain(parts);
     const uint64_t begun_ns = clock_ns();
+    announce_drain(parts);
     if (parts->scheduler && !scheduler_drain(parts->scheduler, drain)) {
         log_warn("main", "what was still queued after %" PRIu64 " ms was refused", drain);
     }
     const uint64_t spent_ms = (clock_ns() - begun_ns) / 1000000;
     if (parts->workers) workers_drain_within(parts->workers, spent_ms < drain ? drain - spent_ms : 0);
     http_server_stop(&parts->http);
-    stream_stop(&parts->stream, drain < MAX_LINGER_MS ? (uint32_t)drain : MAX_LINGER_MS);
+    stream_stop(&parts->stream, linger_ms(parts, begun_ns));
     workers_stop(&parts->workers);
     scheduler_stop(&parts->scheduler);
     registry_free(&parts->registry);

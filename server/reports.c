@@ -119,7 +119,34 @@ static void lane(json_out *out, const char *name, const service *service, const 
     json_out_object_end(out);
 }
 
-void report_status(json_out *out, const service *service, const service_status *status) {
+/* What runs for less is not worth a line: it has ended before anybody reads it. */
+#define SHOWN_SECONDS 0.1
+
+static void running(json_out *out, const service *service, const identity *who) {
+    running_command *items;
+    size_t n;
+    if (!scheduler_list_running(service->scheduler, SHOWN_SECONDS, &items, &n)) {
+        out->state = JSON_OUT_NO_MEMORY;
+        return;
+    }
+    json_out_array(out, "running");
+    for (size_t i = 0; i < n; i++) {
+        if (!role_operates(who->role) && items[i].principal != who->principal) continue;
+        json_out_object(out, NULL);
+        json_out_integer(out, "scene", items[i].scene);
+        json_out_string(out, "name", items[i].name);
+        json_out_string(out, "principal", items[i].asked_by);
+        json_out_string(out, "client", items[i].client);
+        json_out_string(out, "command", command_name(items[i].kind));
+        json_out_string(out, "phase", items[i].phase);
+        json_out_number(out, "seconds", items[i].seconds);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+    free(items);
+}
+
+void report_status(json_out *out, const service *service, const service_status *status, const identity *who) {
     char epoch[24];
     snprintf(epoch, sizeof epoch, "%" PRIu64, service->epoch);
     json_out_object(out, NULL);
@@ -148,6 +175,7 @@ void report_status(json_out *out, const service *service, const service_status *
     lane(out, "small", service, status, SCHEDULE_SMALL);
     lane(out, "large", service, status, SCHEDULE_LARGE);
     json_out_object_end(out);
+    running(out, service, who);
     json_out_bool(out, "draining", status->queue.draining);
     json_out_integer(out, "steps", status->steps);
     json_out_integer(out, "contacts", status->contacts);

@@ -11,7 +11,8 @@ void report_session(json_out *out, const service *service, const session_record 
 bool report_shows_session(const session_record *session, const identity *who);
 void report_body(json_out *out, uint64_t scene, const body_record *body);
 void report_bodies(json_out *out, uint64_t scene, const body_record *bodies, size_t n); /* a document */
-void report_status(json_out *out, const service *service, const service_status *status);
+/* who: that asks. Of what runs it is told of its own scenes, and operators and admins of all. */
+void report_status(json_out *out, const service *service, const service_status *status, const identity *who);
 void report_devices(json_out *out, const service_status *status);
 
 #endif

@@ -93,6 +93,7 @@ char *service_metrics_text(const service *service, size_t *size) {
     metrics_set(metrics, METRICS_GAUGE_INSECURE, service->config->insecure);
     metrics_set(metrics, METRICS_GAUGE_IO_SILENCE, service_io_silence(service));
     metrics_set(metrics, METRICS_GAUGE_QUEUE_CAPACITY, status.queue.queue_capacity);
+    metrics_set(metrics, METRICS_GAUGE_LONGEST_RUNNING, scheduler_longest_running(service->scheduler));
     if (service->state) {
         state_facts facts;
         state_get_facts(service->state, &facts);

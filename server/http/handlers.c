@@ -174,9 +174,9 @@ static bool facts(const service *service, const http_request *request, http_answ
     service_status status;
     json_out out;
     service_get_status(service, &status);
-    json_out_init(&out, 1 << 17);
+    json_out_init(&out, 1 << 22); /* lists all that runs */
     if (request->match.route == ROUTE_STATUS)
-        report_status(&out, service, &status);
+        report_status(&out, service, &status, &request->who);
     else
         report_devices(&out, &status);
     return handler_finish(&out, 200, answer, p);

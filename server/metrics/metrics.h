@@ -24,7 +24,15 @@
     X(SMALL_STEPS, "contactd_lane_steps_total", "lane=\"small\"", "Steps that ran, failed ones too, by lane")          \
     X(SNAPSHOTS, "contactd_snapshots_total", "", "Pictures drawn")                                                     \
     X(BUSY, "contactd_busy_total", "", "Commands refused because a queue was full, or answers unread")                 \
-    X(DEADLINES, "contactd_deadlines_exceeded_total", "", "Commands dropped because their deadline had passed")        \
+    X(DEADLINES, "contactd_deadlines_exceeded_total", "", "Commands ended because their deadline had passed")          \
+    X(CANCELLED_LIMIT, "contactd_steps_cancelled_total", "reason=\"limit\"", "Steps and other commands ended early")   \
+    X(CANCELLED_DEADLINE, "contactd_steps_cancelled_total", "reason=\"deadline\"",                                     \
+      "Steps and other commands ended early")                                                                          \
+    X(CANCELLED_CLOSED, "contactd_steps_cancelled_total", "reason=\"closed\"", "Steps and other commands ended early") \
+    X(CANCELLED_CLIENT, "contactd_steps_cancelled_total", "reason=\"client\"", "Steps and other commands ended early") \
+    X(CANCELLED_SHUTDOWN, "contactd_steps_cancelled_total", "reason=\"shutdown\"",                                     \
+      "Steps and other commands ended early")                                                                          \
+    X(PREEMPTED, "contactd_steps_preempted_total", "", "Steps and other commands moved to the large lane")             \
     X(STREAM_IN, "contactd_received_bytes_total", "protocol=\"stream\"", "Bytes received")                             \
     X(HTTP_IN, "contactd_received_bytes_total", "protocol=\"http\"", "Bytes received")                                 \
     X(STREAM_OUT, "contactd_sent_bytes_total", "protocol=\"stream\"", "Bytes sent")                                    \
@@ -82,7 +90,8 @@
     X(QUEUE_DEPTH, "contactd_queue_depth", "", "Commands waiting or running")                                          \
     X(LARGE_DEPTH, "contactd_lane_depth", "lane=\"large\"", "Commands waiting or running, by lane")                    \
     X(SMALL_DEPTH, "contactd_lane_depth", "lane=\"small\"", "Commands waiting or running, by lane")                    \
-    X(QUEUE_CAPACITY, "contactd_queue_capacity", "", "Commands that may wait")
+    X(QUEUE_CAPACITY, "contactd_queue_capacity", "", "Commands that may wait")                                         \
+    X(LONGEST_RUNNING, "contactd_longest_running_step_seconds", "", "Time that the longest step of now has run")
 
 typedef enum metrics_counter {
 #define METRICS_ENUM(id, ...) METRICS_##id,

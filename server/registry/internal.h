@@ -13,7 +13,7 @@ enum { STRAY_PLACES = 1024 };
 struct registry {
     registry_limits limits;       /* [fixed] */
     ct_engine *engine;            /* [fixed] or NULL */
-    uint32_t runners;             /* [fixed] once there is a session: runner queues of each */
+    uint32_t lanes;               /* [fixed] once there is a session: lane queues of each */
     metrics *metrics;             /* [fixed] */
     state *state;                 /* [fixed] or NULL. Its functions take the lock themselves: call them without it */
     pthread_mutex_t lock;         /* guards all that follows */

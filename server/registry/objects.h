@@ -18,12 +18,14 @@ typedef struct scene scene;
 typedef struct session session;
 typedef struct mesh_entry mesh_entry;
 
-/* A session's part of one runner's queue. */
-typedef struct runner_queue {
+/* A session's part of one lane's queue. */
+typedef struct lane_queue {
     scene *first, *last; /* the session's scenes that have commands to run there */
-    session *next;       /* of the runner's list of sessions, which are served round robin */
+    session *next;       /* of the lane's list of sessions, which are served round robin */
     bool is_listed;      /* the session is in that list */
-} runner_queue;
+    int n_batches;       /* of the large lane that run now and hold scenes of it */
+    uint64_t mark;       /* of the lane, when it was last counted */
+} lane_queue;
 
 struct session {
     atomic_uint references;
@@ -33,12 +35,14 @@ struct session {
     uint32_t principal;         /* [fixed] */
     uint64_t number;            /* [fixed] */
     atomic_uint_fast64_t heard_ns;
-    uint32_t scenes;              /* [registry] that it owns */
-    bool has_left;                /* [registry] its connection has ended, and no message has come since */
-    atomic_uint in_flight;        /* steps; changed under [scheduler] */
-    atomic_uint pending;          /* commands of any kind; changed under [scheduler] */
-    answer_window window;         /* [scheduler] */
-    runner_queue runner_queues[]; /* [scheduler] one for each of the scheduler's runners */
+    uint32_t scenes;           /* [registry] that it owns */
+    bool has_left;             /* [registry] its connection has ended, and no message has come since */
+    atomic_uint in_flight;     /* steps; changed under [scheduler] */
+    atomic_uint pending;       /* commands of any kind; changed under [scheduler] */
+    bool is_away;              /* [scheduler] as has_left: its commands are held */
+    uint64_t doubted_until_ns; /* [scheduler] see is_doubtful of lane_queue.c */
+    answer_window window;      /* [scheduler] */
+    lane_queue lane_queues[];  /* [scheduler] one for each of the scheduler's lanes */
 };
 
 typedef struct body_use {
@@ -70,11 +74,13 @@ struct scene {
     command *first, *last; /* [scheduler] waiting, in order */
     command *stepping;     /* [scheduler] the step that runs now */
     bool running;          /* [scheduler] */
+    struct runner *runner; /* [scheduler] that runs it, while running is set */
+    session *runs_for;     /* [scheduler] whose queue it was taken from, while running is set */
     bool ready;            /* [scheduler] it is in its session's list */
     bool closing;          /* [scheduler] a CLOSE was admitted */
     double cost_s;         /* [scheduler] a step's processor time: it rises at once and falls slowly; 0: unknown */
     double last_cost_s;    /* [scheduler] of the last step; 0: unknown */
-    uint32_t runner;       /* [scheduler] in whose queue it was last */
+    uint32_t lane;         /* [scheduler] in whose queue it was last */
     sequence sequence;     /* [scheduler] */
     scene *next_ready;     /* [scheduler] */
     atomic_uint pending;   /* changed under [scheduler] */
@@ -84,12 +90,12 @@ struct scene {
 
 session *session_acquire(registry *registry, uint64_t token, server_error *error); /* STATE_LOST; a new reference */
 void session_release(session **session);
-/* How many runner queues a session has; by the scheduler, before there is any session. */
-void registry_set_runners(registry *registry, uint32_t runners);
+/* How many lane queues a session has; by the scheduler, before there is any session. */
+void registry_set_lanes(registry *registry, uint32_t lanes);
 /* A session without a token, for commands that come without a session. NULL: out of memory. */
 session *session_new(registry *registry);
-/* Takes the sessions that were not heard for their lease, and wait for nothing, out of the registry. At most `room`;
- * the caller gets their references. */
+/* Takes the sessions that were not heard for their lease out of the registry, but for those that are connected and wait
+ * for answers. At most `room`; the caller gets their references. */
 size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, session **out, size_t room);
 /* ---- scenes ---- */
 
@@ -104,6 +110,8 @@ void scene_adopt(registry *registry, scene *scene, session *owner);
 void scene_set_key(registry *registry, scene *scene, uint64_t key, uint64_t revision);
 /* Handles of the scenes whose owner this is; of all scenes where owner is NULL. *out is freed with free(). */
 bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out, size_t *n);
+/* Calls visit for each scene, with the registry's lock held. */
+void registry_visit_scenes(registry *registry, void (*visit)(void *context, scene *scene), void *context);
 /* Handles of at most `room` scenes that have no owner, wait for nothing, and got no command for their ttl_s. */
 size_t registry_expired_scenes(registry *registry, uint64_t now_ns, uint64_t *out, size_t room);
 /* A scene without an owner is closed when no command comes for so long; 0: it stays. */

@@ -114,8 +114,9 @@ bool registry_open_session(registry *registry, const char *client, uint32_t leas
 void registry_bind_session(registry *registry, uint64_t token, uint32_t principal);
 /* Notes that the session was heard. STATE_LOST if there is none of that token. */
 bool registry_touch_session(registry *registry, uint64_t token, server_error *error);
-/* The same; another principal's session counts as none. */
-bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, server_error *error);
+/* The same; another principal's session counts as none. *had_left: its connection had ended before. */
+bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, bool *had_left,
+                               server_error *error);
 /* The session's connection has ended; a message of it takes that back. */
 void registry_leave_session(registry *registry, uint64_t token);
 /* 0: there is no such session. */

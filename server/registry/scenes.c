@@ -271,6 +271,13 @@ bool registry_scenes_of(registry *registry, const session *owner, uint64_t **out
     return *out != NULL;
 }
 
+void registry_visit_scenes(registry *registry, void (*visit)(void *context, scene *scene), void *context) {
+    uint32_t at = 0;
+    pthread_mutex_lock(&registry->lock);
+    for (scene *scene; (scene = slots_next(&registry->scenes, &at));) visit(context, scene);
+    pthread_mutex_unlock(&registry->lock);
+}
+
 /* With the lock held. */
 static void set_bytes(registry *registry, scene *scene, uint64_t bytes, uint64_t device_bytes) {
     count_bytes(registry, scene, scene->record.bytes, bytes);

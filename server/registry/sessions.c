@@ -39,12 +39,12 @@ static void take_out(registry *registry, uint32_t at) {
     }
 }
 
-void registry_set_runners(registry *registry, uint32_t runners) {
-    registry->runners = runners;
+void registry_set_lanes(registry *registry, uint32_t lanes) {
+    registry->lanes = lanes;
 }
 
 session *session_new(registry *registry) {
-    session *session = calloc(1, sizeof *session + registry->runners * sizeof session->runner_queues[0]);
+    session *session = calloc(1, sizeof *session + registry->lanes * sizeof session->lane_queues[0]);
     if (!session) return NULL;
     atomic_init(&session->references, 1);
     answer_window_init(&session->window, registry->limits.max_in_flight,
@@ -149,11 +149,12 @@ void registry_bind_session(registry *registry, uint64_t token, uint32_t principa
     pthread_mutex_unlock(&registry->lock);
 }
 
-static bool touch(registry *registry, uint64_t token, const uint32_t *principal, server_error *error) {
+static bool touch(registry *registry, uint64_t token, const uint32_t *principal, bool *had_left, server_error *error) {
     pthread_mutex_lock(&registry->lock);
     session *session = find(registry, token, NULL);
     if (session && principal && session->principal != *principal) session = NULL;
     if (session) atomic_store_explicit(&session->heard_ns, clock_ns(), memory_order_relaxed);
+    *had_left = session && session->has_left;
     if (session) session->has_left = false;
     if (!session) find(registry, 0, error);
     pthread_mutex_unlock(&registry->lock);
@@ -161,11 +162,13 @@ static bool touch(registry *registry, uint64_t token, const uint32_t *principal,
 }
 
 bool registry_touch_session(registry *registry, uint64_t token, server_error *error) {
-    return touch(registry, token, NULL, error);
+    bool had_left;
+    return touch(registry, token, NULL, &had_left, error);
 }
 
-bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, server_error *error) {
-    return touch(registry, token, &principal, error);
+bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, bool *had_left,
+                               server_error *error) {
+    return touch(registry, token, &principal, had_left, error);
 }
 
 void registry_leave_session(registry *registry, uint64_t token) {
@@ -221,7 +224,8 @@ size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, sessio
     for (uint32_t at = 0; at < registry->session_room && n < room;) {
         session *session = registry->sessions[at];
         uint64_t lease_ns = session ? session->lease_ms * UINT64_C(1000000) : 0;
-        if (session && atomic_load(&session->heard_ns) + lease_ns < now_ns && atomic_load(&session->pending) == 0) {
+        bool waits = session && !session->has_left && atomic_load(&session->pending) > 0;
+        if (session && !waits && atomic_load(&session->heard_ns) + lease_ns < now_ns) {
             take_out(registry, at); /* may move another one here: look at the same place again */
             out[n++] = session;
         } else {

@@ -90,6 +90,14 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
     return true;
 }
 
+/* A limit above the one that the principal has is lowered to it, as the answer shows. */
+static void lower_step_time(const scheduler *scheduler, const command *command, ct_scene_settings *settings) {
+    const char *name;
+    const double most = 1e-9 * (double)scheduler_limit_ns(scheduler, &command->who, &name);
+    if (most > 0 && isfinite(settings->max_step_time) && settings->max_step_time > most)
+        settings->max_step_time = most;
+}
+
 /* What somebody else than the client asked for before the server ended, if the client does not know better. */
 static void take_stored(scheduler *scheduler, command *command, ct_scene_settings *settings) {
     ct_scene_settings stored;
@@ -119,6 +127,7 @@ bool command_open(scheduler *scheduler, command *command) {
     ct_scene_settings_init(&settings);
     if (!apply_patch(&settings, &command->in.open.settings, "scene", &command->error)) return false;
     take_stored(scheduler, command, &settings);
+    lower_step_time(scheduler, command, &settings);
     if (!registry_has_scene_room(scheduler->registry, 0, &command->who, "scene", &command->error)) return false;
     session *owner = NULL;
     if (command->session != SESSION_NONE) {
@@ -154,6 +163,7 @@ static void run_configure(scheduler *scheduler, command *command, const char *ob
     }
     ct_scene_get_settings(command->target->engine, &settings);
     if (!apply_patch(&settings, &command->in.configure.settings, object, &command->error)) return;
+    lower_step_time(scheduler, command, &settings);
     if (ct_scene_configure(command->target->engine, &settings, &cause) != CT_OK) {
         server_fail_engine(&command->error, object, &cause);
         return;

@@ -16,6 +16,12 @@
 
 /* That running batches get after the end of a drain. */
 #define LAST_BATCH_MS UINT64_C(1000)
+/* What of a batch is not done when it has run so much longer than was expected goes to the large lane: on the I/O
+ * thread, which receives nothing meanwhile; on the small lane's thread, so that a small step waits 10 ms at most; in
+ * the large lane, where a batch holds several scenes whose steps were measured. */
+#define INLINE_NS UINT64_C(2000000)
+#define SMALL_NS  UINT64_C(6000000)
+#define LARGE_NS  UINT64_C(50000000)
 /* A year: the threads must have ended before what they use is freed. */
 #define FOREVER_MS UINT64_C(31536000000)
 /* Wall time that a batch is meant to end in, where it holds more than one step. */
@@ -36,35 +42,69 @@ static void init_condition(pthread_cond_t *condition) {
     pthread_condattr_destroy(&monotonic);
 }
 
-static void init_runner(scheduler *scheduler, uint32_t index) {
-    runner *runner = &scheduler->runners[index];
+/* False: no memory. */
+static bool init_lane(scheduler *scheduler, uint32_t index) {
+    lane *lane = &scheduler->lanes[index];
     ct_engine_facts facts;
-    runner->scheduler = scheduler;
-    runner->index = index;
-    runner->device = index / SCHEDULE_LANES;
-    runner->lane = (schedule_lane)(index % SCHEDULE_LANES);
-    ct_engine_get_facts(scheduler->engine, runner->device, &facts);
-    runner->batch_s = BATCH_SECONDS * (facts.threads ? facts.threads : 1);
-    runner->shared_s = SHARED_BATCH_SECONDS * (facts.threads ? facts.threads : 1);
-    runner->speed = facts.memory_budget ? ACCELERATOR : 1;
-    init_condition(&runner->wake);
-    if (runner->lane != SCHEDULE_SMALL) return;
-    runner->ready = probe_run(scheduler->engine, runner->device, scheduler->backend, runner->ready_reason,
-                              sizeof runner->ready_reason);
-    runner->probed_ns = clock_ns();
-    if (!runner->ready) log_error("schedule", "not ready: %s", runner->ready_reason);
+    lane->scheduler = scheduler;
+    lane->index = index;
+    lane->device = index / SCHEDULE_LANES;
+    lane->kind = (schedule_lane)(index % SCHEDULE_LANES);
+    ct_engine_get_facts(scheduler->engine, lane->device, &facts);
+    lane->threads = facts.threads ? facts.threads : 1;
+    lane->batch_s = BATCH_SECONDS * lane->threads;
+    lane->shared_s = SHARED_BATCH_SECONDS * lane->threads;
+    lane->speed = facts.memory_budget ? ACCELERATOR : 1;
+    const uint32_t n = lane->kind == SCHEDULE_LARGE ? LARGE_RUNNERS : 1;
+    lane->runners = calloc(n, sizeof *lane->runners);
+    if (!lane->runners) return false;
+    lane->n_runners = n;
+    for (uint32_t i = 0; i < n; i++) {
+        lane->runners[i].lane = lane;
+        init_condition(&lane->runners[i].wake);
+    }
+    if (lane->kind != SCHEDULE_SMALL) return true;
+    lane->ready =
+        probe_run(scheduler->engine, lane->device, scheduler->backend, lane->ready_reason, sizeof lane->ready_reason);
+    lane->probed_ns = clock_ns();
+    if (!lane->ready) log_error("schedule", "not ready: %s", lane->ready_reason);
+    return true;
 }
 
-/* Ends the runners' threads, of which so many were started, and frees the scheduler. */
-static void dismantle(scheduler *scheduler, uint32_t started) {
+static bool start_threads(lane *lane) {
+    for (uint32_t i = 0; i < lane->n_runners; i++) {
+        runner *runner = &lane->runners[i];
+        if (pthread_create(&runner->thread, NULL, scheduler_worker, runner) != 0) return false;
+        runner->is_started = true;
+    }
+    return true;
+}
+
+/* With the lock held. */
+static void wake_all(scheduler *scheduler) {
+    for (uint32_t i = 0; i < scheduler->n_lanes; i++) {
+        for (uint32_t r = 0; r < scheduler->lanes[i].n_runners; r++)
+            pthread_cond_signal(&scheduler->lanes[i].runners[r].wake);
+    }
+}
+
+/* Ends the runners' threads and frees what the scheduler has. */
+static void dismantle(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
     scheduler->ending = true;
-    for (uint32_t i = 0; i < started; i++) pthread_cond_signal(&scheduler->runners[i].wake);
+    wake_all(scheduler);
     pthread_mutex_unlock(&scheduler->lock);
-    for (uint32_t i = 0; i < started; i++) pthread_join(scheduler->runners[i].thread, NULL);
-    for (uint32_t i = 0; i < scheduler->n_runners; i++) {
-        pthread_cond_destroy(&scheduler->runners[i].wake);
-        free(scheduler->runners[i].principals);
+    for (uint32_t i = 0; i < scheduler->n_lanes; i++) {
+        lane *lane = &scheduler->lanes[i];
+        for (uint32_t r = 0; r < lane->n_runners; r++) {
+            if (lane->runners[r].is_started) pthread_join(lane->runners[r].thread, NULL);
+        }
+    }
+    for (uint32_t i = 0; i < scheduler->n_lanes; i++) {
+        lane *lane = &scheduler->lanes[i];
+        for (uint32_t r = 0; r < lane->n_runners; r++) pthread_cond_destroy(&lane->runners[r].wake);
+        free(lane->runners);
+        free(lane->principals);
     }
     pthread_cond_destroy(&scheduler->idle);
     pthread_mutex_destroy(&scheduler->lock);
@@ -73,10 +113,9 @@ static void dismantle(scheduler *scheduler, uint32_t started) {
 
 scheduler *scheduler_start(const scheduler_options *options, registry *registry, metrics *metrics,
                            server_error *error) {
-    static_assert((int)SCHEDULE_LANES <= (int)CT_MAX_CONCURRENT_BATCHES,
-                  "the engine runs as many batches at a time as there are lanes");
-    uint32_t n_runners = (uint32_t)ct_engine_device_count(options->engine) * SCHEDULE_LANES;
-    scheduler *scheduler = calloc(1, sizeof *scheduler + n_runners * sizeof scheduler->runners[0]);
+    static_assert((int)LARGE_RUNNERS >= 1, "the engine runs a batch of small steps beside as many of large ones");
+    uint32_t n_lanes = (uint32_t)ct_engine_device_count(options->engine) * SCHEDULE_LANES;
+    scheduler *scheduler = calloc(1, sizeof *scheduler + n_lanes * sizeof scheduler->lanes[0]);
     if (!scheduler) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "", "no memory for the scheduler");
         return NULL;
@@ -88,27 +127,26 @@ scheduler *scheduler_start(const scheduler_options *options, registry *registry,
     scheduler->max_in_flight = options->max_in_flight;
     scheduler->scratch_bytes = options->scratch_bytes;
     scheduler->window_ns = options->batch_window_us * UINT64_C(1000);
+    scheduler->max_step_ns = options->max_step_ms * UINT64_C(1000000);
+    scheduler->preemption = (preemption){INLINE_NS, SMALL_NS, LARGE_NS};
     scheduler->on_lost = options->on_lost;
     scheduler->context = options->context;
     scheduler->registry = registry;
     scheduler->metrics = metrics;
-    scheduler->n_runners = n_runners;
+    scheduler->n_lanes = n_lanes;
     pthread_mutex_init(&scheduler->lock, NULL);
     init_condition(&scheduler->idle);
-    for (uint32_t i = 0; i < n_runners; i++) init_runner(scheduler, i);
-    bool has_queues = scheduler_know_principal(scheduler, PRINCIPAL_NONE);
-    registry_set_runners(registry, n_runners);
+    bool good = true;
+    for (uint32_t i = 0; i < n_lanes && good; i++) good = init_lane(scheduler, i);
+    good = good && scheduler_know_principal(scheduler, PRINCIPAL_NONE);
+    registry_set_lanes(registry, n_lanes);
     scheduler->anonymous_session = session_new(registry);
-    uint32_t started = 0;
-    while (has_queues && scheduler->anonymous_session && started < n_runners &&
-           pthread_create(&scheduler->runners[started].thread, NULL, scheduler_worker, &scheduler->runners[started]) ==
-               0) {
-        started++;
-    }
-    if (started == n_runners) return scheduler;
-    server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "",
-                "worker thread %" PRIu32 " of %" PRIu32 " cannot be started", started + 1, n_runners);
-    dismantle(scheduler, started);
+    good = good && scheduler->anonymous_session;
+    if (!good) server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "", "no memory for the scheduler's queues");
+    for (uint32_t i = 0; i < n_lanes && good; i++) good = start_threads(&scheduler->lanes[i]);
+    if (good) return scheduler;
+    server_fail(error, CONTACTD_OUT_OF_MEMORY, "scheduler", "", "a worker thread cannot be started");
+    dismantle(scheduler);
     session_release(&scheduler->anonymous_session);
     free(scheduler);
     return NULL;
@@ -124,12 +162,18 @@ static void refuse_command(command *command, const server_error *error) {
     follower->done(follower);
 }
 
-/* A list of commands that were taken out of the queues. Without the lock. */
-static void refuse_commands(command *first, const server_error *error) {
+void scheduler_refuse(command *first, const server_error *error) {
     for (command *command = first, *next; command; command = next) {
+        const server_error own = command->error;
         next = command->next;
-        refuse_command(command, error);
+        refuse_command(command, error ? error : &own);
     }
+}
+
+void scheduler_refuse_at_end(command *first) {
+    server_error error = {0};
+    server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
+    scheduler_refuse(first, &error);
 }
 
 void scheduler_uncount(scheduler *scheduler, command *command) {
@@ -138,7 +182,7 @@ void scheduler_uncount(scheduler *scheduler, command *command) {
     if (atomic_fetch_sub(&asker->pending, 1) == 1) scheduler->n_busy_sessions--;
     atomic_fetch_sub(&command->target->pending, 1);
     shares_give(&scheduler->shares, command->who.principal, 1);
-    scheduler->runners[command->runner].depth--;
+    scheduler->lanes[command->lane].depth--;
     scheduler->depth--;
 }
 
@@ -151,19 +195,17 @@ static struct timespec time_in(uint64_t ms) {
     return time;
 }
 
-/* Answers what has not begun, after what runs or, where a device does not come back from that, after timeout_ms. With
- * the lock held, draining set. */
+/* Ends what runs, and answers what has not begun: after that or, where a device does not come back from its work, after
+ * timeout_ms. With the lock held, draining set. */
 static void refuse_queued(scheduler *scheduler, uint64_t timeout_ms) {
     struct timespec until = time_in(timeout_ms);
     scheduler->ending = true; /* no runner begins another batch */
+    scheduler_cancel(scheduler, NULL, NULL, CANCEL_SHUTDOWN);
     for (int rc = 0; rc == 0 && !scheduler_is_idle(scheduler);)
         rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
     command *first = scheduler_empty_queues(scheduler);
-    for (command *command = first; command; command = command->next) scheduler_uncount(scheduler, command);
     pthread_mutex_unlock(&scheduler->lock);
-    server_error error = {0};
-    server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server ended before this ran");
-    refuse_commands(first, &error);
+    scheduler_refuse_at_end(first);
     pthread_mutex_lock(&scheduler->lock);
 }
 
@@ -171,7 +213,11 @@ bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms) {
     struct timespec until = time_in(timeout_ms);
     pthread_mutex_lock(&scheduler->lock);
     scheduler->draining = true;
-    for (uint32_t i = 0; i < scheduler->n_runners; i++) pthread_cond_signal(&scheduler->runners[i].wake);
+    wake_all(scheduler);
+    command *held = scheduler_take_held(scheduler); /* clients that are not there would keep the server */
+    pthread_mutex_unlock(&scheduler->lock);
+    scheduler_refuse_at_end(held);
+    pthread_mutex_lock(&scheduler->lock);
     int rc = 0;
     while (rc == 0 && (scheduler->depth || !scheduler_is_idle(scheduler))) {
         rc = pthread_cond_timedwait(&scheduler->idle, &scheduler->lock, &until);
@@ -189,7 +235,7 @@ void scheduler_stop(scheduler **scheduler) {
     ending->draining = true;
     refuse_queued(ending, FOREVER_MS);
     pthread_mutex_unlock(&ending->lock);
-    dismantle(ending, ending->n_runners);
+    dismantle(ending);
 
     uint64_t *handles;
     size_t n;
@@ -212,9 +258,9 @@ void scheduler_stop(scheduler **scheduler) {
 
 /* When the scene's last queue will be empty, at its measured rate. */
 static uint32_t retry_hint_ms(const scheduler *scheduler, const scene *scene) {
-    const runner *runner = &scheduler->runners[scene->runner];
-    if (!(runner->rate > 0)) return 10;
-    double ms = ceil(1000.0 * runner->depth / runner->rate);
+    const lane *lane = &scheduler->lanes[scene->lane];
+    if (!(lane->rate > 0)) return 10;
+    double ms = ceil(1000.0 * lane->depth / lane->rate);
     return ms < 1 ? 1 : ms > 10000 ? 10000 : (uint32_t)ms;
 }
 
@@ -408,9 +454,8 @@ static bool has_room(scheduler *scheduler, command *command) {
     return has_principals_room(scheduler, command);
 }
 
-/* The waiting commands of a scene that is being closed: they are dropped, which frees their places in the queue. A
- * scene that is ready stays so, as the CLOSE follows. */
-static command *take_waiting(scheduler *scheduler, scene *scene) {
+/* Frees their places in the queue. A scene that is ready stays so. */
+command *scheduler_take_waiting(scheduler *scheduler, scene *scene) {
     command *first = scene->first;
     scene->first = scene->last = NULL;
     for (command *command = first; command; command = command->next) scheduler_uncount(scheduler, command);
@@ -449,7 +494,9 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     }
     if (command->kind == COMMAND_CLOSE) {
         scene->closing = true;
-        *dropped = take_waiting(scheduler, scene);
+        *dropped = scheduler_take_waiting(scheduler, scene);
+        if (scene->ready) scheduler_withdraw(scheduler, scene); /* the CLOSE waits for no other scene's long step */
+        if (scene->running) scheduler_cancel(scheduler, scene, NULL, CANCEL_CLOSED);
     }
     if (command->kind == COMMAND_STEP) atomic_fetch_add(&command->asker->in_flight, 1);
     if (atomic_fetch_add(&command->asker->pending, 1) == 0) scheduler->n_busy_sessions++;
@@ -463,8 +510,8 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
     }
     scene->last = command;
     if (!scene->running && !scene->ready) scheduler_make_ready(scheduler, scene);
-    command->runner = scene->runner;
-    scheduler->runners[command->runner].depth++;
+    command->lane = scene->lane;
+    scheduler->lanes[command->lane].depth++;
     return SUBMIT_QUEUED;
 }
 
@@ -481,7 +528,8 @@ static bool is_draining(scheduler *scheduler, command *command) {
 submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     command->error = (server_error){0};
     memset(&command->out, 0, sizeof command->out);
-    command->superseded = command->is_repeat = false;
+    command->superseded = command->is_repeat = command->is_preempted = false;
+    atomic_store(&command->is_logged, false);
     command->next = command->follower = NULL;
     command->answer = NULL;
     command->expected_bytes = 0;
@@ -527,7 +575,7 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     if (dropped) {
         server_error error = {0};
         server_fail(&error, CONTACTD_STALE_HANDLE, "scene", "", "the scene was closed before this ran");
-        refuse_commands(dropped, &error);
+        scheduler_refuse(dropped, &error);
     }
     /* A queued command may be done and freed by now: it must not be read again. */
     if (outcome != SUBMIT_QUEUED) command_release_objects(command);
@@ -542,7 +590,7 @@ void command_release_objects(command *command) {
 
 void scheduler_kick(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
-    for (uint32_t i = 0; i < scheduler->n_runners; i++) scheduler_wake(&scheduler->runners[i]);
+    for (uint32_t i = 0; i < scheduler->n_lanes; i++) scheduler_wake(&scheduler->lanes[i]);
     pthread_mutex_unlock(&scheduler->lock);
 }
 
@@ -582,14 +630,14 @@ bool scheduler_ready(scheduler *scheduler, char *reason, size_t size) {
     pthread_mutex_lock(&scheduler->lock);
     bool ready = true;
     snprintf(reason, size, "%s", "");
-    for (uint32_t i = SCHEDULE_SMALL; i < scheduler->n_runners && ready; i += SCHEDULE_LANES) {
-        const runner *runner = &scheduler->runners[i];
-        uint64_t age = clock_ns() - runner->probed_ns;
-        ready = runner->ready && age <= stale_ns;
-        if (!runner->ready) {
-            snprintf(reason, size, "%s", runner->ready_reason);
+    for (uint32_t i = SCHEDULE_SMALL; i < scheduler->n_lanes && ready; i += SCHEDULE_LANES) {
+        const lane *lane = &scheduler->lanes[i];
+        uint64_t age = clock_ns() - lane->probed_ns;
+        ready = lane->ready && age <= stale_ns;
+        if (!lane->ready) {
+            snprintf(reason, size, "%s", lane->ready_reason);
         } else if (!ready) {
-            snprintf(reason, size, "device %zu has not come back from its work for %.0f s", runner->device,
+            snprintf(reason, size, "device %zu has not come back from its work for %.0f s", lane->device,
                      (double)age * 1e-9);
         }
     }
@@ -608,14 +656,14 @@ void scheduler_get_facts(scheduler *scheduler, scheduler_facts *out) {
     out->draining = scheduler->draining;
     double rate = 0;
     memset(out->lanes, 0, sizeof out->lanes);
-    for (uint32_t i = 0; i < scheduler->n_runners; i++) {
-        const runner *runner = &scheduler->runners[i];
-        rate += runner->rate;
-        lane_facts *lane = &out->lanes[runner->lane];
-        lane->depth += runner->depth;
-        lane->busy += runner->busy;
-        lane->batches += runner->batches;
-        lane->steps += runner->steps;
+    for (uint32_t i = 0; i < scheduler->n_lanes; i++) {
+        const lane *lane = &scheduler->lanes[i];
+        rate += lane->rate;
+        lane_facts *facts = &out->lanes[lane->kind];
+        facts->depth += lane->depth;
+        for (uint32_t r = 0; r < lane->n_runners; r++) facts->busy += lane->runners[r].busy;
+        facts->batches += lane->batches;
+        facts->steps += lane->steps;
     }
     out->drain_per_s = (uint64_t)rate;
     pthread_mutex_unlock(&scheduler->lock);
@@ -681,4 +729,5 @@ void scheduler_reap(scheduler *scheduler) {
     for (size_t i = 0; i < n_expired; i++) close_orphan(scheduler, expired[i]);
     note_expired(scheduler, expired, n_expired);
     if (n_gone || n_expired) scheduler_kick(scheduler);
+    running_log_long(scheduler);
 }

@@ -5,17 +5,36 @@
  * processor time and their sessions round robin. Other principals make a batch at most twice as long as the steps of
  * the one that it begins with. Nothing waits for a batch to fill, unless batch_window_us asks for it.
  *
- * Lanes. Each device has two runners, each with a queue of its own and one batch at a time: small steps, and large ones
- * (4 ms of processor time and more). Both run side by side, so a small step waits for at most one batch of other small
- * ones, and never for a large one. A step's size is judged by what the scene's last ones took, or, where the scene is
- * new or was changed, by what is in it. So a scene whose steps suddenly take much longer counts as small twice at most,
- * and on the CPU one of 400,000 triangles never. A scene belongs to one runner while its commands run. Batches end at
- * an estimated cost (BATCH_SECONDS in schedule.c), so a step that takes longer runs alone.
+ * Lanes. Each device has two: small steps, and large ones (4 ms of processor time and more). A step's size is judged by
+ * what the scene's last ones took (the smaller of two in a row, as other programs may take the processor), or, where
+ * the scene is new or was changed, estimated by what is in it and its settings (cost.c). No estimate bounds what a step
+ * takes: some scenes of 15 kB take a minute. So a batch of small steps makes room when it has run 6 ms longer than was
+ * expected: what of it is not done is preempted. It has changed nothing, and runs once more in the large lane, alone
+ * and to its end; a command is preempted once at most, and has the bits that it would have had. Its scene counts as
+ * large until quicker steps show otherwise, and for 10 s the client's other scenes that were not measured do too.
+ *   - The small lane has one runner, so a small step waits for one batch of other small ones at most.
+ *   - The I/O thread runs batches of the small lane itself where all of their steps were measured and take less than
+ *     0.3 ms together; what takes it more than 2 ms is preempted.
+ *   - The large lane has LARGE_RUNNERS runners for one queue. Its batches run side by side where one takes long: the
+ * next one begins at once where that is expected, else after 8 ms. So a large step shares the processor with a very
+ * long one. At a time a client has one batch in the lane, and a listed principal two; the runners' threads, and those
+ * of the engine that help them, have a lower priority than those of small steps. Batches end at an estimated cost
+ * (BATCH_SECONDS in schedule.c), so a step that takes longer runs alone, as does one of the large lane that was not
+ * measured. A scene belongs to one runner while its commands run.
+ *
+ * Time limits. A command that runs ends early, and has changed nothing,
+ *   - at its limit (TIME_LIMIT): --max-step-time, or the principal's own instead, or the scene's max_step_time if that
+ * is less;
+ *   - at its deadline (DEADLINE_EXCEEDED);
+ *   - when its scene is closed (STALE_HANDLE);
+ *   - when the drain time is over (SHUTTING_DOWN; a step's number counts as not used);
+ *   - when its client's connection ends. Then it waits, with all else that the client asked for, until the client is
+ *     heard again, and runs once more; or its scenes are closed with its lease. Commands of others on the scenes pass.
  *
  * Bounds: the queue's capacity, of which the last half is for principals that have less than their share of it
  * (guard/shares.h), and without principals the last quarter for such sessions, so that no client fills it alone; and
  * each session's max_in_flight; a command beyond them is refused with BUSY and a hint from the measured rate. A command
- * with a deadline that has not begun by then is answered DEADLINE_EXCEEDED.
+ * with a deadline that has not begun by then is not begun.
  *
  * Sequence numbers (steps of sessions). They rise by one from 1 in each scene.
  *   - A step that is admitted uses its number up, whatever its outcome: NaN positions, a passed deadline and a
@@ -43,6 +62,7 @@
 #ifndef SERVER_SCHEDULE_H
 #define SERVER_SCHEDULE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,6 +87,7 @@ typedef struct scheduler_options {
     void (*on_lost)(void *context);
     void *context;
     uint64_t scratch_bytes; /* the engine's limit, for messages; 0: none */
+    uint64_t max_step_ms;   /* that a step, or any other command, may run for; 0: as long as it takes */
 } scheduler_options;
 
 /* Starts the workers and runs the first readiness step. NULL: error says why. */
@@ -148,6 +169,16 @@ typedef enum command_kind {
     COMMAND_CLOSE,
 } command_kind;
 
+/* What becomes of a command that a batch took. */
+typedef enum command_fate {
+    COMMAND_ENDS,        /* it is answered */
+    COMMAND_WAITS_AGAIN, /* it goes back to the head of its scene's queue */
+    COMMAND_IS_REFUSED,  /* its error says why; a step's number counts as not used */
+} command_fate;
+
+/* What `until` of its cancel stands for. */
+typedef enum command_bound { BOUND_LIMIT, BOUND_DEADLINE, BOUND_PREEMPTION } command_bound;
+
 typedef struct command command;
 struct command { /* zero it, fill the first part and the kind's `in`; it and what it points at must live until it is
                     done */
@@ -220,6 +251,15 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     uint64_t expected_bytes; /* STEP that was queued: of its answer, by its scene's last one or its scene's size */
 
     /* The scheduler's own. */
+    ct_cancel cancel;              /* ends it while it runs */
+    atomic_uint_fast64_t began_ns; /* while it runs; else 0 */
+    atomic_bool is_logged;         /* it was said that it runs long */
+    command_fate fate;
+    command_bound bound;
+    uint64_t limit_ns;      /* that it may run for */
+    const char *limit_name; /* whose limit that is */
+    double ran_s;           /* until it was cancelled */
+    bool is_preempted;      /* it was once */
     command *next;
     struct scene *target;
     struct session *asker;
@@ -227,7 +267,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     step_answer *answer; /* allocated on admission, so that answering cannot fail later */
     uint64_t submitted_ns;
     uint64_t triangles; /* of the mesh, ADD_BODY and REPLACE_MESH */
-    uint32_t runner;    /* whose depth counts it */
+    uint32_t lane;      /* whose depth counts it */
     bool internal;      /* from the scheduler itself: no limit applies */
     bool is_repeat;     /* STEP: `answer` is a kept one */
 };
@@ -271,6 +311,31 @@ typedef struct scheduler_facts {
 } scheduler_facts;
 
 void scheduler_get_facts(scheduler *scheduler, scheduler_facts *out);
+
+typedef struct running_command {
+    uint64_t scene;
+    char name[REGISTRY_NAME];     /* of the scene; may be empty */
+    uint32_t principal;           /* whose scene it is */
+    char asked_by[IDENTITY_NAME]; /* principal that sent the command; may be empty */
+    char client[REGISTRY_NAME];   /* that sent it; empty: it came over HTTP */
+    command_kind kind;
+    const char *phase; /* what it does now; static */
+    double seconds;    /* since it began */
+} running_command;
+
+const char *command_name(command_kind kind); /* "add_body" */
+/* The commands that have run for so long or longer, the longest first. *out is freed with free(). False: no memory. */
+bool scheduler_list_running(scheduler *scheduler, double least_s, running_command **out, size_t *n);
+double scheduler_longest_running(scheduler *scheduler); /* s; 0: nothing runs */
+
+/* ---- clients that go and come back ---- */
+
+/* The session's connection has ended. What runs for it is ended early, and waits with the rest of what it asked for
+ * until it is heard again; then it has the bits that it would have had. At the end of its lease its scenes are closed.
+ */
+void scheduler_leave_session(scheduler *scheduler, uint64_t session);
+/* It was heard again. */
+void scheduler_return_session(scheduler *scheduler, uint64_t session);
 
 /* Closes the scenes of sessions that were not heard for their lease, and the sessions. Called a few times a second by
  * the I/O thread. */

@@ -4,19 +4,62 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "server/clock.h"
 #include "server/log.h"
 #include "server/schedule/internal.h"
 
-enum { PROBE_EVERY_S = 15 };
+enum {
+    PROBE_EVERY_S = 15,
+    BACKGROUND_NICE = 10, /* a tenth of the processor time of a thread of nice 0 beside it */
+};
+/* After this time a batch of the large lane has another one beside it: twice what batches are meant to take. */
+#define GRACE_NS UINT64_C(8000000)
+/* For so long after a preemption the client's scenes that were not measured count as large. */
+#define DOUBT_NS UINT64_C(10000000000)
 
 /* ---- running; without the lock ---- */
+
+/* What a scene's commands behind one that did not end have to share, as they may build on it. */
+static void share_fate(const command *with, command *command) {
+    command->fate = with->fate;
+    command->error = with->error;
+}
+
+/* Whether the command may run: its scene, its client or the server may have gone since it was taken. */
+static bool may_begin(runner *runner, command *command) {
+    if (ct_cancel_reason(&command->cancel) == CT_CANCEL_NONE) return true;
+    command_end_early(runner->lane->scheduler, command, "not begun");
+    return false;
+}
+
+static void note_end(command *command) {
+    const uint64_t began_ns = atomic_exchange(&command->began_ns, 0);
+    if (atomic_load(&command->is_logged)) running_log_end(command, 1e-9 * (double)(clock_ns() - began_ns));
+}
+
+/* Everything but steps and CLOSE. */
+static void run_control(runner *runner, command *command) {
+    scheduler *scheduler = runner->lane->scheduler;
+    if (!may_begin(runner, command)) return;
+    command_begin(runner, command, clock_ns());
+    ct_cancel *before = ct_cancel_scope(&command->cancel);
+    command_run(scheduler, command);
+    ct_cancel_scope(before);
+    if (command->error.code == CONTACTD_TIME_LIMIT) {
+        const server_error cause = command->error;
+        command_end_early(scheduler, command, cause.message);
+    }
+    note_end(command);
+}
 
 static void run_steps(runner *runner) {
     uint64_t begin = clock_ns();
     for (size_t i = 0; i < runner->n_steps; i++) {
         command *command = runner->stepping[i];
+        command_begin(runner, command, begin);
         command->answer->queue_s = (double)(begin - command->submitted_ns) * 1e-9;
         runner->engine_steps[i] = (ct_step){
             .scene = command->target->engine,
@@ -30,9 +73,11 @@ static void run_steps(runner *runner) {
             .velocities = command->in.step.velocities,
             .n_velocities = command->in.step.n_velocities,
             .viscosity = command->in.step.viscosity,
+            .cancel = &command->cancel,
+            .in_background = runner->lane->kind == SCHEDULE_LARGE,
         };
     }
-    ct_engine_run(runner->scheduler->engine, runner->engine_steps, runner->n_steps);
+    ct_engine_run(runner->lane->scheduler->engine, runner->engine_steps, runner->n_steps);
 }
 
 static uint64_t result_bytes(const ct_result *result) {
@@ -92,47 +137,85 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
     answer->revision = record->revision;
     answer->bytes = sizeof *answer + (answer->result ? result_bytes(answer->result) : 0);
     command->error = answer->error;
-    double cost = answer->result ? count_step(scheduler->metrics, answer) : 0;
+    /* What was cancelled took as long as it ran, on one thread at least. */
+    answer->cost_s = answer->result ? count_step(scheduler->metrics, answer) : step ? 0 : command->ran_s;
     if (answer->result) scheduler_note_warnings(scheduler, command->target, answer->result);
     scene_note_step(scheduler->registry, command->target, answer->result, answer->queue_s, command->in.step.sequence,
                     command->submitted_ns);
-    answer->cost_s = cost;
 }
 
-static void run_taken(runner *runner) {
-    scheduler *scheduler = runner->scheduler;
+/* A step that was cancelled ends as if memory had run out, where it is not told apart. */
+static bool was_cancelled(const command *command, const ct_step *step) {
+    if (step->error.status == CT_CANCELLED) return true;
+    return step->error.status == CT_OUT_OF_MEMORY && ct_cancel_reason(&command->cancel) != CT_CANCEL_NONE;
+}
+
+static void take_outcome(runner *runner, command *command, const ct_step *step) {
+    scheduler *scheduler = runner->lane->scheduler;
+    if (was_cancelled(command, step)) {
+        command_end_early(scheduler, command, step->error.message);
+        if (command->fate == COMMAND_ENDS) take_answer(scheduler, command, NULL);
+    } else {
+        take_answer(scheduler, command, step);
+    }
+    note_end(command);
+}
+
+static void count_latencies(runner *runner, size_t n_ended) {
+    metrics *metrics = runner->lane->scheduler->metrics;
+    const bool is_large = runner->lane->kind == SCHEDULE_LARGE;
+    const uint64_t now = clock_ns();
+    for (size_t i = 0; i < runner->n_steps; i++) {
+        const command *command = runner->stepping[i];
+        if (command->fate != COMMAND_ENDS) continue;
+        metrics_observe_latency(metrics, is_large, (double)(now - command->received_ns) * 1e-9);
+    }
+    if (n_ended) metrics_count_batch(metrics, is_large, n_ended);
+}
+
+/* Returns how many steps ran to their end. */
+static size_t run_taken(runner *runner) {
+    scheduler *scheduler = runner->lane->scheduler;
+    const command *stopped = NULL; /* the last that did not end, of its scene */
+    size_t n_ended = 0;
     runner->n_steps = 0;
     for (command *command = runner->first_taken; command; command = command->next) {
+        if (stopped && command->target == stopped->target) {
+            share_fate(stopped, command);
+            continue;
+        }
         if (command->is_repeat) continue; /* its answer is kept already */
         if (command->error.code != CONTACTD_OK) {
             if (command->kind == COMMAND_STEP) take_answer(scheduler, command, NULL);
         } else if (command->kind == COMMAND_STEP) {
-            runner->stepping[runner->n_steps++] = command;
+            if (may_begin(runner, command))
+                runner->stepping[runner->n_steps++] = command;
+            else if (command->fate == COMMAND_ENDS)
+                take_answer(scheduler, command, NULL);
         } else if (command->kind != COMMAND_CLOSE) { /* see end_command */
-            command_run(scheduler, command);
+            run_control(runner, command);
         }
+        if (command->fate != COMMAND_ENDS) stopped = command;
     }
-    if (!runner->n_steps) return;
+    if (!runner->n_steps) return 0;
     run_steps(runner);
     for (size_t i = 0; i < runner->n_steps; i++) {
-        take_answer(scheduler, runner->stepping[i], &runner->engine_steps[i]);
+        take_outcome(runner, runner->stepping[i], &runner->engine_steps[i]);
+        n_ended += runner->stepping[i]->fate == COMMAND_ENDS;
     }
-    uint64_t now = clock_ns();
-    for (size_t i = 0; i < runner->n_steps; i++) {
-        double seconds = (double)(now - runner->stepping[i]->received_ns) * 1e-9;
-        metrics_observe_latency(scheduler->metrics, runner->lane == SCHEDULE_LARGE, seconds);
-    }
-    metrics_count_batch(scheduler->metrics, runner->lane == SCHEDULE_LARGE, runner->n_steps);
+    count_latencies(runner, n_ended);
+    return n_ended;
 }
 
 /* Marks the device as not ready if it failed for good. Runs before any answer with the error goes out, so that a client
  * that then asks for readiness is told the truth. */
 static void note_loss(runner *runner) {
-    scheduler *scheduler = runner->scheduler;
-    char reason[sizeof runner->ready_reason];
-    if (!probe_lost(scheduler->engine, runner->device, reason, sizeof reason)) return;
+    const lane *lane = runner->lane;
+    scheduler *scheduler = lane->scheduler;
+    char reason[sizeof lane->ready_reason];
+    if (!probe_lost(scheduler->engine, lane->device, reason, sizeof reason)) return;
     pthread_mutex_lock(&scheduler->lock);
-    struct runner *small = &scheduler->runners[runner->device * SCHEDULE_LANES + SCHEDULE_SMALL];
+    struct lane *small = &scheduler->lanes[lane->device * SCHEDULE_LANES + SCHEDULE_SMALL];
     small->ready = false;
     memcpy(small->ready_reason, reason, sizeof reason);
     bool was_reported = scheduler->lost;
@@ -164,7 +247,7 @@ static void end_command(scheduler *scheduler, command *command) {
             scene->closing = false; /* its deadline passed: the scene stays */
         }
     }
-    scheduler_note_cost(scheduler, scene, command);
+    scheduler_note_cost(scene, command);
     scheduler_uncount(scheduler, command);
 }
 
@@ -180,78 +263,183 @@ static void complete_command(scheduler *scheduler, command *command) {
     }
 }
 
-/* When a batch of what is queued may run. */
-static uint64_t batch_due_ns(const runner *runner) {
-    const scheduler *scheduler = runner->scheduler;
-    if (!runner->n_sessions) return UINT64_MAX;
-    bool waits =
-        runner->waiting_since_ns && scheduler->window_ns && runner->lane == SCHEDULE_SMALL && !scheduler->draining;
-    return waits ? runner->waiting_since_ns + scheduler->window_ns : 0;
+/* ---- what ended, and what waits again ---- */
+
+typedef struct endings {
+    command *ended, **last_ended;
+    command *refused, **last_refused;
+    uint32_t n;
+    const scene *scene; /* of the last command that waits again */
+    command **at;       /* where the next one of it goes */
+} endings;
+
+static void append(command ***last, command *command) {
+    command->next = NULL;
+    **last = command;
+    *last = &command->next;
 }
 
-void scheduler_wake(runner *runner) {
-    if (runner->busy || batch_due_ns(runner) >= runner->asleep_until) return;
-    runner->asleep_until = 0;
-    pthread_cond_signal(&runner->wake);
+/* To the head of its scene's queue, behind those of the same batch. */
+static void put_back(endings *endings, command *command) {
+    scene *scene = command->target;
+    if (endings->scene != scene) endings->at = &scene->first;
+    endings->scene = scene;
+    if (scene->stepping == command) scene->stepping = NULL;
+    if (command->is_preempted) scene->runs_for->doubted_until_ns = clock_ns() + DOUBT_NS;
+    command->next = *endings->at;
+    *endings->at = command;
+    if (!command->next) scene->last = command;
+    endings->at = &command->next;
 }
 
-/* Clears `running` of the batch's scenes, only after their answers were handed over, so that answers keep their order.
- * Releases the references taken in run_batch. With the lock held. */
-static void release_scenes(runner *runner) {
-    for (size_t i = 0; i < runner->n_scenes; i++) {
-        scene *scene = runner->scenes[i];
-        scene->running = false;
-        if (scene->first) {
-            struct runner *next = scheduler_make_ready(runner->scheduler, scene);
-            if (next != runner) scheduler_wake(next);
+static void refuse_at_end(scheduler *scheduler, endings *endings, command *command) {
+    if (command->target->stepping == command) command->target->stepping = NULL;
+    scheduler_uncount(scheduler, command);
+    append(&endings->last_refused, command);
+}
+
+/* With the lock held. */
+static void end_batch(runner *runner, endings *endings) {
+    scheduler *scheduler = runner->lane->scheduler;
+    *endings = (struct endings){.last_ended = &endings->ended, .last_refused = &endings->refused};
+    for (command *command = runner->first_taken, *next; command; command = next) {
+        next = command->next;
+        const bool waits = command->fate == COMMAND_WAITS_AGAIN;
+        if (waits && command->target->closing) {
+            char object[96];
+            command_object(command, object);
+            command->error = (server_error){0};
+            server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "scene",
+                        "the scene was closed before this ran");
         }
-        scene_release(&runner->scenes[i]);
+        if (command->fate == COMMAND_ENDS) {
+            end_command(scheduler, command);
+            append(&endings->last_ended, command);
+            endings->n++;
+        } else if (waits && !command->target->closing) {
+            put_back(endings, command);
+        } else {
+            refuse_at_end(scheduler, endings, command);
+        }
     }
 }
 
+/* When a further batch of the lane may begin; UINT64_MAX: there is nothing to run, or no runner is free. In the large
+ * lane a further one begins beside one that takes long: at once if that was to be expected. So steps that are not much
+ * longer than a batch run one after the other, which answers the first of them sooner. */
+static uint64_t batch_due_ns(lane *lane) {
+    const scheduler *scheduler = lane->scheduler;
+    if (!lane->n_sessions) return UINT64_MAX;
+    bool waits = lane->waiting_since_ns && scheduler->window_ns && lane->kind == SCHEDULE_SMALL && !scheduler->draining;
+    uint64_t due = waits ? lane->waiting_since_ns + scheduler->window_ns : 0;
+    uint32_t n_busy = 0;
+    for (uint32_t i = 0; i < lane->n_runners; i++) {
+        const runner *runner = &lane->runners[i];
+        if (!runner->busy) continue;
+        n_busy++;
+        if (!runner->is_long && runner->begin_ns + GRACE_NS > due) due = runner->begin_ns + GRACE_NS;
+    }
+    return n_busy < lane->n_runners && scheduler_has_batch(lane) ? due : UINT64_MAX;
+}
+
+void scheduler_wake(lane *lane) {
+    const uint64_t due = batch_due_ns(lane);
+    runner *sleeping = NULL;
+    if (due == UINT64_MAX) return;
+    for (uint32_t i = 0; i < lane->n_runners; i++) {
+        runner *runner = &lane->runners[i];
+        if (runner->busy) continue;
+        if (runner->asleep_until <= due) return; /* it will look in time */
+        if (!sleeping) sleeping = runner;
+    }
+    if (!sleeping) return;
+    sleeping->asleep_until = 0;
+    pthread_cond_signal(&sleeping->wake);
+}
+
+/* Clears `running` of the batch's scenes, only after their answers were handed over, so that answers keep their order.
+ * Releases the references taken in run_batch. Returns commands that nobody may run any more. With the lock held. */
+static command *release_scenes(runner *runner) {
+    scheduler *scheduler = runner->lane->scheduler;
+    command *held = NULL, **last = &held;
+    for (size_t i = 0; i < runner->n_scenes; i++) {
+        scene *scene = runner->scenes[i];
+        scene->running = false;
+        scene->runner = NULL;
+        scene->runs_for = NULL;
+        if (scene->first) {
+            lane *next = scheduler_make_ready(scheduler, scene);
+            if (next && next != runner->lane) scheduler_wake(next);
+            if (!next && scheduler->draining) *last = scheduler_take_waiting(scheduler, scene);
+            while (*last) last = &(*last)->next;
+        }
+        scene_release(&runner->scenes[i]);
+    }
+    return held;
+}
+
 bool scheduler_is_idle(const scheduler *scheduler) {
-    for (uint32_t i = 0; i < scheduler->n_runners; i++) {
-        if (scheduler->runners[i].busy) return false;
+    for (uint32_t i = 0; i < scheduler->n_lanes; i++) {
+        for (uint32_t r = 0; r < scheduler->lanes[i].n_runners; r++) {
+            if (scheduler->lanes[i].runners[r].busy) return false;
+        }
     }
     return true;
 }
 
-/* Runs one batch. Called and left with the lock held, the runner not busy. */
-static void run_batch(runner *runner) {
-    scheduler *scheduler = runner->scheduler;
-    runner->busy = true;
+static void begin_batch(runner *runner, bool is_inline) {
     scheduler_fill_batch(runner);
+    runner->busy = runner->is_running = true;
+    runner_set_preemption(runner, is_inline);
+    scheduler_wake(runner->lane); /* there may be a batch for another runner */
+}
+
+/* Hands over the answers. Without the lock. */
+static void complete_batch(scheduler *scheduler, const endings *endings) {
+    for (command *command = endings->ended, *next; command; command = next) {
+        next = command->next;
+        complete_command(scheduler, command);
+    }
+    scheduler_refuse(endings->refused, NULL);
+}
+
+/* Runs one batch. Called and left with the lock held, the runner not busy. */
+static void run_batch(runner *runner, bool is_inline) {
+    lane *lane = runner->lane;
+    scheduler *scheduler = lane->scheduler;
+    begin_batch(runner, is_inline);
     pthread_mutex_unlock(&scheduler->lock);
 
-    uint64_t begin = clock_ns();
-    run_taken(runner);
+    const size_t n_steps = run_taken(runner);
     for (command *command = runner->first_taken; command; command = command->next) {
         if (command->error.code != CONTACTD_DEVICE_ERROR) continue;
         note_loss(runner);
         break;
     }
-    double seconds = (double)(clock_ns() - begin) * 1e-9;
+    double seconds = (double)(clock_ns() - runner->begin_ns) * 1e-9;
 
     pthread_mutex_lock(&scheduler->lock);
-    uint32_t n = 0;
-    for (command *command = runner->first_taken; command; command = command->next, n++) {
-        end_command(scheduler, command);
-    }
-    double rate = n / (seconds + 1e-6);
-    if (n) runner->rate = runner->rate > 0 ? 0.9 * runner->rate + 0.1 * rate : rate;
-    if (runner->n_steps) runner->batches++;
-    runner->steps += runner->n_steps;
-    /* complete_command releases the commands' references to the scenes, which release_scenes still needs. */
+    endings endings;
+    runner->is_running = false;
+    /* Completing releases the commands' references to the scenes, which release_scenes still needs. */
     for (size_t i = 0; i < runner->n_scenes; i++) atomic_fetch_add(&runner->scenes[i]->references, 1);
+    end_batch(runner, &endings);
+    double rate = endings.n / (seconds + 1e-6);
+    if (endings.n) lane->rate = lane->rate > 0 ? 0.9 * lane->rate + 0.1 * rate : rate;
+    if (n_steps) lane->batches++;
+    lane->steps += n_steps;
     pthread_mutex_unlock(&scheduler->lock);
 
-    for (command *command = runner->first_taken, *next; command; command = next) {
-        next = command->next;
-        complete_command(scheduler, command);
-    }
+    complete_batch(scheduler, &endings);
 
     pthread_mutex_lock(&scheduler->lock);
-    release_scenes(runner);
+    scheduler_settle_batch(runner, seconds);
+    command *held = release_scenes(runner);
+    if (held) {
+        pthread_mutex_unlock(&scheduler->lock);
+        scheduler_refuse_at_end(held);
+        pthread_mutex_lock(&scheduler->lock);
+    }
     runner->busy = false;
     if (scheduler->draining) pthread_cond_broadcast(&scheduler->idle);
 }
@@ -260,21 +448,22 @@ static void run_batch(runner *runner) {
 
 /* Runs a readiness step instead of a batch, on the device's small lane. With the lock held. */
 static void probe(runner *runner) {
-    scheduler *scheduler = runner->scheduler;
-    char reason[sizeof runner->ready_reason];
+    lane *lane = runner->lane;
+    scheduler *scheduler = lane->scheduler;
+    char reason[sizeof lane->ready_reason];
     runner->busy = true;
     pthread_mutex_unlock(&scheduler->lock);
-    bool ready = probe_run(scheduler->engine, runner->device, scheduler->backend, reason, sizeof reason);
+    bool ready = probe_run(scheduler->engine, lane->device, scheduler->backend, reason, sizeof reason);
     if (!ready) note_loss(runner);
     pthread_mutex_lock(&scheduler->lock);
     runner->busy = false;
-    if (ready != runner->ready) {
+    if (ready != lane->ready) {
         log_line(ready ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "schedule", "%s%s",
                  ready ? "ready again" : "not ready: ", reason);
     }
-    runner->ready = ready;
-    memcpy(runner->ready_reason, reason, sizeof reason);
-    runner->probed_ns = clock_ns();
+    lane->ready = ready;
+    memcpy(lane->ready_reason, reason, sizeof reason);
+    lane->probed_ns = clock_ns();
     if (scheduler->draining) pthread_cond_broadcast(&scheduler->idle);
 }
 
@@ -283,16 +472,24 @@ static struct timespec timespec_of(uint64_t ns) {
 }
 
 /* Only small lanes probe, so that a huge step does not delay it. */
-static uint64_t probe_due_ns(const runner *runner) {
-    return runner->lane == SCHEDULE_SMALL ? runner->probed_ns + PROBE_EVERY_S * UINT64_C(1000000000) : UINT64_MAX;
+static uint64_t probe_due_ns(const lane *lane) {
+    return lane->kind == SCHEDULE_SMALL ? lane->probed_ns + PROBE_EVERY_S * UINT64_C(1000000000) : UINT64_MAX;
+}
+
+/* Threads of large steps yield to those of small ones and to the I/O thread: on Linux a thread has a nice value of its
+ * own. It is only a preference, so a failure does not matter. */
+static void lower_priority(void) {
+    setpriority(PRIO_PROCESS, (id_t)gettid(), BACKGROUND_NICE);
 }
 
 void *scheduler_worker(void *argument) {
     runner *runner = argument;
-    scheduler *scheduler = runner->scheduler;
+    lane *lane = runner->lane;
+    scheduler *scheduler = lane->scheduler;
+    if (lane->kind == SCHEDULE_LARGE) lower_priority();
     pthread_mutex_lock(&scheduler->lock);
     while (!scheduler->ending) {
-        uint64_t now = clock_ns(), probe_ns = probe_due_ns(runner), batch_ns = batch_due_ns(runner);
+        uint64_t now = clock_ns(), probe_ns = probe_due_ns(lane), batch_ns = batch_due_ns(lane);
         uint64_t until_ns = probe_ns < batch_ns ? probe_ns : batch_ns;
         if (runner->busy || until_ns == UINT64_MAX) {
             runner->asleep_until = UINT64_MAX;
@@ -306,7 +503,7 @@ void *scheduler_worker(void *argument) {
         } else if (now >= probe_ns) {
             probe(runner);
         } else {
-            run_batch(runner);
+            run_batch(runner, false);
         }
     }
     pthread_mutex_unlock(&scheduler->lock);
@@ -315,12 +512,12 @@ void *scheduler_worker(void *argument) {
 
 void scheduler_run_inline(scheduler *scheduler) {
     pthread_mutex_lock(&scheduler->lock);
-    for (uint32_t i = 0; i < scheduler->n_runners && !scheduler->ending; i++) {
-        runner *runner = &scheduler->runners[i];
-        if (!runner->n_sessions || runner->busy) continue;
-        bool due = batch_due_ns(runner) <= clock_ns();
-        if (due && runner->lane == SCHEDULE_SMALL && scheduler_may_run_inline(runner)) run_batch(runner);
-        scheduler_wake(runner);
+    for (uint32_t i = 0; i < scheduler->n_lanes && !scheduler->ending; i++) {
+        lane *lane = &scheduler->lanes[i];
+        if (!lane->n_sessions) continue;
+        bool due = lane->kind == SCHEDULE_SMALL && batch_due_ns(lane) <= clock_ns();
+        if (due && scheduler_may_run_inline(lane)) run_batch(&lane->runners[0], true);
+        scheduler_wake(lane);
     }
     pthread_mutex_unlock(&scheduler->lock);
 }

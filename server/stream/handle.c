@@ -50,7 +50,7 @@ static void hand_to_workers(stream *stream, request *request, work_kind kind, vo
 
 /* The connection of a message that was received late may have ended already. */
 static void note_session(stream *stream, const request *request, uint64_t session) {
-    if (!peer_note_session(request->peer, session)) registry_leave_session(stream->service->registry, session);
+    if (!peer_note_session(request->peer, session)) scheduler_leave_session(stream->service->scheduler, session);
 }
 
 static void handle_hello(stream *stream, request *request) {
@@ -90,8 +90,11 @@ static bool check_session(stream *stream, const request *request, server_error *
                            ": say Hello, register meshes and open scenes again",
                            message->epoch, stream->service->epoch);
     }
-    if (!registry_touch_session_of(stream->service->registry, message->session, request->who.principal, error))
+    bool had_left;
+    if (!registry_touch_session_of(stream->service->registry, message->session, request->who.principal, &had_left,
+                                   error))
         return false;
+    if (had_left) scheduler_return_session(stream->service->scheduler, message->session);
     note_session(stream, request, message->session);
     return true;
 }

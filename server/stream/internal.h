@@ -99,6 +99,7 @@ struct stream {
     atomic_bool is_trimming;     /* `trim` waits or runs */
     atomic_bool announces_drain; /* to all clients, once */
     bool is_drained;             /* the socket had no message left at the last look */
+    uint64_t noted_ns;           /* when the connections that came and ended were last noted */
 
     pthread_mutex_t lock;
     request *first_finished, *last_finished; /* [lock] waiting for their answer to be sent */

@@ -151,6 +151,15 @@ static bool own_number(const unsigned char *id, size_t size, uint32_t *number) {
     return true;
 }
 
+/* A client that connects again may be there before the end of its old connection is noted. */
+static bool has_connection(const peers *peers, uint64_t session) {
+    for (size_t fd = 0; fd < peers->n_fd; fd++) {
+        const peer *peer = peers->by_fd[fd].peer;
+        if (peer && peer->session == session && !peer->is_cut) return true;
+    }
+    return false;
+}
+
 static void detach(peers *peers, int fd) {
     descriptor *descriptor = &peers->by_fd[fd];
     peer *peer = descriptor->peer;
@@ -164,7 +173,8 @@ static void detach(peers *peers, int fd) {
     peer->is_attached = false;
     peers->n_attached--;
     peers->n_cut -= peer->is_cut;
-    if (peer->session && peers->tell_end) peers->tell_end(peers->tell_context, peer->session);
+    if (peer->session && peers->tell_end && !has_connection(peers, peer->session))
+        peers->tell_end(peers->tell_context, peer->session);
     peer_release(&peer);
 }
 

@@ -74,7 +74,7 @@ uint64_t peer_unanswered_bytes(const peer *peer);
 /* A session uses it: connections without one are cut first when they become too many. False: the connection has ended.
  */
 bool peer_note_session(peer *peer, uint64_t session);
-/* Calls tell for the last session of each connection that ends. */
+/* Calls tell for the last session of each connection that ends, unless another connection has it too. */
 void peers_tell_ends(peers *peers, void (*tell)(void *context, uint64_t session), void *context);
 
 /* Bytes that the answer to a new request may have, as unread answers and those expected leave room, of the connection

@@ -34,7 +34,7 @@ static bool make_sessions(const request *request, json_out *out, server_error *e
 static bool make_status(const request *request, json_out *out) {
     service_status status;
     service_get_status(request->stream->service, &status);
-    report_status(out, request->stream->service, &status);
+    report_status(out, request->stream->service, &status, &request->who);
     return true;
 }
 

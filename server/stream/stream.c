@@ -18,6 +18,7 @@
 enum {
     RECEIVE_AT_ONCE = 64, /* messages received before their commands run and are answered */
     REAP_EVERY_MS = 250,
+    NOTE_EVERY_MS = 20, /* that connections come and end */
     LAST_WORDS_MS = 100,
     /* The kernel's probes find connections whose other end is gone. ZeroMQ's own heartbeats are off: libzmq 4.3 ends
      * the process when one is due on a connection that has ended while as many of its messages were waiting as may
@@ -111,7 +112,8 @@ bool stream_is_draining(const stream *stream) {
 }
 
 const char *stream_successors(const stream *stream) {
-    return stream->service->successors ? atomic_load(stream->service->successors) : NULL;
+    const char *successors = stream->service->successors ? atomic_load(stream->service->successors) : NULL;
+    return successors && successors[0] ? successors : NULL;
 }
 
 /* ---- finished requests ---- */
@@ -275,6 +277,10 @@ static uint64_t run_periodic_work(stream *stream, uint64_t now, uint64_t *reap_a
     if (generation != stream->guard_generation) {
         stream->guard_generation = generation;
         peers_identify_again(stream->peers, stream->service->guard);
+    }
+    if (now >= stream->noted_ns + NOTE_EVERY_MS * UINT64_C(1000000)) { /* while the thread is busy it does not sleep */
+        peers_note_changes(stream->peers);
+        stream->noted_ns = now;
     }
     uint64_t watch_at = peers_watch(stream->peers, now, stream->is_drained);
     return watch_at < *reap_at ? watch_at : *reap_at;
@@ -448,8 +454,8 @@ static void free_stream(stream *stream) {
     free(stream);
 }
 
-static void leave_session(void *registry, uint64_t session) {
-    registry_leave_session(registry, session);
+static void leave_session(void *scheduler, uint64_t session) {
+    scheduler_leave_session(scheduler, session);
 }
 
 static bool start_peers(stream *stream) {
@@ -462,7 +468,7 @@ static bool start_peers(stream *stream) {
     };
     limits.is_encrypted = stream->has_key;
     stream->peers = peers_new(&limits, stream->context, stream->socket, service->metrics);
-    if (stream->peers) peers_tell_ends(stream->peers, leave_session, service->registry);
+    if (stream->peers) peers_tell_ends(stream->peers, leave_session, service->scheduler);
     return stream->peers != NULL;
 }
 

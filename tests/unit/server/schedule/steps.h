@@ -19,7 +19,10 @@ static inline void settle(world *world) {
         pthread_mutex_lock(&scheduler->lock);
         busy = !scheduler_is_idle(scheduler);
         /* A worker that has not started yet would find steps before it is woken. */
-        for (uint32_t i = 0; i < scheduler->n_runners; i++) busy |= scheduler->runners[i].asleep_until == 0;
+        for (uint32_t i = 0; i < scheduler->n_lanes; i++) {
+            const lane *lane = &scheduler->lanes[i];
+            for (uint32_t r = 0; r < lane->n_runners; r++) busy |= lane->runners[r].asleep_until == 0;
+        }
         pthread_mutex_unlock(&scheduler->lock);
         if (busy) sched_yield();
     }

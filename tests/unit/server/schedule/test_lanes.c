@@ -175,33 +175,56 @@ static void test_small_steps_pass_a_large_one(void **state) {
     check_and_forget(&held, 1);
 }
 
-/* Large ones run one after the other, clients in turn. */
-static void test_large_steps_wait_for_each_other(void **state) {
+/* Another client's large step begins beside one that takes long, the same client's waits for it. */
+static void test_large_steps_share(void **state) {
     world *world = *state;
     uint64_t one = open_session(world), other = open_session(world);
     uint64_t scenes[3] = {open_boxes(world, one, LARGE), open_boxes(world, one, LARGE),
                           open_boxes(world, other, LARGE)};
-    asked held, waiting[2];
+    asked held, mine, theirs;
     hold_large(world, &held, one, scenes[0]);
-    ask(world, &waiting[0], one, scenes[1], 1);
-    ask(world, &waiting[1], other, scenes[2], 1);
+    ask(world, &mine, one, scenes[1], 1);
+    ask(world, &theirs, other, scenes[2], 1);
     scheduler_kick(world->scheduler);
-    scheduler_run_inline(world->scheduler);
+    wait_until(&inside, 2, "another client's large step");
     asked small;
     ask(world, &small, other, open_boxes(world, other, SMALL), 1);
     scheduler_kick(world->scheduler);
     wait_until(&n_done, 1, "the small step");
     assert_int_equal(small.place, 1);
-    assert_int_equal(inside, 1);
+    assert_int_equal(inside, 2);
+    scheduler_facts facts;
+    scheduler_get_facts(world->scheduler, &facts);
+    assert_int_equal(facts.lanes[SCHEDULE_LARGE].busy, 2);
     atomic_store(&shut, false);
     wait_until(&n_done, 4, "the large steps");
-    assert_int_equal(held.place, 2);
-    assert_int_equal(waiting[0].place, 3);
-    assert_int_equal(waiting[1].place, 4);
-    assert_int_equal(most_inside, 1);
+    assert_true(mine.place > held.place);
+    assert_int_equal(most_inside, 2);
     check_and_forget(&small, 1);
     check_and_forget(&held, 1);
-    check_and_forget(waiting, 2);
+    check_and_forget(&mine, 1);
+    check_and_forget(&theirs, 1);
+}
+
+/* Clients by the dozen get no more batches at a time than there are runners, and those that wait are all served. */
+static void test_large_steps_of_many(void **state) {
+    enum { MANY = LARGE_RUNNERS + 2 };
+    world *world = *state;
+    asked steps[MANY];
+    uint64_t sessions[MANY], scenes[MANY];
+    for (int i = 0; i < MANY; i++) {
+        sessions[i] = open_session(world);
+        scenes[i] = open_boxes(world, sessions[i], LARGE);
+    }
+    hold_large(world, &steps[0], sessions[0], scenes[0]);
+    for (int i = 1; i < MANY; i++) ask(world, &steps[i], sessions[i], scenes[i], 1);
+    scheduler_kick(world->scheduler);
+    wait_until(&inside, LARGE_RUNNERS, "a step on each runner");
+    assert_int_equal(n_done, 0);
+    atomic_store(&shut, false);
+    wait_until(&n_done, MANY, "the large steps");
+    assert_int_equal(most_inside, LARGE_RUNNERS);
+    check_and_forget(steps, MANY);
 }
 
 /* A small scene that becomes a large one: its step comes right behind the change, and was queued as small. */
@@ -243,7 +266,7 @@ static schedule_lane lane_after(world *world, uint32_t resolution, const double 
     uint64_t session = open_session(world), handle = open_boxes(world, session, resolution);
     scene *scene = scene_acquire(world->registry, handle, NULL);
     step_answer *answer = step_answer_new(1);
-    command said = {.kind = COMMAND_STEP, .answer = answer, .runner = SCHEDULE_SMALL};
+    command said = {.kind = COMMAND_STEP, .answer = answer, .lane = SCHEDULE_SMALL};
     for (bool idle = false; !idle;) { /* a scene that runs is in no queue */
         pthread_mutex_lock(&world->scheduler->lock);
         idle = scheduler_is_idle(world->scheduler);
@@ -252,20 +275,20 @@ static schedule_lane lane_after(world *world, uint32_t resolution, const double 
     pthread_mutex_lock(&world->scheduler->lock);
     for (int i = 0; i < n; i++) {
         answer->cost_s = 1e-3 * ms[i];
-        scheduler_note_cost(world->scheduler, scene, &said);
+        scheduler_note_cost(scene, &said);
     }
     pthread_mutex_unlock(&world->scheduler->lock);
     step_answer_release(&answer);
     asked step;
     ask(world, &step, session, handle, 1);
     pthread_mutex_lock(&world->scheduler->lock);
-    uint32_t runner = scene->runner;
+    uint32_t lane = scene->lane;
     pthread_mutex_unlock(&world->scheduler->lock);
     scheduler_kick(world->scheduler);
     wait_until(&n_done, 1, "the step");
     check_and_forget(&step, 1);
     scene_release(&scene);
-    return world->scheduler->runners[runner].lane;
+    return world->scheduler->lanes[lane].kind;
 }
 
 static void test_costs_tell_the_lane(void **state) {
@@ -280,7 +303,8 @@ static void test_costs_tell_the_lane(void **state) {
     assert_int_equal(lane_after(world, LARGE, slow, 3), SCHEDULE_SMALL);
     assert_int_equal(lane_after(world, LARGE, calm, 4), SCHEDULE_LARGE);
     assert_int_equal(lane_after(world, LARGE, calm, 40), SCHEDULE_SMALL);
-    assert_int_equal(lane_after(world, SMALL, endless, 2), SCHEDULE_SMALL); /* two boxes cannot take that long */
+    assert_int_equal(lane_after(world, SMALL, endless, 2), SCHEDULE_LARGE); /* whatever is in it */
+    assert_int_equal(lane_after(world, SMALL, endless, 1), SCHEDULE_LARGE);
 }
 
 /* The lane in which a change of settings is queued, for a scene that the scheduler takes to have `triangles`. */
@@ -301,7 +325,7 @@ static schedule_lane lane_of_change(world *world, scene_patch settings, uint64_t
     pthread_mutex_unlock(&world->scheduler->lock);
     assert_int_equal(scheduler_submit(world->scheduler, &change.command), SUBMIT_QUEUED);
     pthread_mutex_lock(&world->scheduler->lock);
-    const uint32_t runner = scene->runner;
+    const uint32_t lane = scene->lane;
     scene->triangles = own;
     pthread_mutex_unlock(&world->scheduler->lock);
     scheduler_kick(world->scheduler);
@@ -309,7 +333,7 @@ static schedule_lane lane_of_change(world *world, scene_patch settings, uint64_t
     atomic_store(&n_done, 0);
     assert_int_equal(change.command.error.code, CONTACTD_OK);
     scene_release(&scene);
-    return world->scheduler->runners[runner].lane;
+    return world->scheduler->lanes[lane].kind;
 }
 
 /* A method that derives much from each mesh does so beside small steps. */
@@ -392,12 +416,14 @@ static pthread_t begin_end(world *world, asked *held, asked *queued) {
     return thread;
 }
 
-static void check_end(asked *held, const asked *queued) {
+static void check_end(const asked *held, const asked *queued) {
     assert_int_equal(held->place, 1);
+    assert_int_equal(held->command.error.code, CONTACTD_SHUTTING_DOWN); /* the engine ended it */
+    assert_null(held->command.out.step.answer);
     assert_int_equal(queued->place, 2);
     assert_int_equal(queued->command.error.code, CONTACTD_SHUTTING_DOWN);
     assert_int_equal(passed, 1);
-    check_and_forget(held, 1);
+    n_done = 0;
 }
 
 /* A drain whose time is over waits another second for what is in the engine. That suffices unless others keep the
@@ -475,14 +501,14 @@ static void test_devices_side_by_side(void **state) {
     asked held, others[4];
     for (int i = 0; i < 2; i++) scenes[i] = open_boxes(world, session, LARGE);
     for (int i = 2; i < 4; i++) scenes[i] = open_boxes(world, session, SMALL);
-    assert_int_equal(world->scheduler->n_runners, 2 * SCHEDULE_LANES);
+    assert_int_equal(world->scheduler->n_lanes, 2 * SCHEDULE_LANES);
     hold_large(world, &held, session, scenes[0]); /* a new scene goes to the device with least on it */
     for (int i = 1; i < 4; i++) ask(world, &others[i], session, scenes[i], 1);
     scheduler_kick(world->scheduler);
     wait_until(&n_done, 3, "the others");
     assert_int_equal(held.place, 0);
     for (uint32_t i = 0; i < 2 * SCHEDULE_LANES; i++)
-        assert_int_equal(world->scheduler->runners[i].steps, i != SCHEDULE_LARGE);
+        assert_int_equal(world->scheduler->lanes[i].steps, i != SCHEDULE_LARGE);
     atomic_store(&shut, false);
     wait_until(&n_done, 4, "the held one");
     check_and_forget(&others[1], 3);
@@ -503,10 +529,13 @@ static void count_inline(command *command) {
 static bool may_run_inline_at_cost(world *world, uint64_t session, uint64_t scene, command_kind kind, uint32_t show,
                                    double *cost_s) {
     scheduler *scheduler = world->scheduler;
-    runner *runner = &scheduler->runners[SCHEDULE_SMALL];
+    lane *lane = &scheduler->lanes[SCHEDULE_SMALL];
+    runner *runner = &lane->runners[0];
     atomic_int n = 0;
     command command = {.kind = kind, .session = session, .scene = scene, .done = count_inline, .context = &n};
-    if (kind == COMMAND_STEP) command.in.step.sequence = 1;
+    scene_record record;
+    assert_true(registry_scene(world->registry, scene, &record, NULL));
+    if (kind == COMMAND_STEP) command.in.step.sequence = record.sequence + 1;
     if (kind == COMMAND_SNAPSHOT) ct_snapshot_options_init(&command.in.snapshot.options);
     if (show) command.in.snapshot.options.show = show;
     if (kind == COMMAND_ADD_BODY) {
@@ -522,8 +551,8 @@ static bool may_run_inline_at_cost(world *world, uint64_t session, uint64_t scen
     }
     assert_int_equal(scheduler_submit(scheduler, &command), SUBMIT_QUEUED);
     pthread_mutex_lock(&scheduler->lock);
-    bool may = scheduler_may_run_inline(runner);
-    *cost_s = runner->queued_s;
+    bool may = scheduler_may_run_inline(lane);
+    *cost_s = lane->queued_s;
     runner->busy = false;
     pthread_mutex_unlock(&scheduler->lock);
     scheduler_kick(scheduler);
@@ -546,19 +575,24 @@ static void marks_in_a_snapshot_have_their_price(void **state) {
     static const uint32_t shows[] = {CT_SHOW_DEFAULT, CT_SHOW_DEFAULT | CT_SHOW_GRADIENTS,
                                      CT_SHOW_DEFAULT | CT_SHOW_CONTACTS};
     double cost_s[3], step_s;
-    assert_true(may_run_inline_at_cost(world, session, scene, COMMAND_STEP, 0, &step_s));
+    assert_false(may_run_inline_at_cost(world, session, scene, COMMAND_STEP, 0, &step_s)); /* it is the first */
     for (int i = 0; i < 3; i++)
         assert_false(may_run_inline_at_cost(world, session, scene, COMMAND_SNAPSHOT, shows[i], &cost_s[i]));
     assert_true(cost_s[1] > cost_s[0]);
     assert_true(cost_s[2] > cost_s[1] + 5e-6); /* 24 triangles */
 }
 
-/* Small steps and settings; no snapshot, nor what brings a mesh or frees what a scene holds. */
+/* Small steps that were measured; none that is its scene's first or follows a change, no snapshot, nor what makes
+ * something of meshes or frees what a scene holds. */
 static void the_io_thread_runs_what_is_short(void **state) {
     world *world = *state;
     uint64_t session = open_session(world), scene = open_boxes(world, session, SMALL);
+    assert_false(may_run_inline(world, session, scene, COMMAND_STEP));
     assert_true(may_run_inline(world, session, scene, COMMAND_STEP));
-    assert_true(may_run_inline(world, session, scene, COMMAND_CONFIGURE));
+    assert_true(may_run_inline(world, session, scene, COMMAND_STEP));
+    assert_false(may_run_inline(world, session, scene, COMMAND_CONFIGURE));
+    assert_false(may_run_inline(world, session, scene, COMMAND_STEP));
+    assert_true(may_run_inline(world, session, scene, COMMAND_STEP));
     assert_false(may_run_inline(world, session, scene, COMMAND_SNAPSHOT));
     assert_false(may_run_inline(world, session, scene, COMMAND_ADD_BODY));
     assert_false(may_run_inline(world, session, scene, COMMAND_CLOSE));
@@ -567,7 +601,8 @@ static void the_io_thread_runs_what_is_short(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_WORLD(test_small_steps_pass_a_large_one),
-        WITH_WORLD(test_large_steps_wait_for_each_other),
+        WITH_WORLD(test_large_steps_share),
+        WITH_WORLD(test_large_steps_of_many),
         WITH_WORLD(test_change_before_a_step),
         WITH_WORLD(test_costs_tell_the_lane),
         WITH_WORLD(test_preparation_is_large),
