@@ -94,8 +94,7 @@ static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, c
 static void lower_step_time(const scheduler *scheduler, const command *command, ct_scene_settings *settings) {
     const char *name;
     const double most = 1e-9 * (double)scheduler_limit_ns(scheduler, &command->who, &name);
-    if (most > 0 && isfinite(settings->max_step_time) && settings->max_step_time > most)
-        settings->max_step_time = most;
+    if (most > 0 && isfinite(settings->max_step_time) && settings->max_step_time > most) settings->max_step_time = most;
 }
 
 /* What somebody else than the client asked for before the server ended, if the client does not know better. */

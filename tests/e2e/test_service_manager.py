@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED, PATIENCE, SLOW, Server, wait_until
 from geometry import UNIT_BOX, icosphere, moved
-from test_signals import end_hung, hang
+from test_signals import end_unfinished, keep_busy
 
 EXIT_OTHER, EXIT_ADDRESS = 1, 3
 
@@ -69,14 +69,14 @@ def test_a_long_step_does_not_look_like_a_hung_server(make_server, tmp_path):
     """The I/O thread tells that it is alive. A step of minutes does not hold it up."""
     manager = Manager(str(tmp_path / "notify"))
     server = make_server("--drain", "0", env={"NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "1000000"})
-    raw = hang(server)
+    raw = keep_busy(server)
     manager.forget()
     for _ in range(3):
         assert "WATCHDOG" in manager.until("WATCHDOG")
     server.process.kill()
     server.process.wait()
     raw.close()
-    end_hung(server)
+    end_unfinished(server)
 
 
 def test_no_watchdog_unless_asked(make_server, tmp_path):
