@@ -313,6 +313,9 @@ $(B)/tests/bench/bench_stream $(B)/tests/bench/bench_neighbour $(B)/tests/bench/
 $(B)/tests/bench/bench_ground: $(B)/obj/tests/bench/ground.o
 # The client's allocations are the test's, which lets one fail.
 $(B)/tests/unit/client_c/test_no_memory: private LDFLAGS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
+# The engine's polls are the program's, which counts them (tests/scenes/polls.h).
+POLLS_WATCHED := bench/bench_hostile consistency/test_hostile fuzz/fuzz_time
+$(addprefix $(B)/tests/,$(POLLS_WATCHED)): private LDFLAGS += -Wl$(comma)--wrap=ct_cancel_check
 $(B)/tests/unit/backend/test_collective_cuda: $(B)/obj/tests/unit/backend/kernels.o
 $(B)/tests/unit/backend/test_candidates_cuda: $(B)/obj/tests/unit/backend/candidates.o
 # These two need nothing but the engine, so that they can be built where there is nothing but a compiler.
