@@ -67,7 +67,7 @@ static void begin(const char *name) {
     ct_cancel_init(&call.cancel, limit);
     pthread_mutex_unlock(&call.mutex);
     ct_cancel_scope(&call.cancel);
-    polls_begin(0);
+    polls_begin();
 }
 
 static void end(ct_status status, const ct_error *error, const char *more) {

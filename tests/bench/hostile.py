@@ -13,6 +13,7 @@ import argparse
 import collections
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -66,15 +67,13 @@ class Names:
                 elif function is None:
                     function = line
                 else:
-                    place = line.split(" (")[0].removeprefix(str(ROOT) + "/").removeprefix(str(ROOT.resolve()) + "/")
-                    if place.startswith("./"):
-                        place = place[2:]
-                    if not place.startswith("?"):
-                        names[at].append(f"{function} ({place})")
+                    place = re.search(r"\bgpu/.*", line.split(" (")[0])  # a compiler's cache may have it from another folder
+                    if place:
+                        names[at].append(f"{function} ({place.group()})")
                     function = None
             for a in unknown:
                 self.known[a] = names.get(a, [])
-        return [engine for a in wanted if (engine := [name for name in self.known[a] if "(gpu/" in name])]
+        return [self.known[a] for a in wanted if self.known[a]]
 
 
 def run_scene(program: pathlib.Path, calls: str, words: str, limit: float, give_up: float) -> tuple[list[dict], str]:

@@ -310,8 +310,8 @@ static struct shape make_slivers(uint32_t triangles, int variant, uint64_t seed)
     for (int edge = 0; edge < 2; edge++)
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t a = first[edge] + i, c = first[!edge], d = c + n;
-            shape_add_triangle(&shape, a, a + 1, edge ? d : c);
-            shape_add_triangle(&shape, a + 1, a, edge ? c : d);
+            shape_add_triangle(&shape, a, a + 1, c);
+            shape_add_triangle(&shape, a + 1, a, d);
         }
     if (shape_volume(&shape) < 0) turn_inside_out(&shape);
     return shape;
@@ -332,6 +332,7 @@ static struct shape make_spiral(uint32_t triangles, int variant, uint64_t seed) 
         }
     }
     close_tube(&shape, n, 4, false);
+    if (shape_volume(&shape) < 0) turn_inside_out(&shape);
     return shape;
 }
 

@@ -196,7 +196,7 @@ static void take_settings(bytes *from, ct_scene_settings *s) {
         s->optimize_directions = flags[1];
         s->allocation = (ct_allocation)take(from, 3);
         s->ray_budget = (uint64_t)take_between(from, 3, CT_MAX_RAY_BUDGET);
-        *(flags[2] ? &s->tolerance : &s->tolerance_rel) = take_between(from, 1e-12, 1e-2);
+        *(flags[2] ? &s->tolerance : &s->tolerance_rel) = take_between(from, flags[2] ? 1e-12 : 1e-6, 1e-2);
         break;
     default:
         s->refine = flags[0];
@@ -227,7 +227,7 @@ hostile_scene hostile_scene_of(const uint8_t *data, size_t size, uint32_t max_tr
     if (scene.settings.method == CT_METHOD_LDI && take(&from, 4) == 0) scene.want |= CT_WANT_SPANS;
     if (scene.settings.method == CT_METHOD_EBPI && take(&from, 4) == 0) scene.want |= CT_WANT_TILES;
     if (is_exact && take(&from, 4) == 0) scene.directions = 1 + take(&from, CT_MAX_DIRECTIONS);
-    scene.has_velocities = take(&from, 4) == 0;
+    scene.has_velocities = take(&from, 4) == 0 && !is_voxtree;
     scene.has_updates = take(&from, 4) != 0;
     scene.is_deformable = take(&from, 3) == 0 && !is_voxtree;
     /* What methods refuse. */

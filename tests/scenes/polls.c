@@ -12,7 +12,7 @@
 bool __real_ct_cancel_check(const ct_working *working, const char *what, uint64_t count);
 bool __wrap_ct_cancel_check(const ct_working *working, const char *what, uint64_t count);
 
-static uint64_t n_polls, request_at, longest_ns, ended_ns; /* ended_ns: of the process; 0: not yet */
+static uint64_t n_polls, longest_ns, ended_ns; /* ended_ns: of the process; 0: not yet */
 static const char *longest_phase;
 static polls_stacks *stacks;
 static uint64_t sampled_after_ns;
@@ -46,11 +46,10 @@ static uint64_t since_poll(uint64_t now) {
 }
 
 bool __wrap_ct_cancel_check(const ct_working *working, const char *what, uint64_t count) {
-    const uint64_t poll = __atomic_add_fetch(&n_polls, 1, __ATOMIC_RELAXED), now = now_ns(CLOCK_THREAD_CPUTIME_ID);
-    const uint64_t since = since_poll(now);
+    __atomic_add_fetch(&n_polls, 1, __ATOMIC_RELAXED);
+    const uint64_t now = now_ns(CLOCK_THREAD_CPUTIME_ID), since = since_poll(now);
     if (!__atomic_load_n(&ended_ns, __ATOMIC_RELAXED)) note_gap(since, working->phase);
     last.ns = now;
-    if (poll == request_at) ct_cancel_request(working->cancel, CT_CANCEL_CALLER);
     const bool is_cancelled = __real_ct_cancel_check(working, what, count);
     uint64_t none = 0;
     if (is_cancelled)
@@ -59,10 +58,9 @@ bool __wrap_ct_cancel_check(const ct_working *working, const char *what, uint64_
     return is_cancelled;
 }
 
-void polls_begin(uint64_t request) {
+void polls_begin(void) {
     n_polls = longest_ns = ended_ns = 0;
     longest_phase = NULL;
-    request_at = request;
     last.begun = __atomic_add_fetch(&n_begun, 1, __ATOMIC_RELAXED);
     last.ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
 }

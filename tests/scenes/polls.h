@@ -1,5 +1,5 @@
-/* polls.h - watches how the engine polls its ct_cancel: counts polls, ends a call at a certain one, and finds what runs
- * long without a poll or goes on after one that said to end. For programs that are linked with
+/* polls.h - watches how the engine polls its ct_cancel: counts polls, and finds what runs long without one, or
+ * goes on after one that said to end. For programs that are linked with
  * --wrap=ct_cancel_check (the Makefile's POLLS_WATCHED).
  *
  * Times are processor time of the thread, so that whatever else the machine does counts little.
@@ -12,8 +12,7 @@
 
 #include "gpu/include/contact.h"
 
-/* Begins anew. request_at: this poll, of all threads' from 1, requests the end of the call; 0: none does. */
-void polls_begin(uint64_t request_at);
+void polls_begin(void); /* a call is to be watched from now on, with a ct_cancel of its own */
 
 typedef struct polls_seen {
     uint64_t polls;
