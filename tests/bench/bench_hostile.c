@@ -1,4 +1,4 @@
-/* bench_hostile.c - hostile scenes (tests/scenes/hostile.h), for hostile.py:
+/* bench_hostile.c - hostile scenes (tests/scenes/hostile.h), for hostile.py and polls.py:
  *
  *     bench_hostile kinds                            the names of all kinds of shapes
  *     bench_hostile shape KIND TRIANGLES VARIANT     writes a mesh: two uint32 counts, float32 positions, uint32
