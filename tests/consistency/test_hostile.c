@@ -76,7 +76,8 @@ static void test_small_scenes(void **state) {
     uint64_t rng = 2;
     size_t counts[2] = {0};
     for (int i = 0; i < SCENES; i++) {
-        const hostile_scene scene = random_scene(&rng, 100, 4);
+        hostile_scene scene = random_scene(&rng, 100, 4);
+        hostile_scene_shrink(&scene);
         hostile_end end = {.at_poll = 1 + (shape_random(&rng) & 0xffff) % (1u << shape_random(&rng) % 12)};
         if (i % 10 == 9) end = (hostile_end){.is_requested = true};
         check(&scene, &end, true, counts);

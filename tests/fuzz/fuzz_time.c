@@ -32,8 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         end.is_requested = true;
     }
     const bool is_small = data[0] % ENDS >= BY_POLL;
-    const hostile_scene scene =
+    hostile_scene scene =
         hostile_scene_of(data + 3, size - 3, is_small ? SMALL : LARGE, is_small ? SMALL_CROWD : LARGE_CROWD);
+    if (is_small) hostile_scene_shrink(&scene);
     ct_status status;
     const char *complaint = hostile_check(&scene, &end, is_small, &status);
     if (complaint) {

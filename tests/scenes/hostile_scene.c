@@ -238,6 +238,19 @@ hostile_scene hostile_scene_of(const uint8_t *data, size_t size, uint32_t max_tr
     return scene;
 }
 
+void hostile_scene_shrink(hostile_scene *scene) {
+    enum { MOST_SAMPLES = 200, MOST_RAYS = 20000, FINEST_LEVEL = 5 };
+    static const double finest = 0.02; /* m */
+    ct_scene_settings *s = &scene->settings;
+    for (int k = 0; k < 3; k++)
+        if (s->resolution[k] > MOST_SAMPLES) s->resolution[k] = MOST_SAMPLES;
+    if (s->pixel_size > 0 && s->pixel_size < finest) s->pixel_size = finest;
+    if (s->cell_size > 0 && s->cell_size < 2 * finest) s->cell_size = 2 * finest;
+    if (s->ray_budget > MOST_RAYS) s->ray_budget = MOST_RAYS;
+    if (s->voxel_level > FINEST_LEVEL) s->voxel_level = FINEST_LEVEL;
+    if (s->level > s->voxel_level) s->level = s->voxel_level;
+}
+
 /* ---- in an engine ---- */
 
 static size_t bodies_of(const hostile_scene *scene) {

@@ -43,6 +43,8 @@ bool hostile_scene_set(hostile_scene *scene, const char *word);
 void hostile_scene_print(const hostile_scene *scene, char *text, size_t size); /* as words; the defaults are left out */
 /* From any bytes: within the limits of triangles of a body and of bodies, and with settings that are allowed. */
 hostile_scene hostile_scene_of(const uint8_t *bytes, size_t size, uint32_t max_triangles, uint32_t max_bodies);
+/* Settings that would take more work than so small a scene is meant to: for what runs it to its end. */
+void hostile_scene_shrink(hostile_scene *scene);
 
 /* ---- in an engine ---- */
 
