@@ -54,7 +54,7 @@ typedef struct ct_body_before {
     double volume;      /* deformable, as in ct_body, and the next two */
     bool is_volume_old;
     uint32_t updates_since_volume;
-    bool is_kept;     /* the step has updated the body */
+    bool is_kept;     /* the step has updated the body, or changed its box */
     uint32_t n_swaps; /* updates of all its vertices; after one, ct_resident.other has the positions before */
     float *rows;      /* [n_rows][3] of vertices that updates of a part of the body overwrote before, in their order */
     size_t n_rows, row_capacity;
@@ -264,7 +264,8 @@ const char *ct_cpu_gl_renderer(const ct_device *device);      /* the OpenGL driv
 /* upload.c: applies the updates of a step or refuses them all; brings the bodies' boxes up to date and marks their
  * cluster boxes stale. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
-void ct_cpu_undo(ct_device *device, ct_step *step);                              /* as ct_backend.undo */
+void ct_cpu_undo(ct_device *device, ct_step *step); /* as ct_backend.undo */
+void ct_cpu_keep_body(ct_body *body);               /* before the step changes it: for undo. Once in a step is enough */
 void ct_cpu_measure_old_volumes(const ct_device *device, const ct_scene *scene); /* see ct_body.is_volume_old */
 
 /* near_cpu.c, narrow_cpu.c: */

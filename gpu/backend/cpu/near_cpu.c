@@ -109,6 +109,7 @@ static void find_box(void *argument, uint32_t i, uint32_t worker) {
     ct_body *body = boxes->scene->bodies[i];
     if (!is_box_due(boxes, body)) return;
     ct_resident *resident = body->resident;
+    ct_cpu_keep_body(body);
     resident->has_moved = false;
     resident->box_level = box_level_of(boxes, body);
     if (resident->box_level)

@@ -18,8 +18,8 @@ static ct_status check_finite(const ct_device *device, ct_body *body, const ct_u
 
 /* ---- what a body was before ---- */
 
-/* Keeps what the body's first update in a step overwrites. Memory was reserved. */
-static void keep_body(ct_body *body) {
+/* Keeps what the body's first update in a step overwrites, whose memory was reserved, or another box. */
+void ct_cpu_keep_body(ct_body *body) {
     ct_body_before *before = &body->resident->before;
     if (before->is_kept) return;
     before->is_kept = true;
@@ -90,7 +90,7 @@ static void write_row(ct_resident *resident, const ct_update *u, uint64_t k, uin
 
 static void apply(ct_body *body, const ct_update *u) {
     ct_resident *resident = body->resident;
-    keep_body(body);
+    ct_cpu_keep_body(body);
     if (u->kind == CT_UPDATE_POSE) {
         resident->has_moved |= memcmp(body->pose, u->pose, sizeof body->pose) != 0;
         memcpy(body->pose, u->pose, sizeof body->pose);
@@ -144,11 +144,9 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     }
     const ct_status reserved = reserve_before(step);
     if (reserved) return reserved;
-    for (size_t i = 0; i < step->n_updates; i++) {
-        ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
-        resident->updates_left++;
-        resident->before.is_kept = false;
-    }
+    for (uint32_t b = 0; b < step->scene->n_bodies; b++) step->scene->bodies[b]->resident->before.is_kept = false;
+    for (size_t i = 0; i < step->n_updates; i++)
+        ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->updates_left++;
     step->scene->is_moved = true;
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
@@ -210,10 +208,8 @@ void ct_cpu_undo(ct_device *device, ct_step *step) {
         else if (u->kind != CT_UPDATE_POSE && resident->before.n_swaps == 0)
             undo_rows(resident, u);
     }
-    for (size_t i = 0; i < step->n_updates; i++) {
-        ct_body *body = ct_scene_find(step->scene, step->updates[i].body, NULL);
-        if (body->resident->before.is_kept) undo_body(body);
-    }
+    for (uint32_t b = 0; b < step->scene->n_bodies; b++) /* also those that were given the box of another method */
+        if (step->scene->bodies[b]->resident->before.is_kept) undo_body(step->scene->bodies[b]);
 }
 
 void ct_cpu_measure_old_volumes(const ct_device *device, const ct_scene *scene) {
