@@ -121,7 +121,7 @@ def run_scene(address: str, http: str, tools: pathlib.Path, spec: tuple, timeout
         began = time.monotonic()
         try:
             if picture:
-                urllib.request.urlopen(f"http://{http}/v1/scenes/{scene.id}/snapshot?{picture}", timeout=what).read()
+                urllib.request.urlopen(f"http://{http}/v1/scenes/{scene.id}/snapshot.png?{picture}", timeout=what).read()
                 said = "a picture"
             else:
                 result = scene.step(want="frame", timeout=what)
