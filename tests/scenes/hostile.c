@@ -413,6 +413,10 @@ static struct shape make_mixture(uint32_t triangles, int variant, uint64_t seed)
         double pose[12];
         shape_pose_random(&seed, 0.2, pose);
         if (shape_random(&seed) % 2) shape_transform(&part, pose);
+        if (i == 0) {
+            shape = part;
+            continue;
+        }
         struct shape both = shape_merge(&shape, &part);
         shape_free(&shape), shape_free(&part);
         shape = both;
