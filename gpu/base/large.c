@@ -42,7 +42,7 @@ static bool merge_any(const char *rows, size_t left, size_t n, char *to, size_t 
     }
 }
 
-bool ct_sort_rows(void *rows, size_t n, size_t size, compare_rows *compare) {
+bool ct_sort_large(void *rows, size_t n, size_t size, compare_rows *compare) {
     for (size_t first = 0; first < n; first += RUN) {
         if (ct_is_cancelled()) return false;
         qsort((char *)rows + first * size, n - first < RUN ? n - first : RUN, size, compare);

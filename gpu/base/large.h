@@ -7,12 +7,16 @@
 
 #include "gpu/base/cancel.h"
 
-enum { CT_LARGE_PIECE = 1 << 20 }; /* bytes between polls: some 0.2 ms of copying */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { CT_LARGE_PIECE = 1 << 18 }; /* bytes between polls: pages that are touched first take a second a gigabyte */
 
 /* False: cancelled, and not all is copied. */
 static inline bool ct_copy_large(void *to, const void *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += CT_LARGE_PIECE) {
-        if (ct_is_cancelled()) return false;
+        if (at && ct_is_cancelled()) return false;
         memcpy((char *)to + at, (const char *)from + at, bytes - at < CT_LARGE_PIECE ? bytes - at : CT_LARGE_PIECE);
     }
     return true;
@@ -21,7 +25,7 @@ static inline bool ct_copy_large(void *to, const void *from, size_t bytes) {
 /* False: cancelled, and not all is filled. */
 static inline bool ct_fill_large(void *to, int value, size_t bytes) {
     for (size_t at = 0; at < bytes; at += CT_LARGE_PIECE) {
-        if (ct_is_cancelled()) return false;
+        if (at && ct_is_cancelled()) return false;
         memset((char *)to + at, value, bytes - at < CT_LARGE_PIECE ? bytes - at : CT_LARGE_PIECE);
     }
     return true;
@@ -30,6 +34,10 @@ static inline bool ct_fill_large(void *to, int value, size_t bytes) {
 /* Sorts n rows of `size` bytes in O(n log n) for any input, with as much memory again. `compare` is as qsort's; rows
  * that it calls equal may change their order. False: no memory, or cancelled; the rows are then in any order, and some
  * may be there twice. */
-bool ct_sort_rows(void *rows, size_t n, size_t size, int (*compare)(const void *, const void *));
+bool ct_sort_large(void *rows, size_t n, size_t size, int (*compare)(const void *, const void *));
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "gpu/base/cancel.h"
+#include "gpu/base/large.h"
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21 }; /* bytes: a cache line, what most processors have for huge pages */
 
@@ -19,25 +20,6 @@ void *ct_scratch_new(size_t bytes) {
     if (bytes >= HUGE_PAGE) madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* only a wish */
 #endif
     return data;
-}
-
-/* Bytes between two polls: pages that are touched for the first time take the system a second a gigabyte. */
-enum { POLLED_BYTES = 1 << 18 };
-
-bool ct_scratch_clear(void *to, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += POLLED_BYTES) {
-        if (at && ct_is_cancelled()) return false;
-        memset((char *)to + at, 0, bytes - at < POLLED_BYTES ? bytes - at : POLLED_BYTES);
-    }
-    return true;
-}
-
-bool ct_scratch_copy(void *to, const void *from, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += POLLED_BYTES) {
-        if (at && ct_is_cancelled()) return false;
-        memcpy((char *)to + at, (const char *)from + at, bytes - at < POLLED_BYTES ? bytes - at : POLLED_BYTES);
-    }
-    return true;
 }
 
 bool ct_budget_reserve(ct_budget *budget, size_t bytes) {
@@ -58,7 +40,7 @@ void ct_budget_release(ct_budget *budget, size_t bytes) {
 
 bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_t kept, bool zero) {
     if (bytes <= buffer->capacity) return true;
-    if (bytes > SIZE_MAX / 2) return false;
+    if (bytes > SIZE_MAX / 2 || ct_is_cancelled()) return false;
     size_t capacity = bytes + bytes / 4; /* a slowly growing need does not reallocate every step */
     capacity = (capacity + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (!ct_budget_reserve(budget, capacity)) {
@@ -70,8 +52,7 @@ bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_
         ct_budget_release(budget, capacity);
         return false;
     }
-    if (!ct_scratch_copy(data, buffer->data, kept) ||
-        (zero && !ct_scratch_clear((char *)data + kept, capacity - kept))) {
+    if (!ct_copy_large(data, buffer->data, kept) || (zero && !ct_fill_large((char *)data + kept, 0, capacity - kept))) {
         free(data);
         ct_budget_release(budget, capacity);
         return false;

@@ -25,11 +25,6 @@ typedef struct ct_buffer {
     size_t capacity; /* bytes */
 } ct_buffer;
 
-/* Sets memory to 0, or copies it, and looks now and then whether the thread's work is cancelled. False: it is, and the
- * rest was left as it was. */
-bool ct_scratch_clear(void *to, size_t bytes);
-bool ct_scratch_copy(void *to, const void *from, size_t bytes);
-
 /* Grows the capacity to at least `bytes`. If that takes new memory, the first `kept` bytes are copied and, with `zero`,
  * the others are set to zero. False: over the limit, out of memory or cancelled; the buffer is unchanged. */
 bool ct_buffer_reserve(ct_buffer *buffer, ct_budget *budget, size_t bytes, size_t kept, bool zero);

@@ -174,7 +174,7 @@ static ct_status find_rim(struct closing *c, ct_error *error) {
     if (c->n_sides > MOST_RIM_EDGES)
         return ct_fail(error, CT_INVALID_MESH, "open_direction", "the rim has %zu edges, at most %d can be closed",
                        c->n_sides, MOST_RIM_EDGES);
-    if (ct_sort_rows(c->sides, c->n_sides, sizeof *c->sides, by_lo)) return CT_OK;
+    if (ct_sort_large(c->sides, c->n_sides, sizeof *c->sides, by_lo)) return CT_OK;
     return ct_fail(error, CT_OUT_OF_MEMORY, "open_direction", "no memory to close the surface");
 }
 

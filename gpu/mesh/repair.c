@@ -60,7 +60,7 @@ ct_half_edge *ct_half_edges(const uint32_t *triangles, size_t n_triangles, size_
             edges[(*n)++] = (ct_half_edge){ct_edge_key(from, to), (uint32_t)t, from, to};
         }
     }
-    if (is_sorted && ct_sort_rows(edges, *n, sizeof *edges, by_key)) return edges;
+    if (is_sorted && ct_sort_large(edges, *n, sizeof *edges, by_key)) return edges;
     free(edges);
     return NULL;
 }
@@ -99,7 +99,7 @@ static bool find_open_ends(const ct_soup *soup, const ct_half_edge *edges, size_
             memcpy(open[(*n)++].at, soup->positions + 3 * (size_t)ends[e], 12);
         }
     }
-    return ct_sort_rows(open, *n, sizeof *open, by_position);
+    return ct_sort_large(open, *n, sizeof *open, by_position);
 }
 
 /* Vertices at one position that lie on open edges become one, the first: elsewhere surfaces may touch on purpose. */
@@ -174,7 +174,7 @@ static bool find_dropped(const ct_soup *soup, struct face *faces, uint8_t *is_dr
         faces[t] = face_of(soup->triangles + 3 * t, t);
         is_dropped[t] = names_vertex_twice(soup->triangles + 3 * t);
     }
-    if (!ct_sort_rows(faces, n, sizeof *faces, by_vertices)) return false;
+    if (!ct_sort_large(faces, n, sizeof *faces, by_vertices)) return false;
     for (size_t i = 0, end; i < n; i = end) {
         int64_t balance = 0;
         for (end = i; end < n && memcmp(faces[end].vertex, faces[i].vertex, sizeof faces->vertex) == 0; end++) {
@@ -446,7 +446,7 @@ static bool list_open_edges(struct filling *f) {
         f->open[f->n_open++] =
             (struct open_edge){s->shell[s->edges[i].triangle], is_up ? high : low, is_up ? low : high, 0};
     }
-    return ct_sort_rows(f->open, f->n_open, sizeof *f->open, by_start);
+    return ct_sort_large(f->open, f->n_open, sizeof *f->open, by_start);
 }
 
 static ct_status fill_holes(struct surface *s, double max_hole, ct_mesh_changes *changes, ct_error *error) {

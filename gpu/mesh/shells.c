@@ -125,7 +125,7 @@ static bool order_shells(struct nest *nest, size_t n_shells) {
         if (nest->shells[s].has_triangle)
             nest->order[nest->n++] = (struct placed_shell){key_of(&nest->shells[s], &all), (uint32_t)s};
     }
-    return ct_sort_rows(nest->order, nest->n, sizeof *nest->order, by_key);
+    return ct_sort_large(nest->order, nest->n, sizeof *nest->order, by_key);
 }
 
 static bool make_nodes(struct nest *nest) {

@@ -208,7 +208,7 @@ static bool list_patches(films *f, int part) {
             f->of_vertices[f->n_of_vertices++] =
                 (struct vertex_patch){f->result->vertices[f->patches[i].first[part] + k], (uint32_t)i};
         }
-    return f->of_vertices && ct_sort_rows(f->of_vertices, n, sizeof *f->of_vertices, by_vertex);
+    return f->of_vertices && ct_sort_large(f->of_vertices, n, sizeof *f->of_vertices, by_vertex);
 }
 
 /* The patches of a vertex: from where on, and how many. */

@@ -210,7 +210,7 @@ static ct_status upload_bodies(rendering *r, ct_error *error) {
     struct body_of_mesh *order = malloc((snapshot->n_bodies + 1) * sizeof *order);
     for (size_t i = 0; order && i < snapshot->n_bodies; i++)
         order[i] = (struct body_of_mesh){(uintptr_t)snapshot->bodies[i].mesh, i};
-    if (!order || !ct_sort_rows(order, snapshot->n_bodies, sizeof *order, by_mesh))
+    if (!order || !ct_sort_large(order, snapshot->n_bodies, sizeof *order, by_mesh))
         status = ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a picture");
     const body_buffers *same_mesh = NULL, *same_positions = NULL;
     for (size_t i = 0; !status && i < snapshot->n_bodies; i++) {

@@ -1,9 +1,7 @@
 /* front_winding.c - winding numbers of loops around samples. */
 #include "gpu/raster/front_winding.h"
 
-#include <string.h>
-
-#include "gpu/base/cancel.h"
+#include "gpu/base/large.h"
 #include "gpu/raster/front_winding_k.h"
 
 /* The samples of a view in that plane. */
@@ -40,7 +38,7 @@ void ct_count_front_winding(const ct_front_loops *loops, const ct_window *window
                               loops->along_u ? 1 : row, winding};
     enum { POLL_SAMPLES = 1 << 15, POLL_TRIANGLE = 8 }; /* a triangle costs as much as so many samples */
     uint32_t looked_at = 0;
-    memset(winding, 0, row * (size_t)tile.n_v * sizeof *winding);
+    if (!ct_fill_large(winding, 0, row * (size_t)tile.n_v * sizeof *winding)) return;
     for (size_t r = 0; r < loops->n_runs; r++)
         for (uint32_t t = loops->runs[r].first; t < loops->runs[r].end; t++) {
             const uint32_t *k = loops->triangles + 3 * (size_t)t;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/base/sort.h"
+#include "gpu/base/large.h"
 #include "gpu/scene/columns.h"
 
 /* What a corner costs beside its search: it is stored and sorted. */
@@ -27,7 +27,7 @@ static int by_place(const void *a, const void *b) {
 /* Sorts corners by place, one for each. False: out of memory. */
 static bool merge_corners(ct_columns *c) {
     if (c->n_corners == 0) return true;
-    if (!ct_sort(c->corners, c->n_corners, sizeof *c->corners, by_place)) return false;
+    if (!ct_sort_large(c->corners, c->n_corners, sizeof *c->corners, by_place)) return false;
     size_t kept = 1;
     for (size_t i = 1; i < c->n_corners; i++) {
         if (by_place(c->corners[i], c->corners[kept - 1]) == 0) continue;

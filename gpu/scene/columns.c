@@ -7,7 +7,7 @@
 
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
-#include "gpu/base/sort.h"
+#include "gpu/base/large.h"
 #include "gpu/mesh/mesh.h"
 
 /* Of the window's size: far above rounding, far below what matters in a contact. */
@@ -230,7 +230,7 @@ static int by_order(const void *a, const void *b) {
 bool ct_columns_sort_hits(ct_columns *c) {
     if (c->n_hits > FEW_HITS) {
         c->visits += CT_VISITS_OF_HIT * c->n_hits;
-        return !ct_columns_are_cancelled(c) && ct_sort(c->hits, c->n_hits, sizeof *c->hits, by_order);
+        return !ct_columns_are_cancelled(c) && ct_sort_large(c->hits, c->n_hits, sizeof *c->hits, by_order);
     }
     for (size_t i = 1; i < c->n_hits; i++)
         for (size_t k = i; k > 0 && is_before(&c->hits[k], &c->hits[k - 1]); k--) {

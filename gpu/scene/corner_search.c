@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "gpu/base/cancel.h"
-#include "gpu/base/sort.h"
+#include "gpu/base/large.h"
 
 /* Seen along a normal that leans, flat sides of the contact make a slope around its outline, steeper than what bounds
  * it above and below. It is as wide as this part of the depth for sides that lean by 1 in 4; at most this part of the
@@ -356,7 +356,7 @@ static int by_place(const void *a, const void *b) {
 
 bool ct_corner_search_measure_some(ct_corner_search *s) {
     s->is_partial = true;
-    if (!ct_sort(s->all, s->n, sizeof *s->all, by_place)) return false;
+    if (!ct_sort_large(s->all, s->n, sizeof *s->all, by_place)) return false;
     ct_columns_renew(s->columns);
     for (size_t k = 0; k < ct_spread_end(s->n) && !ct_columns_are_spent(s->columns); k++) {
         const size_t i = ct_spread(k, s->n);

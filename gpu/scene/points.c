@@ -16,7 +16,7 @@
 
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
-#include "gpu/base/sort.h"
+#include "gpu/base/large.h"
 #include "gpu/scene/corner_search.h"
 
 /* Candidates as deep as the deepest but for this part of it are the deepest as well. */
@@ -396,7 +396,7 @@ static ct_status add_cell_points(const ct_result *result, const ct_contact *cont
     struct ranked_cell *ranked = malloc((contact->n_cells + 1) * sizeof *ranked);
     for (uint64_t i = 0; ranked && i < contact->n_cells; i++)
         if (cells[i].area > 0) ranked[n_ranked++] = (struct ranked_cell){cells[i].volume, i};
-    if (!ranked || !ct_sort(ranked, n_ranked, sizeof *ranked, by_falling_volume)) {
+    if (!ranked || !ct_sort_large(ranked, n_ranked, sizeof *ranked, by_falling_volume)) {
         free(ranked);
         return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points of %zu cells", n_ranked);
     }

@@ -34,7 +34,10 @@ static inline __attribute__((always_inline)) bool walk_by(ct_span_rule rule, str
         c = scratch->ray.data;
         collect_crossings(rays, ray, c, n + 1, balance);
     }
-    if (n > INSERTION_MAX) heap_sort(fragments, c, n);
+    if (n > INSERTION_MAX) {
+        if (ct_is_cancelled_at("ray crossings", rays->n_fragments)) return false;
+        heap_sort(fragments, c, n);
+    }
 
     ct_walk walk =
         ct_walk_begin(rule, initial_winding_of(rays, ray, 0, balance[0]), initial_winding_of(rays, ray, 1, balance[1]));

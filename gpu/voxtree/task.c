@@ -65,7 +65,7 @@ static int compare_turns(const void *a, const void *b) {
 
 void ct_voxel_sort_turns(ct_voxel_turn *turns, uint32_t n) {
     /* Cancelled, they may be in any order: whoever goes on with them ends. */
-    if (n > 1 && !ct_sort_rows(turns, n, sizeof *turns, compare_turns) && !ct_is_cancelled())
+    if (n > 1 && !ct_sort_large(turns, n, sizeof *turns, compare_turns) && !ct_is_cancelled())
         qsort(turns, n, sizeof *turns, compare_turns);
 }
 

@@ -347,7 +347,7 @@ static bool find_front_winding(ct_pair_context *context, int b) {
         return false;
     for (int w = 0; w < 3; w++) {
         if (body.initial[w] == CT_INITIAL_COUNTED &&
-            !find_view_front_winding(context, b, w, &body, (int32_t *)memory->data + first))
+            (ct_is_cancelled() || !find_view_front_winding(context, b, w, &body, (int32_t *)memory->data + first)))
             return false;
         first += (size_t)pair->tiles[w].tile.n_u * (size_t)pair->tiles[w].tile.n_v;
     }

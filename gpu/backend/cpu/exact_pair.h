@@ -9,6 +9,7 @@
 
 #include "gpu/backend/cpu/device.h"
 #include "gpu/base/cancel.h"
+#include "gpu/base/large.h"
 #include "gpu/exact/finish_k.h"
 #include "gpu/exact/flood.h"
 #include "gpu/exact/piece_unit_k.h"
@@ -139,7 +140,7 @@ static inline void *ct_exact_allocate_zeroed(ct_exact_pair *exact, size_t bytes)
     void *memory = ct_exact_allocate(exact, bytes);
     enum { SHORT = 1 << 16 }; /* bytes: of most pairs all are, and need no poll */
     if (memory && bytes <= SHORT) memset(memory, 0, bytes);
-    if (!memory || bytes <= SHORT || ct_scratch_clear(memory, bytes)) return memory;
+    if (!memory || bytes <= SHORT || ct_fill_large(memory, 0, bytes)) return memory;
     exact->has_failed = true;
     return NULL;
 }

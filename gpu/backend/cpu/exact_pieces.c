@@ -6,7 +6,7 @@
 
 #include "gpu/backend/cpu/exact_pair.h"
 #include "gpu/base/cancel.h"
-#include "gpu/base/sort_order.h"
+#include "gpu/base/large.h"
 #include "gpu/exact/found_pieces.h"
 #include "gpu/exact/near_ray.h"
 #include "gpu/exact/pieces.h"
@@ -301,19 +301,28 @@ static double near_volume(ct_exact_pair *exact) {
 
 /* ---- their order ---- */
 
-/* What is no contact comes last. */
-static bool is_before(const void *contacts, uint32_t a, uint32_t b) {
-    const ct_pair_contact *x = (const ct_pair_contact *)contacts + a, *y = (const ct_pair_contact *)contacts + b;
-    if (x->is_found != y->is_found) return x->is_found;
-    return ct_compare_patches(&x->contact, &y->contact) < 0;
+struct ranked {
+    const ct_pair_contact *contact;
+    uint32_t number;
+};
+
+/* What is no contact comes last; equal ones stay as they are. */
+static int by_rank(const void *a, const void *b) {
+    const struct ranked *x = a, *y = b;
+    if (x->contact->is_found != y->contact->is_found) return x->contact->is_found ? -1 : 1;
+    const int order = ct_compare_patches(&x->contact->contact, &y->contact->contact);
+    return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
 static bool sort_contacts(ct_exact_pair *exact) {
     ct_pair_task *pair = exact->pair;
     const uint32_t n = pair->n_contacts;
-    uint32_t *order = ct_exact_allocate(exact, n * sizeof *order),
-             *scratch = ct_exact_allocate(exact, n * sizeof *scratch);
-    if (exact->has_failed || !ct_sort_order(order, scratch, n, is_before, pair->contacts)) return false;
+    uint32_t *order = ct_exact_allocate(exact, n * sizeof *order);
+    struct ranked *ranked = ct_exact_allocate(exact, n * sizeof *ranked);
+    if (exact->has_failed) return false;
+    for (uint32_t i = 0; i < n; i++) ranked[i] = (struct ranked){&pair->contacts[i], i};
+    if (!ct_sort_large(ranked, n, sizeof *ranked, by_rank)) return false;
+    for (uint32_t i = 0; i < n; i++) order[i] = ranked[i].number;
     /* Along each cycle of the order. */
     for (uint32_t i = 0; i < n; i++) {
         const ct_pair_contact first = pair->contacts[i];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gpu/backend/cpu/exact_pair.h"
+#include "gpu/base/large.h"
 #include "gpu/exact/hessian_k.h"
 #include "gpu/exact/inertia_k.h"
 #include "gpu/exact/second.h"
@@ -342,8 +343,8 @@ static void find_products(const struct second *second, const ct_second_pair *sum
     }
     size_t at = 0;
     for (int b = 0; b < 2; b++) {
-        if (!ct_scratch_copy(vertices + at, products[b].vertices, products[b].n * sizeof *vertices) ||
-            !ct_scratch_copy(values + at * row, products[b].values, products[b].n * row * sizeof *values)) {
+        if (!ct_copy_large(vertices + at, products[b].vertices, products[b].n * sizeof *vertices) ||
+            !ct_copy_large(values + at * row, products[b].values, products[b].n * row * sizeof *values)) {
             exact->has_failed = true;
             return;
         }

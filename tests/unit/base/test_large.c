@@ -28,7 +28,7 @@ static void rows_are_sorted(void **state) {
                 const struct row row = {(uint32_t)(shape_random(&rng) % (n / 2 + 1)), (uint32_t)i, {(char)i}};
                 memcpy(rows + i * sizes[s], &row, sizes[s]);
             }
-            assert_true(ct_sort_rows(rows, n, sizes[s], by_key));
+            assert_true(ct_sort_large(rows, n, sizes[s], by_key));
             uint64_t sum = 0;
             for (size_t i = 0; i < n; i++) {
                 struct row row = {0};
@@ -44,24 +44,47 @@ static void rows_are_sorted(void **state) {
 
 static void cancelled_work_ends(void **state) {
     (void)state;
-    enum { N = 10000 };
+    enum { N = 100000 };
     struct row *rows = calloc(N, sizeof *rows), *copy = calloc(N, sizeof *rows);
     ct_cancel cancel;
     ct_cancel_init(&cancel, 0);
     ct_cancel *before = ct_cancel_scope(&cancel);
-    assert_true(ct_sort_rows(rows, N, sizeof *rows, by_key));
+    assert_true(ct_sort_large(rows, N, sizeof *rows, by_key));
     assert_true(ct_copy_large(copy, rows, N * sizeof *rows) && ct_fill_large(copy, 1, N * sizeof *rows));
     ct_cancel_request(&cancel, CT_CANCEL_CALLER);
-    assert_false(ct_sort_rows(rows, N, sizeof *rows, by_key));
+    assert_false(ct_sort_large(rows, N, sizeof *rows, by_key));
     assert_false(ct_copy_large(copy, rows, N * sizeof *rows));
     assert_false(ct_fill_large(copy, 0, N * sizeof *rows));
-    assert_int_equal(copy[0].key, 0x01010101);
+    assert_int_equal(copy[N - 1].key, 0x01010101);
     ct_cancel_scope(before);
     free(rows);
     free(copy);
 }
 
+/* Wherever it is cancelled, it says so. */
+static void sorts_are_cancelled_at_any_poll(void **state) {
+    (void)state;
+    enum { N = 100000 };
+    int n_cancelled = 0;
+    struct row *rows = calloc(N, sizeof *rows);
+    for (uint64_t poll = 1;; poll += 1 + poll / 2, n_cancelled++) {
+        uint64_t rng = poll;
+        for (uint32_t i = 0; i < N; i++) rows[i] = (struct row){(uint32_t)shape_random(&rng), i, {0}};
+        ct_cancel cancel;
+        ct_cancel_init(&cancel, 0);
+        cancel.at_poll = poll;
+        ct_cancel *before = ct_cancel_scope(&cancel);
+        const bool is_sorted = ct_sort_large(rows, N, sizeof *rows, by_key);
+        ct_cancel_scope(before);
+        if (is_sorted) break;
+        assert_int_equal(ct_cancel_reason(&cancel), CT_CANCEL_CALLER);
+    }
+    assert_true(n_cancelled >= 8);
+    free(rows);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_sorted), cmocka_unit_test(cancelled_work_ends)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_sorted), cmocka_unit_test(cancelled_work_ends),
+                                       cmocka_unit_test(sorts_are_cancelled_at_any_poll)};
     return cmocka_run_group_tests_name("large arrays", tests, NULL, NULL);
 }

@@ -105,7 +105,8 @@ static void write_file(const struct shape *s, int format, FILE *to) {
             fprintf(to, "v %.9g %.9g %.9g\n", (double)s->positions[3 * v], (double)s->positions[3 * v + 1],
                     (double)s->positions[3 * v + 2]);
         for (uint32_t t = 0; t < s->n_triangles; t++)
-            fprintf(to, "f %u %u %u\n", s->triangles[3 * t] + 1, s->triangles[3 * t + 1] + 1, s->triangles[3 * t + 2] + 1);
+            fprintf(to, "f %u %u %u\n", s->triangles[3 * t] + 1, s->triangles[3 * t + 1] + 1,
+                    s->triangles[3 * t + 2] + 1);
     } else if (format == 1) {
         fprintf(to, "OFF\n%u %u 0\n", s->n_vertices, s->n_triangles);
         for (uint32_t v = 0; v < s->n_vertices; v++)

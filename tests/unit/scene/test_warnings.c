@@ -342,13 +342,9 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_conditions),
-                                       cmocka_unit_test(test_partly_inverted),
-                                       cmocka_unit_test(test_other_updates),
-                                       cmocka_unit_test(test_several),
-                                       cmocka_unit_test(test_failed_step),
-                                       cmocka_unit_test(test_same_bits),
-                                       cmocka_unit_test(test_large_bodies),
-                                       cmocka_unit_test(test_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_conditions),    cmocka_unit_test(test_partly_inverted),
+                                       cmocka_unit_test(test_other_updates), cmocka_unit_test(test_several),
+                                       cmocka_unit_test(test_failed_step),   cmocka_unit_test(test_same_bits),
+                                       cmocka_unit_test(test_large_bodies),  cmocka_unit_test(test_names)};
     return cmocka_run_group_tests_name("warnings", tests, setup, teardown);
 }
