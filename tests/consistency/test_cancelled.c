@@ -207,6 +207,25 @@ static void test_before_it_begins(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* The memory that a cancelled step took for its work is given back. */
+static void test_memory(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(2, NULL);
+    const ct_scene_settings settings = stage_resolution(64);
+    struct stage stage = open_scene(engine, &settings, true);
+    ct_engine_facts facts;
+    ct_cancel cancel;
+    ct_cancel_init(&cancel, 0);
+    cancel.at_poll = 30;
+    ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL, .cancel = &cancel};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_CANCELLED);
+    ct_engine_get_facts(engine, 0, &facts);
+    assert_true(facts.scratch_peak > 0);
+    assert_int_equal(facts.scratch_bytes, 0);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
 /* The scene's own limit ends a step as its ct_cancel would, and leaves that one as it was. */
 static void test_limit_of_a_scene(void **state) {
     (void)state;
@@ -290,6 +309,7 @@ int main(void) {
         cmocka_unit_test(test_cuda),
 #endif
         cmocka_unit_test(test_before_it_begins),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_limit_of_a_scene),
         cmocka_unit_test(test_batch),
     };

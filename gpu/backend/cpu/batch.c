@@ -378,6 +378,7 @@ static void compute(struct batch *batch, uint32_t n_steps) {
         ct_work_back(before);
     }
     free(order);
+    if (batch->is_over) ct_workspace_give_back(batch->workspace); /* it may have grown large for nothing */
 }
 
 /* Only decides which workspace the batch uses. */

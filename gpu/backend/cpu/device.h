@@ -246,6 +246,8 @@ void ct_workspaces_destroy(ct_device *device);
  * NULL: none is free, so try again. */
 ct_workspace *ct_workspace_try(ct_device *device, bool is_large, bool in_background);
 void ct_workspace_release(ct_workspace *workspace);
+/* Frees the scratch and the pair list of a taken workspace that computes nothing now. */
+void ct_workspace_give_back(ct_workspace *workspace);
 /* For a taken workspace that computes nothing now: waits until no other batch computes, or, where its batch is in the
  * background, no other one of these. None of those starts before ct_workspace_end_exclusive. False: the thread's work
  * was cancelled. */

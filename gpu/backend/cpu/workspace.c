@@ -199,6 +199,11 @@ void ct_workspace_end_exclusive(ct_workspace *workspace) {
     pthread_mutex_unlock(&device->mutex);
 }
 
+void ct_workspace_give_back(ct_workspace *workspace) {
+    free_scratch(workspace);
+    ct_buffer_free(&workspace->pairs, &workspace->device->budget);
+}
+
 void ct_workspaces_free_scratch(ct_device *device) {
     pthread_mutex_lock(&device->mutex);
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++)
