@@ -79,12 +79,6 @@ bool ct_cancel_was_seen(const ct_cancel *cancel) {
     return __atomic_load_n(&cancel->is_noted, __ATOMIC_ACQUIRE) != 0;
 }
 
-ct_working ct_work_for(ct_cancel *cancel, uint32_t body_a, uint32_t body_b) {
-    const ct_working before = ct_thread_working;
-    ct_thread_working = (ct_working){cancel ? cancel : before.cancel, before.phase, {body_a, body_b}};
-    return before;
-}
-
 /* What lets a call end sooner, by what it counted. */
 static const char *remedy_of(const char *what) {
     static const struct {

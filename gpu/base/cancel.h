@@ -49,7 +49,13 @@ static inline void ct_enter_phase(const char *phase) {
 
 /* The thread works for a pair, or for a scene's step (bodies 0); returns what it worked for before, for
  * ct_work_back. cancel NULL: keeps the thread's own. */
-ct_working ct_work_for(ct_cancel *cancel, uint32_t body_a, uint32_t body_b);
+static inline ct_working ct_work_for(ct_cancel *cancel, uint32_t body_a, uint32_t body_b) {
+    const ct_working before = ct_thread_working;
+    if (cancel) ct_thread_working.cancel = cancel;
+    ct_thread_working.body[0] = body_a;
+    ct_thread_working.body[1] = body_b;
+    return before;
+}
 static inline void ct_work_back(ct_working before) {
     ct_thread_working = before;
 }

@@ -79,7 +79,7 @@ static void add_left_out_area(const struct pair_queue *queue, uint32_t ta, uint3
     add_left_out(queue, low, high, passes, queue->lists->is_twin && (queue->a != queue->b || ta != tb));
 }
 
-/* Two triangles of which one comes first (ct_comes_first), measured in doubles. */
+/* Two triangles of which one comes first (ct_comes_first), measured in doubles: without signs. */
 struct measured_pair {
     int first; /* 0: the one of a */
     ct_plane_sides sides[2];
@@ -101,35 +101,6 @@ static void cross_own_tied(const struct pair_queue *queue, uint32_t ta, uint32_t
     add_left_out_area(queue, ta, tb, left_out, BOTH_PASSES);
     /* If neither crosses, the passes do not differ. */
     lists->has_ties |= found == CT_TRIANGLES_CROSS || found_next == CT_TRIANGLES_CROSS;
-}
-
-/* A pair of which some determinants are computed in integers, or of which little is known of the near parts. */
-static void cross_pair(const struct pair_queue *queue, uint32_t ta, uint32_t tb, struct measured_pair *m) {
-    const ct_placed_cluster *a = queue->a, *b = queue->b;
-    ct_crossing_lists *lists = queue->lists;
-    const double *p[2][3];
-    load_triangle(a, ta, p[0]);
-    load_triangle(b, tb, p[1]);
-    const int moved_second = m->first ? -queue->moved : queue->moved;
-    struct measured_pair next = *m; /* deciding writes to it */
-    ct_triangle_share share[2];
-    double left_out;
-    int has_ties = 0;
-    const int found =
-        ct_cross_measured(p, m->first, moved_second, m->sides, m->size, &m->edges, share, &left_out, &has_ties);
-    if (has_ties && lists->is_self) {
-        cross_own_tied(queue, ta, tb, (const double *const(*)[3])p, found, share, left_out);
-        return;
-    }
-    lists->has_ties |= has_ties != 0;
-    const uint32_t passes = has_ties && lists->has_both ? 1 : BOTH_PASSES;
-    add_found(a, ta, b, tb, 0, found, share, passes, passes, queue->budget, lists);
-    add_left_out_area(queue, ta, tb, left_out, passes);
-    if (passes == BOTH_PASSES) return;
-    const int found_next = ct_cross_measured(p, next.first, -moved_second, next.sides, next.size, &next.edges, share,
-                                             &left_out, &has_ties);
-    add_found(a, ta, b, tb, 0, found_next, share, 2, 2, queue->budget, lists);
-    add_left_out_area(queue, ta, tb, left_out, 2);
 }
 
 /* ---- four pairs at a time ---- */
@@ -265,11 +236,10 @@ static inline uint32_t add_small_near_areas(const ct_v4d most[2], const ct_v4d s
     return large;
 }
 
-static void take_lane(const struct values4 *from, int lane, double value[3], double error[3], int sign[3]) {
+static void take_lane(const struct values4 *from, int lane, double value[3], double error[3]) {
     for (int k = 0; k < 3; k++) {
         value[k] = from->value[k][lane];
         error[k] = from->error[k][lane];
-        sign[k] = value[k] > 0 ? 1 : -1;
     }
 }
 
@@ -563,6 +533,59 @@ static void add_apart(const struct pair_queue *queue, uint32_t ta, uint32_t tb, 
     add_left_out_area(queue, ta, tb, left_out, BOTH_PASSES);
 }
 
+/* ---- pairs one by one ---- */
+
+/* Four pairs as they were measured, or decided where they have ties. */
+struct measured4 {
+    const int *first;
+    const ct_v4d *size;
+    const struct values4 *sides, *e;
+    const struct ties4 *ties; /* of lanes that are `tied` */
+    uint32_t tied;
+};
+
+static inline void measure_lane(const struct measured4 *four, int lane, struct measured_pair *m) {
+    m->first = four->first[lane];
+    for (int s = 0; s < 2; s++) {
+        m->size[s] = four->size[s][lane];
+        take_lane(&four->sides[s], lane, m->sides[s].value, m->sides[s].error);
+    }
+    for (int i = 0; i < 3; i++) take_lane(&four->e[i], lane, m->edges.value[i], m->edges.error[i]);
+    if (four->tied >> lane & 1) drop_tied_edges(four->ties, lane, &m->edges);
+}
+
+/* A pair of which some determinants are computed in integers, or of which little is known of the near parts. */
+static void cross_pair(const struct pair_queue *queue, uint32_t ta, uint32_t tb, const struct measured4 *four,
+                       int lane) {
+    const ct_placed_cluster *a = queue->a, *b = queue->b;
+    ct_crossing_lists *lists = queue->lists;
+    const double *p[2][3];
+    struct measured_pair m;
+    load_triangle(a, ta, p[0]);
+    load_triangle(b, tb, p[1]);
+    measure_lane(four, lane, &m);
+    const int moved_second = m.first ? -queue->moved : queue->moved;
+    ct_triangle_share share[2];
+    double left_out;
+    int has_ties = 0;
+    const int found =
+        ct_cross_measured(p, m.first, moved_second, m.sides, m.size, &m.edges, share, &left_out, &has_ties);
+    if (has_ties && lists->is_self) {
+        cross_own_tied(queue, ta, tb, (const double *const(*)[3])p, found, share, left_out);
+        return;
+    }
+    lists->has_ties |= has_ties != 0;
+    const uint32_t passes = has_ties && lists->has_both ? 1 : BOTH_PASSES;
+    add_found(a, ta, b, tb, 0, found, share, passes, passes, queue->budget, lists);
+    add_left_out_area(queue, ta, tb, left_out, passes);
+    if (passes == BOTH_PASSES) return;
+    measure_lane(four, lane, &m); /* deciding wrote to it */
+    const int found_next =
+        ct_cross_measured(p, m.first, -moved_second, m.sides, m.size, &m.edges, share, &left_out, &has_ties);
+    add_found(a, ta, b, tb, 0, found_next, share, 2, 2, queue->budget, lists);
+    add_left_out_area(queue, ta, tb, left_out, 2);
+}
+
 /* Pairs at .. at + n - 1, n at most 4. */
 static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
     struct triangles4 pairs[2];
@@ -620,11 +643,8 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
             continue;
         }
         if (long_way >> lane & 1) {
-            struct measured_pair m = {.first = first[lane], .size = {size_of_lane[0], size_of_lane[1]}};
-            for (int s = 0; s < 2; s++) take_lane(&sides[s], lane, m.sides[s].value, m.sides[s].error, m.sides[s].sign);
-            for (int i = 0; i < 3; i++) take_lane(&e[i], lane, m.edges.value[i], m.edges.error[i], m.edges.sign[i]);
-            if (tied >> lane & 1) drop_tied_edges(&ties, lane, &m.edges);
-            cross_pair(queue, ta, tb, &m);
+            const struct measured4 four = {first, size, sides, e, &ties, tied};
+            cross_pair(queue, ta, tb, &four, lane);
             continue;
         }
         if (piercing[lane]) {

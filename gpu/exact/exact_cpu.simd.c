@@ -339,7 +339,7 @@ static uint32_t deepest_on(const ct_placed_cluster *c, const ct_winding_numbers 
     return most;
 }
 
-static bool has_negative_corner(const ct_placed_cluster *c, const ct_winding_numbers *w, uint32_t t) {
+static inline bool has_negative_corner(const ct_placed_cluster *c, const ct_winding_numbers *w, uint32_t t) {
     return winding_at(c, w, t, 0) < 0 || winding_at(c, w, t, 1) < 0 || winding_at(c, w, t, 2) < 0;
 }
 
@@ -421,9 +421,10 @@ static inline void add_to_gradient(const ct_exact_gradient *gradient, uint32_t v
 }
 
 static void add_alone(const ct_placed_cluster *c, const struct local_sums *local, const ct_exact_gradient *gradient) {
+    const ct_exact_gradient to = *gradient; /* its pointers stay in registers */
     uint16_t list[3 * CT_CLUSTER_TRIANGLES];
     const uint32_t n = list_stepped(c, local, list);
-    for (uint32_t i = 0; i < n; i++) add_to_gradient(gradient, c->vertices[list[i]], take_steps(local, list[i]));
+    for (uint32_t i = 0; i < n; i++) add_to_gradient(&to, c->vertices[list[i]], take_steps(local, list[i]));
 }
 
 /* Other threads add to other clusters at the same time. */

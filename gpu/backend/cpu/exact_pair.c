@@ -320,14 +320,15 @@ static void gather_crossings(ct_exact_pair *exact, int b) {
         first += count[cluster];
     }
     surface->first_crossing[surface->n_crossed] = first;
+    ct_crossing **const to = surface->crossings;
+    const uint32_t *const crossed_as = surface->crossed_as;
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++)
         for (int of = b; of <= last; of++) {
             const struct taken_list from = list_taken(exact, w, b, of);
             for (size_t i = 0; i < from.n; i++) {
                 if (CT_POLL_EVERY(i, GATHER_POLL) && ct_exact_is_cancelled(exact, "crossings", i)) return;
                 if (is_taken(&from, &from.list[i]))
-                    surface->crossings[at[surface->crossed_as[from.list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] =
-                        &from.list[i];
+                    to[at[crossed_as[from.list[i].triangle / CT_CLUSTER_TRIANGLES] - 1]++] = &from.list[i];
             }
         }
     for (uint32_t i = 0; i < surface->n_crossed; i++) { /* what they are totalled into */
@@ -718,6 +719,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
                            .workspace = workspace,
                            .pair = pair,
                            .driver = worker,
+                           .arena = &workspace->workers[worker].exact.arena,
                            .is_spread = is_spread,
                            .is_self = ct_is_self_task(pair),
                            .first_worker = is_spread ? 0 : worker,

@@ -89,7 +89,7 @@ typedef struct ct_exact_pair {
     struct ct_near_search *near;     /* exact_near.c */
     struct ct_piece_search *pieces;  /* exact_pieces.c */
     struct ct_group_range groups[2]; /* of a piece, by body: those of its vertices */
-    ct_arena *piece_arena;           /* of what lasts until the end of a piece; NULL: of the pair */
+    ct_arena *arena;                 /* of ct_exact_allocate: the driving thread's, or that of a piece */
     ct_unit_summary unit_summary;    /* exact_pieces.c: what its search asked for last */
     struct ct_entry_chunk *chunks;   /* finish_exact.c: of body 0, then of body 1 */
     ct_pair_contact *contact;
@@ -130,8 +130,7 @@ static inline void ct_exact_for_each(ct_exact_pair *exact, uint32_t n, ct_pool_f
 
 /* Memory until the end of the pair, or of its present piece, from the driving thread. NULL: the pair has failed. */
 static inline void *ct_exact_allocate(ct_exact_pair *exact, size_t bytes) {
-    ct_arena *arena = exact->piece_arena ? exact->piece_arena : &exact->workspace->workers[exact->driver].exact.arena;
-    void *memory = ct_arena_alloc(arena, &exact->device->budget, bytes ? bytes : 1);
+    void *memory = ct_arena_alloc(exact->arena, &exact->device->budget, bytes ? bytes : 1);
     if (!memory) exact->has_failed = true;
     return memory;
 }

@@ -381,16 +381,16 @@ static bool make_contacts(ct_exact_pair *exact) {
     pair->n_contacts = 0;
     if (exact->has_failed) return false;
     const double moved_volume = near_volume(exact);
-    ct_arena of_piece = {0};
+    ct_arena of_piece = {0}, *const of_pair = exact->arena;
     for (size_t i = 0, n; i < search->n_parts && !exact->has_failed; i += n) {
         n = count_parts(search, i);
         if (ct_is_cancelled_at("patches", pair->n_contacts)) exact->has_failed = true;
         ct_pair_contact *contact = &pair->contacts[pair->n_contacts++]; /* pieces rise from 0 on */
         memset(contact, 0, sizeof *contact);
-        exact->piece_arena = &of_piece;
+        exact->arena = &of_piece;
         exact->chunks = NULL;
         if (!exact->has_failed) compute_piece(exact, &reduced, &search->parts[i], (uint32_t)n, moved_volume, contact);
-        exact->piece_arena = NULL;
+        exact->arena = of_pair;
         ct_arena_reset(&of_piece, &exact->device->budget);
     }
     ct_arena_free(&of_piece, &exact->device->budget);

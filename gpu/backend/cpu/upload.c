@@ -41,13 +41,14 @@ static void keep_row(ct_resident *resident, uint64_t vertex) {
 /* Memory for what the updates of a step overwrite of deformable bodies. */
 static ct_status reserve_before(ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++)
-        ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->before.n_rows = 0;
+        if (step->updates[i].kind != CT_UPDATE_POSE)
+            ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->before.n_rows = 0;
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
+        if (u->kind == CT_UPDATE_POSE) continue;
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
         ct_resident *resident = body->resident;
         ct_body_before *before = &resident->before;
-        if (u->kind == CT_UPDATE_POSE) continue;
         if (u->kind == CT_UPDATE_POSITIONS) {
             if (!resident->other) resident->other = malloc((size_t)body->mesh->n_vertices * 12 + CT_VOLUME_PADDING);
             if (!resident->other)
