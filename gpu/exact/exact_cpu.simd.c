@@ -107,6 +107,12 @@ static inline void prepare_planes(struct pair_queue *queue, const uint32_t block
     queue->has_narrow = may_have_narrow(queue->a) || may_have_narrow(queue->b);
 }
 
+/* Apart, so that it takes no registers from the usual case. */
+static __attribute__((noinline)) void queue_chosen_rows(struct pair_queue *queue, const struct row *rows,
+                                                        uint32_t n_pairs) {
+    queue_rows(queue, rows, n_pairs, true);
+}
+
 static void cross_block_pairs(struct pair_queue *queue, struct block_pairs *pairs, float margin) {
     const ct_triangle_floats *const floats[2] = {queue->a->floats, queue->b->floats};
     struct row rows[BLOCK_PAIRS * CT_EXACT_BLOCK + 1];
@@ -118,7 +124,7 @@ static void cross_block_pairs(struct pair_queue *queue, struct block_pairs *pair
     rows[n].others = 0;
     const uint32_t n_before = queue->n;
     if (queue->chooses)
-        queue_rows(queue, rows, n_pairs, true);
+        queue_chosen_rows(queue, rows, n_pairs);
     else
         queue_rows(queue, rows, n_pairs, false);
     queue->lists->n_looked_at += queue->n - n_before;

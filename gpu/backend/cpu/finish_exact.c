@@ -358,21 +358,24 @@ static void write_chunk(void *argument, uint32_t i_chunk, uint32_t worker) {
     const uint32_t *const list = chunk->touched, n = chunk->n_touched;
     uint64_t at = chunk->first;
     ct_int128 weights = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (CT_POLL_EVERY(i, VERTEX_POLL) && ct_exact_should_end(exact)) return;
-        const uint32_t v = list[i];
-        const int64_t x = of[v][0], y = of[v][1], z = of[v][2];
-        if (!(x | y | z)) continue;
-        of[v][0] = of[v][1] = of[v][2] = 0;
-        const double g[3] = {(double)x * step, (double)y * step, (double)z * step};
-        const double weight = ct_frame_friction(&contact, g);
-        weights += llrint(fabs(weight) * weight_scale);
-        if (!has_entries) continue;
-        arrays.vertices[at] = v;
-        if (arrays.gradient) memcpy(arrays.gradient + 3 * at, g, sizeof g);
-        if (arrays.weights) arrays.weights[at] = weight;
-        for (int k = 0; k < 3 && arrays.forces; k++) arrays.forces[3 * at + (uint64_t)k] = pressure * g[k];
-        at++;
+    for (uint32_t i = 0; i < n;) {
+        const uint32_t end = n - i > VERTEX_POLL ? i + VERTEX_POLL : n;
+        if (ct_exact_should_end(exact)) return;
+        for (; i < end; i++) {
+            const uint32_t v = list[i];
+            const int64_t x = of[v][0], y = of[v][1], z = of[v][2];
+            if (!(x | y | z)) continue;
+            of[v][0] = of[v][1] = of[v][2] = 0;
+            const double g[3] = {(double)x * step, (double)y * step, (double)z * step};
+            const double weight = ct_frame_friction(&contact, g);
+            weights += llrint(fabs(weight) * weight_scale);
+            if (!has_entries) continue;
+            arrays.vertices[at] = v;
+            if (arrays.gradient) memcpy(arrays.gradient + 3 * at, g, sizeof g);
+            if (arrays.weights) arrays.weights[at] = weight;
+            for (int k = 0; k < 3 && arrays.forces; k++) arrays.forces[3 * at + (uint64_t)k] = pressure * g[k];
+            at++;
+        }
     }
     chunk->weights = weights;
 }

@@ -140,7 +140,8 @@ static ct_workspace *find_free(ct_device *device, bool is_large, bool in_backgro
 ct_workspace *ct_workspace_try(ct_device *device, bool is_large, bool in_background) {
     ct_workspace *workspace;
     pthread_mutex_lock(&device->mutex);
-    for (int tries = 0; !(workspace = find_free(device, is_large || in_background, in_background)) && tries < 1; tries++)
+    for (int tries = 0; !(workspace = find_free(device, is_large || in_background, in_background)) && tries < 1;
+         tries++)
         wait_for_change(device);
     if (workspace) {
         workspace->is_taken = true;
