@@ -190,17 +190,17 @@ static ct_broad_body *make_heap(size_t n) {
 
 static void test_most_pairs(void **state) {
     (void)state;
-    enum { N = 100, PAIRS = N * (N - 1) / 2 };
-    ct_broad_body *bodies = make_heap(N);
+    enum { BODIES = 100, PAIRS = BODIES * (BODIES - 1) / 2 };
+    ct_broad_body *bodies = make_heap(BODIES);
     ct_broadphase broad = {.most_pairs = PAIRS};
-    assert_int_equal(check(&broad, bodies, N, NULL, 0), PAIRS);
+    assert_int_equal(check(&broad, bodies, BODIES, NULL, 0), PAIRS);
     broad.most_pairs = PAIRS - 1;
     ct_error error = {0};
-    assert_int_equal(ct_broadphase_run(&broad, bodies, N, NULL, 0, &error), CT_LIMIT_EXCEEDED);
+    assert_int_equal(ct_broadphase_run(&broad, bodies, BODIES, NULL, 0, &error), CT_LIMIT_EXCEEDED);
     assert_non_null(strstr(error.message, "4949 pairs"));
     assert_true(broad.n_pairs == 0 && !broad.pairs);
     broad.most_pairs = 0;
-    assert_int_equal(check(&broad, bodies, N, NULL, 0), PAIRS);
+    assert_int_equal(check(&broad, bodies, BODIES, NULL, 0), PAIRS);
     ct_broadphase_free(&broad);
     free(bodies);
 }
@@ -208,8 +208,8 @@ static void test_most_pairs(void **state) {
 /* Wherever it is cancelled, it says how many pairs it had, and the next call finds them all. */
 static void test_cancelled(void **state) {
     (void)state;
-    enum { N = 1000, PAIRS = N * (N - 1) / 2 };
-    ct_broad_body *bodies = make_heap(N);
+    enum { BODIES = 1000, PAIRS = BODIES * (BODIES - 1) / 2 };
+    ct_broad_body *bodies = make_heap(BODIES);
     ct_broadphase broad = {0};
     int n_counted = 0, n_polls = 0;
     for (uint64_t poll = 1;; poll += 1 + poll / 8, n_polls++) {
@@ -218,7 +218,7 @@ static void test_cancelled(void **state) {
         cancel.at_poll = poll;
         ct_error error = {0};
         ct_cancel *const before = ct_cancel_scope(&cancel);
-        const ct_status status = ct_broadphase_run(&broad, bodies, N, NULL, 0, &error);
+        const ct_status status = ct_broadphase_run(&broad, bodies, BODIES, NULL, 0, &error);
         ct_cancel_scope(before);
         if (!status) break;
         assert_int_equal(status, CT_CANCELLED);
@@ -226,7 +226,7 @@ static void test_cancelled(void **state) {
         assert_true(broad.n_pairs == 0 && !broad.pairs);
         const ct_cancel_point at = ct_cancel_where(&cancel);
         n_counted += at.what && !strcmp(at.what, "pairs of bodies") && at.count > 0;
-        assert_int_equal(ct_broadphase_run(&broad, bodies, N, NULL, 0, NULL), CT_OK);
+        assert_int_equal(ct_broadphase_run(&broad, bodies, BODIES, NULL, 0, NULL), CT_OK);
         assert_int_equal(broad.n_pairs, PAIRS);
     }
     /* Half a million tests of boxes, and as many pairs that are sorted: a poll for every few thousand. */
