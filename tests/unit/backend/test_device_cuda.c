@@ -204,7 +204,8 @@ static void test_memory_comes_back(void **state) {
             assert_int_equal(ct_scene_add_body(scene, i ? same : mesh, &options, &ids[i], NULL), CT_OK);
         }
         ct_engine_facts facts = facts_of(engine);
-        /* One copy of the mesh, and the positions of the two deformable bodies, twice: a step keeps what it overwrites. */
+        /* One copy of the mesh, and the positions of the two deformable bodies, twice: a step keeps what it overwrites.
+         */
         assert_in_range(facts.memory_meshes, mesh_bytes, mesh_bytes + 512);
         assert_int_equal(ct_engine_mesh_bytes(engine, info.hash), facts.memory_meshes);
         assert_in_range(facts.memory_bodies, 2 * 24 * (uint64_t)ball.n_vertices,
