@@ -5,7 +5,7 @@ static uint32_t list_crossings(ct_piece_search *search, int pass, int b, uint32_
     signed char(*const jumps)[4] = search->jumps[pass][b];
     uint32_t n = 0;
     for (uint32_t i = first; i < end; i++) {
-        const int jump = jumps[i][k];
+        const int jump = (int)jumps[i][k];
         if (CT_POLL_EVERY(i, 1024) && ct_piece_is_cancelled(search, "crossings", i)) return 0;
         if (!jump) continue;
         struct ct_edge_crossing *to = &search->edge_crossings[n++];

@@ -85,8 +85,9 @@ static bool rotate_all_corners(const float *positions, uint32_t *triangles, size
 
 /* Gives back what a growing array of 12-byte rows has reserved beyond n rows. */
 static void shrink_rows(void **rows, size_t n, size_t *capacity) {
-    if (!n || n == *capacity) return;
-    void *exact = realloc(*rows, 12 * n);
+    const size_t bytes = 12 * n;
+    if (!bytes || n == *capacity) return;
+    void *exact = realloc(*rows, bytes);
     if (exact) *rows = exact;
     *capacity = n;
 }

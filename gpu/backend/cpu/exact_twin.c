@@ -16,7 +16,7 @@ static bool is_same(const void *a, const void *b, size_t bytes) {
     enum { AT_ONCE = 1 << 18 };
     for (size_t at = 0; at < bytes; at += AT_ONCE) {
         const size_t left = bytes - at < AT_ONCE ? bytes - at : AT_ONCE;
-        if (ct_is_cancelled() || memcmp((const char *)a + at, (const char *)b + at, left)) return false;
+        if (ct_is_cancelled() || memcmp((const char *)a + at, (const char *)b + at, left) != 0) return false;
     }
     return true;
 }
@@ -26,7 +26,7 @@ bool ct_exact_are_twins(ct_exact_pair *exact) {
     const ct_body *a = exact->pair->body[0], *b = exact->pair->body[1];
     if (exact->is_self || exact->pair->wants_patches || ct_exact_wants_second(exact)) return false;
     if (a->is_half_space || b->is_half_space || a->kind != b->kind) return false;
-    if (memcmp(a->pose, b->pose, sizeof a->pose) || memcmp(&a->box, &b->box, sizeof a->box)) return false;
+    if (memcmp(a->pose, b->pose, sizeof a->pose) != 0 || memcmp(&a->box, &b->box, sizeof a->box) != 0) return false;
     const bool is_one_mesh = a->mesh == b->mesh || (a->mesh->n_triangles == b->mesh->n_triangles &&
                                                     !memcmp(a->mesh->hash, b->mesh->hash, sizeof a->mesh->hash));
     if (!is_one_mesh || a->kind == CT_BODY_RIGID) return is_one_mesh;
