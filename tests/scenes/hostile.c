@@ -151,15 +151,19 @@ static struct shape make_cantor(uint32_t triangles, int variant, uint64_t seed) 
     const uint32_t n = parts(triangles, 12);
     struct shape shape = shape_begin(8 * (uint64_t)n, 12 * (uint64_t)n);
     double width = 1.0 / 3;
-    for (uint32_t level = 0, made = 0; made < n; level++, width /= 3)
+    for (uint32_t level = 0, made = 0; made < n; level++) {
         for (uint32_t i = 0; i < 1u << level && made < n; i++, made++) {
             double at = 0, step = 1.0 / 3;
-            for (uint32_t bit = level; bit > 0; bit--, step /= 3)
+            for (uint32_t bit = level; bit > 0; bit--) {
                 if (i >> (bit - 1) & 1) at += 2 * step;
+                step /= 3;
+            }
             double lo[3] = {-0.6, -0.6, -0.05 + 0.01 * variant}, hi[3] = {0.6, 0.6, 0.05 + 0.02 * variant};
             lo[!variant] = at + width - 0.5, hi[!variant] = at + 2 * width - 0.5;
             add_box(&shape, lo, hi, false);
         }
+        width /= 3;
+    }
     return shape;
 }
 

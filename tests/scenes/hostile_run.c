@@ -116,8 +116,9 @@ static void check_bodies(const hostile_stage *stage, const ct_body_info *before)
     size_t n;
     ct_body_info *now = bodies_now(stage, &n);
     for (size_t i = 0; i < n; i++)
-        if (memcmp(now[i].pose, before[i].pose, sizeof now[i].pose) ||
-            memcmp(now[i].lo, before[i].lo, sizeof now[i].lo) || memcmp(now[i].hi, before[i].hi, sizeof now[i].hi))
+        if (memcmp(now[i].pose, before[i].pose, sizeof now[i].pose) != 0 ||
+            memcmp(now[i].lo, before[i].lo, sizeof now[i].lo) != 0 ||
+            memcmp(now[i].hi, before[i].hi, sizeof now[i].hi) != 0)
             complain("the step failed, but body %u has moved", now[i].body);
     free(now);
 }
@@ -134,10 +135,10 @@ static void compare(const ct_result *a, const ct_result *b) {
         return;
     }
     for (uint64_t i = 0; i < a->n_points; i++)
-        if (memcmp(a->points[i].position, b->points[i].position, sizeof a->points[i].position))
+        if (memcmp(a->points[i].position, b->points[i].position, sizeof a->points[i].position) != 0)
             complain("the next step's points are not a fresh engine's");
     for (size_t i = 0; i < a->n_separations; i++)
-        if (memcmp(&a->separations[i].distance, &b->separations[i].distance, sizeof a->separations[i].distance))
+        if (memcmp(&a->separations[i].distance, &b->separations[i].distance, sizeof a->separations[i].distance) != 0)
             complain("the next step's separations are not a fresh engine's");
 }
 

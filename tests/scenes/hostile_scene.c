@@ -110,9 +110,10 @@ static bool parse(const struct field *field, const char *text, double *value) {
         return *value < HOSTILE_KINDS;
     }
     if (field->type == PLACE) {
-        for (*value = 0; *value < HOSTILE_PLACES; (*value)++)
-            if (!strcmp(text, places[(int)*value])) return true;
-        return false;
+        int place = 0;
+        while (place < HOSTILE_PLACES && strcmp(text, places[place]) != 0) place++;
+        *value = place;
+        return place < HOSTILE_PLACES;
     }
     if (field->type == METHOD) {
         ct_method method;
