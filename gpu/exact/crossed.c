@@ -221,7 +221,10 @@ void ct_sum_crossings(uint32_t cluster, ct_crossing **crossings, size_t n, ct_cr
     if (!sort_crossings(cluster, crossings, n)) return;
     uint32_t before = UINT32_MAX;
     for (size_t i = 0; i < n; i++) {
-        if (CT_POLL_EVERY(i + 1, CROSSING_POLL) && ct_is_cancelled_at("crossings", i)) return;
+        if (CT_POLL_EVERY(i + 1, CROSSING_POLL) && ct_is_cancelled_at("crossings", i)) {
+            memset(crossed->number, 0, sizeof crossed->number); /* of n triangles, which are none */
+            return;
+        }
         const uint32_t triangle = crossings[i]->triangle - first_triangle;
         const bool begins = triangle != before;
         n_crossed += begins;
