@@ -106,7 +106,9 @@ class Server:
 
     def start(self, wait: bool = True) -> "Server":
         assert not self.alive(), "already running"
-        command = [str(self.binary), "--http", f"127.0.0.1:{self.http_port}", "--stream", self.stream, *self.flags]
+        # On a busy machine, or instrumented, a step that is meant to end may take longer than the server's own limit.
+        limit = () if "--max-step-time" in self.flags else ("--max-step-time", "1h")
+        command = [str(self.binary), "--http", f"127.0.0.1:{self.http_port}", "--stream", self.stream, *limit, *self.flags]
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.env, cwd=ROOT

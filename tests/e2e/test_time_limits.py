@@ -15,7 +15,7 @@ import contactd
 import numpy as np
 import pytest
 from contactd.errors import TimeLimitError
-from conftest import BUILD, PATIENCE, ROOT, Server, wait_until
+from conftest import BUILD, PATIENCE, ROOT, SLOW, Server, wait_until
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api
 from raw import Raw
@@ -75,12 +75,13 @@ def pool():
 
 
 def test_a_step_ends_at_its_limit(make_server, connect):
-    server = make_server("--max-step-time", "0.5")
+    limit = SLOW / 2.5  # s: enough for the step after it
+    server = make_server("--max-step-time", f"{limit:g}")
     scene = endless(connect(server))
     with pytest.raises(TimeLimitError) as error:
         scene.step(want="frame")
     text = str(error.value)
-    assert f"scene {scene.id}" in text and "0.5 s (--max-step-time)" in text and "cancelled while" in text
+    assert f"scene {scene.id}" in text and f"{limit:g} s (--max-step-time)" in text and "cancelled while" in text
     assert metric(server, 'contactd_steps_cancelled_total{reason="limit"}') == 1
     # The scene is as it was, and its next step is right.
     scene.configure(resolution=8)
