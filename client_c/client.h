@@ -48,6 +48,7 @@ typedef struct ctc_body {
     double pose[12]; /* as of the last answered step */
     uint32_t group, mask;
     bool self_contact;
+    ct_material material;
     contactd_body *ignore;
     size_t n_ignore;
     uint64_t vertices;
@@ -337,7 +338,6 @@ uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body); /* 0: none */
 /* What is absent is 0. */
 /* Whether the method gives the contact no gradient of vertices: voxtree, where it did not refine the pair. */
 bool ctc_lacks_gradient(const contactd_contact *contact);
-void ctc_voxels_of(const wire_settings *from, contactd_voxels *to);
 contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
                               wire_settings *to);
 void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to);

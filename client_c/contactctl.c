@@ -85,6 +85,20 @@ static bool is_noun(const char *word) {
     return false;
 }
 
+/* `help scene set` prints what `scene set --help` prints. */
+int ctl_help(ctl *ctl) {
+    const ctl_command *command = find_verb(ctl->args, ctl->n_args);
+    const char *noun = ctl->n_args ? ctl->args[0] : NULL;
+    if (noun && !is_noun(noun)) return ctl_mistake("there is no command %s; contactctl help lists them", noun);
+    if (ctl->n_args == 2 && !(command && command->verb))
+        return ctl_mistake("there is no command %s %s; contactctl help %s tells more", noun, ctl->args[1], noun);
+    if (command)
+        ctl_print_help_of(stdout, command);
+    else
+        ctl_print_help(stdout, noun);
+    return EXIT_OK;
+}
+
 static int run(ctl *ctl, const char **words, int n_words) {
     const ctl_command *v = find_verb(words, n_words);
     if (ctl->options[OPT_VERSION]) {

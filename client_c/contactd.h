@@ -23,6 +23,8 @@
 #include <stdint.h>
 
 #include "proto/errors.h"
+#include "proto/material.h"
+#include "proto/settings.h"
 #include "proto/warnings.h"
 
 #ifdef __cplusplus
@@ -251,60 +253,21 @@ contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *
 typedef uint32_t contactd_scene;
 typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
 
+/* The settings of a scene: proto/settings.h has the struct, a comment for each member, and the methods; docs/settings.md
+ * tells more. After contactd_settings_init every member is left out: opening a scene then takes its default, configuring
+ * keeps its value. Left out is -1, converted to the member's type: CONTACTD_DEFAULT of the three of a resolution.
+ *
+ * Settings that name a resolution or a pixel size, but no method, make the method LDI; else a tolerance makes it EBPI, and
+ * else something of voxel trees VOXTREE. A change of the method drops what the new one does not take; naming what the
+ * method does not take is INVALID_ARGUMENT. */
 #define CONTACTD_DEFAULT UINT32_MAX
-
-/* The method "exact" takes no resolution and no pixel size; "ldi" does, and has a resolution of 64 without. "auto", the
- * default, runs contactd_status.auto_method where neither is named, and else "ldi". Settings that name one of the two
- * and no method make the method "ldi". Settings that name "auto" or "exact" drop a resolution and pixel size of before;
- * "exact" together with either is INVALID_ARGUMENT. The method "ebpi" needs a tolerance or tolerance_rel; the same
- * holds of these, strict, optimize_directions, allocation and ray_budget: with one of the two and no method the method
- * becomes "ebpi", other methods drop those of before and refuse them. So it is with voxels and "voxtree", where nothing
- * of the above is named. */
-
-/* Of the method "voxtree"; -1: default (open) or kept (configure). Other methods refuse what is above 0. */
-typedef struct contactd_voxels {
-    int voxel_level; /* finest level of the meshes' voxel trees, 3 to 8, whose cubes are 2^-level of a mesh's longest
-                        extent; made when a body is added. 0, the default: cubes about as large as its triangles */
-    int level;       /* no tree is followed below it; 0, the default: to its finest */
-    int64_t pair_budget; /* cubes that a step may compare with the other body's, shared by its pairs of bodies, the
-                            deepest first; 0, the default: no limit */
-    int max_points; /* of every method: points of each contact, up to 4096 (contactd_contact.points); 0, the default:
-                       none; voxtree: 8 */
-    int center_normals; /* 1: points' normals along the line of the cubes' centres; 0, the default: from occupancies */
-    int plain_average;  /* 1: points are plain means; 0, the default: weighted with probabilities */
-    int refine;         /* 1: after the trees, pairs in contact are computed by "exact", the largest volumes first: all,
-                           or with a time budget those that are expected to fit the time left; 0, the default */
-} contactd_voxels;
-
-typedef struct contactd_settings {
-    uint32_t cookie;         /* set by contactd_settings_init: every field default (open) or kept (configure) */
-    const char *method;      /* one of contactd_server.methods, or "auto"; NULL: default */
-    uint32_t resolution[3];  /* ray samples across the window along x, y, z; all CONTACTD_DEFAULT: default */
-    double pixel_size;       /* m; > 0: a world-anchored lattice instead; 0: back to resolution; -1: default */
-    double stiffness;        /* k of E = k V^2 / 2, N/m^5: scales forces; -1: default */
-    int patches;             /* 1: each connected piece of a pair's intersection is a contact, the largest first (method
-                                "exact"; "auto" runs it); 0: a contact per pair; -1: default, 0 */
-    double tolerance;        /* ebpi: m^3, bound of the error of each contact's volume to reach; 0: none; -1: default */
-    double tolerance_rel;    /* ebpi: the same as a fraction of the volume, 1e-6 to 1; of both the larger counts */
-    int strict;              /* ebpi: 1: a proven bound; 0: the published one; -1: default */
-    int optimize_directions; /* ebpi: 1: each pair's views lie along axes that few of its faces are parallel to (Wang
-                                2012, section 4.4), found in each step anew; 0: along the world's; -1: default, 0 */
-    /* ebpi: which parts of the views get more rays: "optimal", the fewest rays; "published": equal parts of the
-     * tolerance for all pixels (Wang 2012, section 4.3); "per_pixel": the same without gathering pixels that need no
-     * rays of their own; NULL: default, "optimal" */
-    const char *allocation;
-    int64_t ray_budget;   /* ebpi: rays that a pair may cast; 0: 1048576; -1: default */
-    double cell_size;     /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world
-                             (contactd_contact.cells; method "ldi"; "auto" runs it); 0: no cells; -1: default, 0 */
-    double margin;        /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
-                             distance (contactd_result.separations); every method; 0: none; -1: default, 0 */
-    double max_step_time; /* s, > 0; a step that takes longer fails with TIME_LIMIT; every method. Above the server's
-                             limit it is lowered to that, which contactd_get_scene_info and results tell; -1: default,
-                             the server's limit. In results, 0: the server's limit */
-    contactd_voxels voxels;
-} contactd_settings;
+typedef ct_scene_settings contactd_settings;
 
 void contactd_settings_init(contactd_settings *settings);
+
+const char *contactd_method_name(ct_method method); /* "exact"; "unknown": this library does not know the number */
+/* False: the library knows none of this name. "auto" is one. */
+bool contactd_method_find(const char *name, ct_method *out);
 
 /* settings may be NULL, name too. */
 contactd_code contactd_open_scene(contactd_client *client, const char *name, const contactd_settings *settings,
@@ -313,24 +276,14 @@ contactd_code contactd_configure(contactd_client *client, contactd_scene scene, 
 contactd_code contactd_close_scene(contactd_client *client, contactd_scene scene); /* steps in flight are dropped */
 
 typedef struct contactd_scene_info {
-    uint64_t id;                       /* the server's handle */
-    const char *name, *owner, *method; /* valid until the next call; owner: the name of the client; "": none */
-    uint32_t resolution[3];            /* 0 0 0: none is named */
-    double pixel_size, stiffness;
-    uint32_t bodies, contacts; /* contacts of the last step */
+    uint64_t id;                /* the server's handle */
+    const char *name, *owner;   /* valid until the next call; owner: the name of the client; "": none */
+    contactd_settings settings; /* complete */
+    ct_method running_method;   /* what steps run: settings.method, or what AUTO stands for */
+    uint64_t revision;          /* of the settings: rises with every change of them; 0: the server is older than this */
+    uint32_t bodies, contacts;  /* contacts of the last step */
     uint64_t bytes, steps;
     bool mine;
-    const char *running_method; /* what steps run: `method`, or what "auto" stands for */
-    bool patches;
-    double tolerance, tolerance_rel;
-    bool strict, optimize_directions;
-    const char *allocation;
-    uint64_t ray_budget;  /* 0: 1048576 */
-    double cell_size;     /* m; 0: no cells */
-    double margin;        /* m; 0: none */
-    double max_step_time; /* s; 0: the server's limit */
-    uint64_t revision;    /* of the settings: rises with every change of them; 0: the server is older than this */
-    contactd_voxels voxels;
 } contactd_scene_info;
 
 contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene scene, contactd_scene_info *out);
@@ -355,6 +308,7 @@ typedef struct contactd_body_options {
                           overlap. It has the scene's method and resolution. UNSUPPORTED: the method finds none (exact
                           without patches and ldi do). Where it is covered three times, exact counts each two layers,
                           ldi once */
+    ct_material material; /* for scenes with the law "pressure"; NaN: not given */
 } contactd_body_options;
 
 void contactd_body_options_init(
@@ -462,8 +416,9 @@ typedef struct contactd_sparse { /* one part's vertices with a non-zero gradient
     const uint32_t *vertices;
     const double *gradient; /* [n][3], m^2; NULL unless wanted, as the following */
     const double *weights;  /* [n], m^2 */
-    const double *forces;   /* [n][3], N */
-    const double *friction; /* [n][3], N: viscous; NULL in a step without viscosity */
+    const double *forces;   /* [n][3], N, without friction */
+    const double
+        *friction; /* [n][3], N; NULL in a step without viscosity, or, with the law "pressure", without forces */
 } contactd_sparse;
 
 /* Products of the second derivative H of the volume with a step's directions: one part's vertices at which some product
@@ -477,35 +432,95 @@ typedef struct contactd_products {
 /* A volume that two bodies share. A pair of bodies may have several contacts, where the method divides its intersection
  * (ldi does not). In a contact of a body with itself both bodies are the same, and the parts 0 and 1 are the two
  * surfaces of it that bound the volume: a vertex may be in both, and what is linear in the gradient (entries of sparse,
- * generalized_gradient) is to be summed over both. */
+ * generalized_gradient) is to be summed over both.
+ *
+ * With a viscosity ν, friction on a flat patch that slides at t is -ν area t, on one that turns the torque
+ * -ν area^2 / (2 pi) spin, that of a disc. The forces on both parts are opposite, as are their torques about any point, and
+ * never add energy. With the law "pressure" friction is Coulomb's, and wrench has it. */
 typedef struct contactd_contact {
     contactd_body bodies[2];
-    double volume;          /* m^3. ldi: the weighted mean of three views */
-    double volumes[3];      /* m^3. ldi, ebpi: seen along x, y, z. exact: each is volume */
-    double error_bounds[3]; /* m^3, bounds of the errors of volumes[]; all NaN: the method gives none (ldi) */
-    double error_bound;     /* m^3, guaranteed (ebpi: only if strict); NaN: the method gives none (ldi) */
-    double error_estimate; /* m^3, no bound. ldi: in 97 of 100 contacts the error is below it. exact: error_bound. ebpi:
-                              as if the errors of tiles were independent. voxtree: in 95 of 100 contacts the error is
-                              below it */
-    double area, depth;    /* m^2, m */
-    double normal[3];      /* unit; the direction that pushes bodies[0] out */
-    double tangents[2][3];
-    double center[3]; /* m. ldi: midpoint of the two surfaces' weighted barycentres; exact: centre of gravity */
-    double generalized_gradient[2][6]; /* per part: dV/d(translation), m^2; dV/d(rotation about its origin), m^3 */
-    contactd_sparse sparse[2];         /* per part */
-    uint64_t n_spans;
-    const float *spans;       /* [n_spans][6]: lower xyz, upper xyz, m; or NULL */
-    const uint8_t *span_axes; /* [n_spans]: 0 x, 1 y, 2 z */
-    uint32_t index;           /* among the contacts of this pair, from 0 */
-    /* The largest |winding number| of one body at points of the other's surface. Above 1 that body overlaps itself
-     * there, and the volume counts the place as often. 1 does not exclude it: a body that overlaps itself where no
-     * surface of the other one passes, as where it lies wholly inside the other, is counted as often too. 0: the method
-     * does not count it (ldi, ebpi, voxtree). Of a body with itself: just outside its surface, 1 where it overlaps
-     * itself once. */
+    /* clang-format off */
+    /* catalogue: begin contact */
+    /* among the contacts of this pair of bodies, from 0 */
+    uint32_t index;
+    /* m^3: of the intersection; ldi: the mean of the three views, weighted by what they resolve */
+    double volume;
+    /* m^3: ldi, ebpi: the volume as seen along x, y, z; exact: all are volume */
+    double volumes[3];
+    /* m^3: guaranteed bound of the error of volume (by ebpi only if strict); none where the method gives none (ldi);
+       else NaN */
+    double error_bound;
+    /* m^3: bounds of the errors of volumes, guaranteed as error_bound is; none, all three, where the method gives none
+       (ldi); else NaN */
+    double error_bounds[3];
+    /* m^3: an estimate of the error of volume, no bound. ldi: in 97 of 100 contacts the error is below it. exact:
+       error_bound. ebpi: as if the errors of tiles were independent. voxtree: above 95 of 100 errors. LDI's is made
+       from the spread of the three volumes and their rays. VOXTREE's is a part of error_bound: a quarter where
+       volume_lower is above 0, half where it is 0, and all of it on levels 0 and 1 */
+    double error_estimate;
+    /* largest |winding number| of one body at points of the other's surface; 0: not counted (ldi, ebpi, voxtree). Above
+       1 that body overlaps itself there, and the volume counts the place as often. 1 does not exclude it: a body that
+       overlaps itself where no surface of the other one passes, as where it lies wholly inside the other, is counted as
+       often too. Of a body with itself: just outside its surface, 1 where it overlaps itself once */
     uint32_t max_winding;
-    /* m^5, if wanted, else 0: the integral over the intersection of |r|^2 - r r^T, r from center. Times a density it is
-     * the inertia tensor about center. */
+    /* of both surfaces, those with a corner inside the other body where that is inside out: its winding number is
+       negative, and the volume there counts negatively; 0 too where max_winding is 0 (ldi). Of a body with itself: just
+       outside a corner, and the volume there counts positively */
+    uint32_t inverted_triangles;
+    /* m^3: sampled: the volume inside both bodies where one or both are inside out, which volume leaves out: one of the
+       winding numbers is negative, and none is 0; none: not sampled (exact, voxtree, and cells). The views' mean,
+       weighted as volume's. Of a body with itself: where its winding number is negative; else NaN */
+    double inverted_volume;
+    /* m^3: voxtree: guaranteed lower end of the volume; 0: the bodies may have no contact. Other methods: none. Both
+       ends close in from level to level. Volume where one of the bodies overlaps itself counts once; else NaN */
+    double volume_lower;
+    /* m^3: voxtree: guaranteed upper end of the volume. Other methods: none; else NaN */
+    double volume_upper;
+    /* m^2: |dV/d(translation)|: that of the contact as seen along its normal, where it is not nested; the sum of one
+       part's friction weights */
+    double area;
+    /* m: mean depth: volume / area; 0 where area is 0 */
+    double depth;
+    /* unit vector that pushes the first body out of the second; 0 if no direction does (nested bodies) */
+    double normal[3];
+    /* unit vectors, orthogonal to the normal and to each other */
+    double tangents[2][3];
+    /* m: ldi: midpoint of the two surfaces' weighted barycentres; exact: the intersection's centre of gravity */
+    double center[3];
+    /* m: the barycentre of each part's surface, its vertices weighted by friction weights. See Allard 2010. It is
+       center where the weights cancel, as in nested bodies */
+    double side_center[2][3];
+    /* m^2, m^3: per part: dV/d(translation), then dV/d(rotation about the body's origin). The origin is a rigid body's
+       t, a deformable body's 0 0 0 */
+    double generalized_gradient[2][6];
+    /* m^5: the integral over the intersection of |r|^2 - r r^T, r from center; times a density, the inertia tensor
+       about center */
     double inertia[3][3];
+    /* m/s: of the second part relative to the first: the sum of friction weight times velocity, over area. Where both
+       bodies only translate, it is the difference of their velocities */
+    double relative_velocity[3];
+    /* rad/s: of the second part relative to the first, about the normal */
+    double spin;
+    /* N, N m: per part: friction, and its torque about the body's origin; by the law volume it is viscous, by pressure
+       Coulomb's. It acts on both bodies at one point, or at the same points: torques about any point are opposite, too
+       */
+    double friction[2][6];
+    /* N, N m: per part: the force of pressure and friction on the body, and its torque about the body's origin. The
+       wrenches of both parts are opposite: their forces, and their torques about any common point */
+    double wrench[2][6];
+    /* m: half extents along axes of the rectangle with the contact's area moments: sqrt(3) times their standard
+       deviations */
+    double extents[2];
+    /* unit vectors of the longer and the shorter extent, orthogonal to the normal and to each other */
+    double axes[2][3];
+    /* of a cell: the cube from cell to cell + 1, times cell_size, along x, y, z */
+    int32_t cell[3];
+    /* catalogue: end contact */
+    /* clang-format on */
+    contactd_sparse sparse[2]; /* per part */
+    uint64_t n_spans;
+    const float *spans;            /* [n_spans][6]: lower xyz, upper xyz, m; or NULL */
+    const uint8_t *span_axes;      /* [n_spans]: 0 x, 1 y, 2 z */
     contactd_products products[2]; /* per part; n is 0 in a step without directions */
     /* [n_directions][2][6]: the derivative of generalized_gradient along each direction; NULL: no directions. For rigid
      * bodies the Jacobian that Newton's method needs. */
@@ -516,22 +531,6 @@ typedef struct contactd_contact {
      * and gradients sum to the contact's but for the rounding of each number to double. */
     uint32_t n_cells;
     const struct contactd_contact *cells; /* [n_cells]; NULL: none */
-    int32_t cell[3];          /* of a cell: the cube from cell to cell + 1, times cell_size, along x, y, z */
-    double side_center[2][3]; /* m: the barycentre of each part's surface, its vertices weighted by friction weights */
-    /* Of a step with velocities, else 0: of the second part relative to the first, m/s: the sum of friction weight
-     * times velocity over both, divided by area; and rad/s about the normal. */
-    double relative_velocity[3], spin;
-    /* With a viscosity ν, per part: viscous friction, N, and its torque about the body's origin, N m. On a flat patch
-     * that slides at t it is -ν area t, on one that turns the torque -ν area^2 / (2 pi) spin, that of a disc; the
-     * forces on the vertices (contactd_sparse.friction) sum to it. The forces on both parts sum to 0 and never add
-     * energy. */
-    double friction[2][6];
-    /* Of both surfaces, those with a corner inside the other body where that is inside out: its winding number is
-     * negative, and the volume there counts negatively. 0 too where max_winding is 0 (ldi). */
-    uint32_t inverted_triangles;
-    /* voxtree: m^3, the volume is guaranteed to lie between them; NaN: the method gives no interval. A contact whose
-     * lower end is 0 may be none. */
-    double volume_lower, volume_upper;
     /* Points that stand for the contact, of scenes with max_points, and by voxtree. [n_points][8]: position in m, unit
      * normal that pushes bodies[0] out, depth in m, weight; weights sum to 1. voxtree: means of what met, in falling
      * order of weight. Other methods: weight is the point's share of `area`; depth is the length of the line along the
@@ -543,10 +542,6 @@ typedef struct contactd_contact {
     const double *points;
     const uint32_t *point_groups; /* [n_points][2], voxtree: the parts of both surfaces that met; 65535: the body's
                                      inside. Else the contact's index, and the cell's, or 65535 */
-    /* ldi and ebpi: m^3, sampled: the volume inside both bodies where one or both are inside out, which `volume` leaves
-     * out: one of the winding numbers is negative, and none is 0. Of a body with itself: where its winding number is
-     * negative. NaN: not sampled (other methods, cells). exact counts inverted_triangles instead. */
-    double inverted_volume;
 } contactd_contact;
 
 /* How far voxtree came with a pair of bodies. */
@@ -605,7 +600,8 @@ typedef struct contactd_result {
     uint32_t passes; /* ebpi: over the tiles, of the pair that took most */
     /* Whether contacts tell of slip: the step had velocities, the server knows them, and there is a contact. */
     bool has_slip;
-    double quality; /* 0..1: how much of its work the method did; 1 if it completed */
+    bool has_wrenches; /* contacts have a wrench: the scene has the law "pressure", and there is a contact */
+    double quality;    /* 0..1: how much of its work the method did; 1 if it completed */
     uint32_t n_progress;
     const contactd_pair_progress *progress; /* [n_progress]: voxtree: every pair of bodies whose boxes overlap */
     uint32_t n_separations;                 /* in rising order of their bodies on the server */
@@ -626,6 +622,26 @@ contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene
 contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out);
 contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                             size_t n_updates, const contactd_step_options *options, const contactd_result **out);
+
+/* ---- beside other work: event loops ---- */
+
+/* A descriptor for poll, select or epoll (readable), of this client's connection; -1: client is NULL. It tells of changes
+ * once, not for as long as something is there: after it is readable, and after any other call of this client that may have
+ * sent or taken in something, call contactd_process before waiting for it again. Only wait for it: never read, write or
+ * close it. A client that is given another server gets another descriptor: ask again after each contactd_process. */
+int contactd_fd(const contactd_client *client);
+/* Takes in the answers that have come, sends what waits to be sent, and does not wait for more. *wait_ms (may be NULL):
+ * call it again after at most so many milliseconds, though the descriptor stays silent, as a step is to be sent again, or
+ * the connection to be looked after; -1: no step is in flight. Only to bring back scenes on a server that was started
+ * anew it takes as long as that takes, up to the client's timeout. Errors are of the connection; those of steps come with
+ * the steps. */
+contactd_code contactd_process(contactd_client *client, int *wait_ms);
+/* contactd_process, and the step's result, as contactd_step_wait gives it, if it has been answered; OK with *out NULL: not
+ * yet. */
+contactd_code contactd_step_try_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out);
+/* Waits until some step in flight is answered: *out is the first of them that was submitted, for contactd_step_wait, which
+ * then does not wait. 0: none is in flight. DEADLINE_EXCEEDED, UNREACHABLE: as contactd_step_wait. */
+contactd_code contactd_wait_any(contactd_client *client, contactd_ticket *out);
 
 /* ---- pictures ---- */
 

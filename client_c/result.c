@@ -1,4 +1,5 @@
 /* result.c - the answer to a step as the caller sees it: its own handles, and arrays that are aligned. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,43 +31,25 @@ struct arrays {
     bool has_products;
 };
 
-/* number: of the contact in the answer. */
-static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t directions, const wire_contact *from,
-                         size_t number, contactd_contact *to) {
-    const bool has_products = a->has_products && !from->is_cell;
-    *to = (contactd_contact){.volume = from->volume,
-                             .error_bound = from->error_bound,
-                             .error_estimate = from->error_estimate,
-                             .area = from->area,
-                             .depth = from->depth,
-                             .index = from->index,
-                             .max_winding = from->max_winding,
-                             .inverted_triangles = from->inverted_triangles,
-                             .spin = from->spin,
-                             .volume_lower = from->volume_lower,
-                             .volume_upper = from->volume_upper,
-                             .inverted_volume = from->inverted_volume,
-                             .n_points = a->points ? from->n_points : 0,
+/* The fields of contactd_contact from `bodies` on are those of ct_contact, so that they are copied in one piece. */
+enum { FIELDS_END = offsetof(ct_contact, cell) + sizeof((ct_contact){0}.cell) };
+static_assert(offsetof(contactd_contact, bodies) == 0 && offsetof(ct_contact, body) == 0 &&
+                  offsetof(contactd_contact, index) == offsetof(ct_contact, index) &&
+                  offsetof(contactd_contact, cell) == offsetof(ct_contact, cell),
+              "contactd_contact begins with the fields of ct_contact");
+
+/* number: of the contact in the answer; -1: it is a cell. */
+static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t directions, const ct_contact *from,
+                         int64_t number, contactd_contact *to) {
+    const bool has_products = a->has_products && number >= 0;
+    *to = (contactd_contact){.n_points = a->points ? from->n_points : 0,
                              .points = a->points ? a->points + WIRE_POINT * from->first_point : NULL,
                              .point_groups = a->points && a->groups ? a->groups + 2 * from->first_point : NULL,
                              .n_spans = a->spans ? from->n_spans : 0,
                              .spans = a->spans ? a->spans + 6 * from->first_span : NULL,
                              .span_axes = a->axes ? a->axes + from->first_span : NULL};
-    memcpy(to->volumes, from->volumes, sizeof to->volumes);
-    for (int w = 0; w < 3; w++) to->error_bounds[w] = from->has_error_bounds ? from->error_bounds[w] : NAN;
-    memcpy(to->normal, from->normal, sizeof to->normal);
-    memcpy(to->tangents, from->tangents, sizeof to->tangents);
-    memcpy(to->center, from->center, sizeof to->center);
-    memcpy(to->generalized_gradient, from->generalized, sizeof to->generalized_gradient);
-    memcpy(to->side_center, from->side_centers, sizeof to->side_center);
-    memcpy(to->relative_velocity, from->relative_velocity, sizeof to->relative_velocity);
-    memcpy(to->friction, from->friction, sizeof to->friction);
-    memcpy(to->cell, from->cell, sizeof to->cell);
-    if (has_products) to->generalized_product = a->generalized + number * directions * 12;
-    for (int k = 0; k < 3; k++) {
-        to->inertia[k][k] = from->inertia[k];
-        to->inertia[k][(k + 1) % 3] = to->inertia[(k + 1) % 3][k] = from->inertia[3 + k];
-    }
+    memcpy((void *)to, from, FIELDS_END);
+    if (has_products) to->generalized_product = a->generalized + (size_t)number * directions * 12;
     for (int b = 0; b < 2; b++) {
         uint64_t first = from->first[b];
         if (has_products)
@@ -137,7 +120,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                                .body = ctc_body_of(scene, r->warnings[i].body),
                                                .value = r->warnings[i].value};
     contactd_contact *cells = r->n_cells ? step->contacts + r->n_contacts : NULL; /* behind the contacts */
-    for (uint32_t i = 0; i < r->n_cells; i++) make_contact(scene, &a, r->directions, &r->cells[i], 0, &cells[i]);
+    for (uint32_t i = 0; i < r->n_cells; i++) make_contact(scene, &a, r->directions, &r->cells[i], -1, &cells[i]);
     for (uint32_t i = 0; i < r->n_contacts; i++) {
         contactd_contact *to = &step->contacts[i];
         make_contact(scene, &a, r->directions, &r->contacts[i], i, to);
@@ -145,11 +128,11 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         if (to->n_cells) to->cells = cells + r->contacts[i].first_cell;
     }
     const wire_settings *settings = r->revision ? &r->settings : &scene->settings;
-    const bool has_frames = step->want & CONTACTD_WANT_ALL || (r->n_contacts && r->contacts[0].has_slip);
+    const bool has_frames = step->want & CONTACTD_WANT_ALL || r->groups & CT_CONTACT_SLIP;
     if (has_frames && !ctc_continue_frames(scene, step->contacts, r->n_contacts)) return false;
     step->result = (contactd_result){.n_contacts = r->n_contacts,
                                      .contacts = step->contacts,
-                                     .method = wire_method_name(r->method),
+                                     .method = ct_method_name(r->method),
                                      .backend = r->backend,
                                      .pairs = r->pairs,
                                      .rays = r->rays,
@@ -165,26 +148,11 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .warnings = step->warnings,
                                      .n_directions = has_products ? r->directions : 0,
                                      .latency_us = (double)(step->answered_ns - step->submitted_ns) * 1e-3};
-    step->result.has_slip = r->n_contacts > 0;
-    for (uint32_t i = 0; i < r->n_contacts; i++) step->result.has_slip &= r->contacts[i].has_slip;
+    step->result.has_slip = r->groups & CT_CONTACT_SLIP;
+    step->result.has_wrenches = r->groups & CT_CONTACT_LAW;
     memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);
     memcpy(step->result.wall_us, r->wall_us, sizeof step->result.wall_us);
-    contactd_settings_init(&step->result.settings);
-    step->result.settings.method = wire_method_name(settings->method);
-    memcpy(step->result.settings.resolution, settings->resolution, sizeof settings->resolution);
-    step->result.settings.pixel_size = settings->pixel_size;
-    step->result.settings.stiffness = settings->stiffness;
-    step->result.settings.patches = settings->patches;
-    step->result.settings.tolerance = settings->tolerance;
-    step->result.settings.tolerance_rel = settings->tolerance_rel;
-    step->result.settings.strict = settings->strict;
-    step->result.settings.optimize_directions = settings->optimize_directions;
-    step->result.settings.allocation = wire_allocation_name(settings->allocation);
-    step->result.settings.ray_budget = (int64_t)settings->ray_budget;
-    step->result.settings.cell_size = settings->cell_size;
-    step->result.settings.margin = settings->margin;
-    step->result.settings.max_step_time = settings->max_step_time;
-    ctc_voxels_of(settings, &step->result.settings.voxels);
+    step->result.settings = settings->to;
     step->result.revision = r->revision;
     return true;
 }

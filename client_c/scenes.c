@@ -8,8 +8,7 @@
 
 #include "client_c/client.h"
 
-#define SETTINGS_COOKIE 0xc0b1u
-#define BODY_COOKIE     0xc0b3u
+#define BODY_COOKIE 0xc0b4u
 
 const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]) {
     snprintf(buffer, CTC_OBJECT, *scene->name ? "scene %u \"%s\"" : "scene %u", scene->handle, scene->name);
@@ -59,67 +58,24 @@ void ctc_scene_free(ctc_scene **scene) {
 /* ---- settings ---- */
 
 void contactd_settings_init(contactd_settings *settings) {
-    if (!settings) return;
-    *settings = (contactd_settings){.cookie = SETTINGS_COOKIE,
-                                    .resolution = {CONTACTD_DEFAULT, CONTACTD_DEFAULT, CONTACTD_DEFAULT},
-                                    .pixel_size = -1,
-                                    .stiffness = -1,
-                                    .patches = -1,
-                                    .tolerance = -1,
-                                    .tolerance_rel = -1,
-                                    .strict = -1,
-                                    .optimize_directions = -1,
-                                    .ray_budget = -1,
-                                    .cell_size = -1,
-                                    .margin = -1,
-                                    .max_step_time = -1,
-                                    .voxels = {-1, -1, -1, -1, -1, -1, -1}};
+    if (settings) ct_settings_leave_out(settings);
 }
 
-void ctc_voxels_of(const wire_settings *from, contactd_voxels *to) {
-    const wire_voxels none = {0}, *v = from->has_voxels ? &from->voxels : &none;
-    *to = (contactd_voxels){.voxel_level = v->voxel_level,
-                            .level = v->level,
-                            .pair_budget = v->pair_budget,
-                            .max_points = v->max_points,
-                            .center_normals = v->center_normals,
-                            .plain_average = v->plain_average,
-                            .refine = v->refine};
+const char *contactd_method_name(ct_method method) {
+    return ct_method_name(method);
 }
 
-/* OUT_OF_RANGE: the wire would take it for something else. */
-static contactd_code voxels_to_wire(contactd_client *client, const contactd_voxels *from, const char *object,
-                                    wire_settings *to) {
-    const struct {
-        const char *field;
-        int64_t value, most;
-    } numbers[] = {{"voxel_level", from->voxel_level, INT32_MAX},
-                   {"level", from->level, INT32_MAX},
-                   {"pair_budget", from->pair_budget, INT64_MAX},
-                   {"max_points", from->max_points, INT32_MAX},
-                   {"center_normals", from->center_normals, 1},
-                   {"plain_average", from->plain_average, 1},
-                   {"refine", from->refine, 1}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (numbers[i].value < -1 || numbers[i].value > numbers[i].most)
-            return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, numbers[i].field,
-                            "%s is %lld, expected 0 to %lld, or -1 for the default", numbers[i].field,
-                            (long long)numbers[i].value, (long long)numbers[i].most);
-        to->has_voxels |= numbers[i].value != -1;
-    }
-    to->voxels = (wire_voxels){.voxel_level = from->voxel_level,
-                               .level = from->level,
-                               .pair_budget = from->pair_budget,
-                               .max_points = from->max_points,
-                               .center_normals = (int8_t)from->center_normals,
-                               .plain_average = (int8_t)from->plain_average,
-                               .refine = (int8_t)from->refine};
-    return CONTACTD_OK;
+bool contactd_method_find(const char *name, ct_method *out) {
+    int64_t number;
+    if (!name || !out || !ct_setting_choice_find(&ct_setting_rows[CT_SETTING_METHOD], name, &number)) return false;
+    *out = (ct_method)number;
+    return true;
 }
 
 /* A method that this library and the server both know, or AUTO, which the server does not list. */
-static contactd_code find_method(contactd_client *client, const char *name, const char *object, wire_method *out) {
+static contactd_code check_method(contactd_client *client, ct_method method, const char *object) {
     const wire_welcome *w = &client->welcome;
+    const char *name = ct_method_name(method);
     char offered[256] = "";
     size_t at = 0;
     bool is_offered = false;
@@ -128,109 +84,48 @@ static contactd_code find_method(contactd_client *client, const char *name, cons
         if (at < sizeof offered)
             at += (size_t)snprintf(offered + at, sizeof offered - at, "%s%s", i ? ", " : "", w->methods[i]);
     }
-    *out = wire_method_find(name);
-    if (*out == WIRE_METHOD_AUTO) return CONTACTD_OK;
-    if (is_offered && *out != WIRE_METHOD_NONE) return CONTACTD_OK;
-    return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "method", "method %s is not %s; the server offers: auto, %s",
-                    name, is_offered ? "known to this library" : "offered by this server", offered);
+    if (method == CT_METHOD_AUTO || is_offered) return CONTACTD_OK;
+    return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "method",
+                    "method %s (%d) is not offered by this server, or not known to this library; the server offers: "
+                    "auto, %s",
+                    name, (int)method, offered);
 }
 
 contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
                               wire_settings *to) {
     *to = (wire_settings){0};
     if (!from) return CONTACTD_OK;
-    if (from->cookie != SETTINGS_COOKIE)
+    if (!ct_settings_are_filled(from))
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "settings",
                         "settings were not filled by contactd_settings_init of this version");
-    if (from->method) {
-        contactd_code code = find_method(client, from->method, object, &to->method);
-        if (code != CONTACTD_OK) return code;
-        to->has_method = true;
-    }
     int given = 0;
     for (int i = 0; i < 3; i++) given += from->resolution[i] != CONTACTD_DEFAULT;
     if (given && given < 3)
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "resolution",
                         "resolution has %d of 3 numbers: give all of them or none", given);
-    to->has_resolution = given == 3;
-    if (given) memcpy(to->resolution, from->resolution, sizeof to->resolution);
-    to->has_pixel_size = from->pixel_size != -1;
-    if (to->has_pixel_size) to->pixel_size = from->pixel_size;
-    to->has_stiffness = from->stiffness != -1;
-    if (to->has_stiffness) to->stiffness = from->stiffness;
-    if (from->patches < -1 || from->patches > 1)
-        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "patches",
-                        "patches is %d, expected 0 or 1, or -1 for the default", from->patches);
-    to->has_patches = from->patches != -1;
-    to->patches = from->patches == 1;
-    to->has_tolerance = from->tolerance != -1;
-    if (to->has_tolerance) to->tolerance = from->tolerance;
-    to->has_tolerance_rel = from->tolerance_rel != -1;
-    if (to->has_tolerance_rel) to->tolerance_rel = from->tolerance_rel;
-    if (from->strict < -1 || from->strict > 1)
-        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "strict",
-                        "strict is %d, expected 0 or 1, or -1 for the default", from->strict);
-    to->has_strict = from->strict != -1;
-    to->strict = from->strict == 1;
-    if (from->optimize_directions < -1 || from->optimize_directions > 1)
-        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "optimize_directions",
-                        "optimize_directions is %d, expected 0 or 1, or -1 for the default", from->optimize_directions);
-    to->has_optimize_directions = from->optimize_directions != -1;
-    to->optimize_directions = from->optimize_directions == 1;
-    if (from->allocation) {
-        while (to->allocation < WIRE_ALLOCATIONS && strcmp(from->allocation, wire_allocation_name(to->allocation)) != 0)
-            to->allocation++;
-        if (to->allocation == WIRE_ALLOCATIONS)
-            return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, object, "allocation",
-                            "allocation is \"%s\", expected optimal, published or per_pixel", from->allocation);
-        to->has_allocation = true;
+    *to = ct_settings_given(from);
+    for (int s = 0; s < CT_SETTINGS; s++) {
+        char message[512];
+        if (!(to->given & CT_GIVEN(s)) || s == CT_SETTING_METHOD) continue;
+        const contactd_code code = ct_setting_check_request(&ct_setting_rows[s], from, message, sizeof message);
+        if (code) return ctc_fail(client, code, object, ct_setting_rows[s].name, "%s, or -1 to leave it out", message);
     }
-    if (from->ray_budget < -1)
-        return ctc_fail(client, CONTACTD_OUT_OF_RANGE, object, "ray_budget", "ray_budget is %lld, expected 0 or more",
-                        (long long)from->ray_budget);
-    to->has_ray_budget = from->ray_budget != -1;
-    if (to->has_ray_budget) to->ray_budget = (uint64_t)from->ray_budget;
-    to->has_cell_size = from->cell_size != -1;
-    if (to->has_cell_size) to->cell_size = from->cell_size;
-    to->has_margin = from->margin != -1;
-    if (to->has_margin) to->margin = from->margin;
-    /* -1 says that it is not given; the server refuses the others, too. */
-    if (from->max_step_time != -1 && !(from->max_step_time > 0 && from->max_step_time <= DBL_MAX))
-        return ctc_fail(client, isfinite(from->max_step_time) ? CONTACTD_OUT_OF_RANGE : CONTACTD_NON_FINITE, object,
-                        "max_step_time", "max_step_time is %g s, expected a positive number, or -1 for the default",
-                        from->max_step_time);
-    to->has_max_step_time = from->max_step_time != -1;
-    if (to->has_max_step_time) to->max_step_time = from->max_step_time;
-    return voxels_to_wire(client, &from->voxels, object, to);
+    return to->given & CT_GIVEN(CT_SETTING_METHOD) ? check_method(client, from->method, object) : CONTACTD_OK;
 }
 
 void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
-    *to = (contactd_scene_info){
-        .id = from->scene,
-        .name = from->name,
-        .owner = from->owner,
-        .method = wire_method_name(from->settings.method),
-        .pixel_size = from->settings.pixel_size,
-        .stiffness = from->settings.stiffness,
-        .tolerance = from->settings.tolerance,
-        .tolerance_rel = from->settings.tolerance_rel,
-        .strict = from->settings.strict,
-        .optimize_directions = from->settings.optimize_directions,
-        .allocation = wire_allocation_name(from->settings.allocation),
-        .ray_budget = from->settings.ray_budget,
-        .cell_size = from->settings.cell_size,
-        .margin = from->settings.margin,
-        .max_step_time = from->settings.max_step_time,
-        .bodies = from->bodies,
-        .contacts = from->contacts,
-        .bytes = from->bytes,
-        .steps = from->steps,
-        .mine = from->mine,
-        .running_method = wire_method_name(from->running_method ? from->running_method : from->settings.method),
-        .patches = from->settings.patches,
-        .revision = from->revision};
-    ctc_voxels_of(&from->settings, &to->voxels);
-    if (from->settings.has_resolution) memcpy(to->resolution, from->settings.resolution, sizeof to->resolution);
+    *to =
+        (contactd_scene_info){.id = from->scene,
+                              .name = from->name,
+                              .owner = from->owner,
+                              .settings = from->settings.to,
+                              .running_method = from->running_method ? from->running_method : from->settings.to.method,
+                              .revision = from->revision,
+                              .bodies = from->bodies,
+                              .contacts = from->contacts,
+                              .bytes = from->bytes,
+                              .steps = from->steps,
+                              .mine = from->mine};
 }
 
 /* ---- scenes ---- */
@@ -398,8 +293,11 @@ contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, con
 
 void contactd_body_options_init(contactd_body_options *options) {
     if (!options) return;
-    *options = (contactd_body_options){
-        .cookie = BODY_COOKIE, .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, .group = 1, .mask = ~UINT32_C(0)};
+    *options = (contactd_body_options){.cookie = BODY_COOKIE,
+                                       .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0},
+                                       .group = 1,
+                                       .mask = ~UINT32_C(0),
+                                       .material = CT_MATERIAL_NONE};
 }
 
 /* A server older than self-contact added the body without it: takes the body out again. */
@@ -438,6 +336,7 @@ contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_b
                                          .group = body->group,
                                          .mask = body->mask,
                                          .self_contact = body->self_contact,
+                                         .material = body->material,
                                          .ignore = ignore,
                                          .n_ignore = n}};
         memcpy(m.u.add_body.pose, body->pose, sizeof body->pose);
@@ -493,6 +392,7 @@ static contactd_code add_body(contactd_client *client, contactd_scene scene_hand
                        .group = options->group,
                        .mask = options->mask,
                        .self_contact = options->self_contact,
+                       .material = options->material,
                        .n_ignore = options->n_ignore,
                        .vertices = mesh ? mesh->vertices : 0};
     memcpy(body->pose, options->pose, sizeof body->pose);

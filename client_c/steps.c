@@ -476,20 +476,26 @@ contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene
     return client->error.code;
 }
 
+/* The step that a caller may wait for; or NULL, and the client's error says why. */
+static ctc_step *step_of_ticket(contactd_client *client, contactd_ticket ticket) {
+    for (size_t i = 0; i < client->n_steps; i++)
+        if (client->steps[i]->ticket == ticket && !client->steps[i]->abandoned) return client->steps[i];
+    char object[CTC_OBJECT];
+    snprintf(object, sizeof object, "step %llu", (unsigned long long)ticket);
+    ctc_fail(client, CONTACTD_NOT_FOUND, object, "ticket",
+             "there is no such step in flight: it was waited for already, or its scene was closed");
+    return NULL;
+}
+
 contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out) {
     CTC_BEGIN(client);
     CTC_REQUIRE(client, "step", out);
     *out = NULL;
-    for (size_t i = 0; i < client->n_steps; i++)
-        if (client->steps[i]->ticket == ticket && !client->steps[i]->abandoned) {
-            contactd_code code = wait_for(client, client->steps[i], out);
-            client->left_ns = ctc_now();
-            return code;
-        }
-    char object[CTC_OBJECT];
-    snprintf(object, sizeof object, "step %llu", (unsigned long long)ticket);
-    return ctc_fail(client, CONTACTD_NOT_FOUND, object, "ticket",
-                    "there is no such step in flight: it was waited for already, or its scene was closed");
+    ctc_step *step = step_of_ticket(client, ticket);
+    if (!step) return client->error.code;
+    contactd_code code = wait_for(client, step, out);
+    client->left_ns = ctc_now();
+    return code;
 }
 
 contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
@@ -502,4 +508,78 @@ contactd_code contactd_step(contactd_client *client, contactd_scene scene, const
     contactd_code code = wait_for(client, step, out);
     if (in_flight(step)) step->abandoned = true;
     return code;
+}
+
+/* ---- event loops ---- */
+
+/* Milliseconds until something is due without a message: a retry, a sending anew, a look at the connection. */
+static int next_due(const contactd_client *client, uint64_t now) {
+    enum { LOOK_MS = 100 };
+    uint64_t until = UINT64_MAX;
+    for (size_t i = 0; i < client->n_steps; i++) {
+        const ctc_step *step = client->steps[i];
+        uint64_t due = now + LOOK_MS * UINT64_C(1000000);
+        if (!in_flight(step)) continue;
+        if (step->state == STEP_UNSENT && step->retry_ns > now && step->retry_ns < due) due = step->retry_ns;
+        if (due < until) until = due;
+    }
+    return until == UINT64_MAX ? -1 : (int)((until - now) / 1000000u) + 1;
+}
+
+/* All that has come, and what may be sent after it. */
+static contactd_code take_in(contactd_client *client) {
+    for (;;) {
+        contactd_code code = ctc_serve_steps(client);
+        if (code != CONTACTD_OK) return code;
+        const bool got = ctc_pump(client, 0, 0) != CTC_NOTHING;
+        client->waiting_ns = 0; /* it was no wait, from which the next one could learn */
+        if (!got) return CONTACTD_OK;
+    }
+}
+
+int contactd_fd(const contactd_client *client) {
+    int fd = -1;
+    if (!client || zmq_getsockopt(client->socket, ZMQ_FD, &fd, &(size_t){sizeof fd})) return -1;
+    return fd;
+}
+
+contactd_code contactd_process(contactd_client *client, int *wait_ms) {
+    CTC_BEGIN(client);
+    const contactd_code code = take_in(client);
+    client->left_ns = ctc_now();
+    if (wait_ms) *wait_ms = next_due(client, client->left_ns);
+    return code;
+}
+
+contactd_code contactd_step_try_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "step", out);
+    *out = NULL;
+    ctc_step *step = step_of_ticket(client, ticket);
+    if (!step) return client->error.code;
+    contactd_code code = in_flight(step) ? take_in(client) : CONTACTD_OK;
+    if (code == CONTACTD_OK && !in_flight(step)) code = wait_for(client, step, out);
+    client->left_ns = ctc_now();
+    return code;
+}
+
+contactd_code contactd_wait_any(contactd_client *client, contactd_ticket *out) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "step", out);
+    for (*out = 0;;) {
+        const ctc_step *waiting = NULL;
+        for (size_t i = 0; i < client->n_steps; i++) {
+            const ctc_step *step = client->steps[i];
+            if (step->abandoned) continue;
+            if (!in_flight(step)) {
+                *out = step->ticket;
+                return CONTACTD_OK;
+            }
+            if (!waiting) waiting = step;
+        }
+        if (!waiting) return CONTACTD_OK;
+        const contactd_code code = wait_once(client, waiting);
+        client->left_ns = ctc_now();
+        if (code != CONTACTD_OK) return code;
+    }
 }

@@ -37,12 +37,6 @@ CONTACTD_WARNING_MAP(CHECK_WARNING)
 #define COUNT_WARNING(name, number, text) +1
 static_assert(0 CONTACTD_WARNING_MAP(COUNT_WARNING) == int(fb::WarningCode_MAX), "warnings.h lacks a code");
 
-#define CHECK_METHOD(name, number, text)                                                                               \
-    static_assert(int(fb::Method_##name) == number, "codec.h and contactd.fbs differ in method " text);
-WIRE_METHOD_MAP(CHECK_METHOD)
-#define COUNT_METHOD(name, number, text) +1
-static_assert(0 WIRE_METHOD_MAP(COUNT_METHOD) + 1 == sizeof(fb::EnumValuesMethod()) / sizeof(fb::Method),
-              "codec.h lacks a method of contactd.fbs");
 static_assert(sizeof(wire_welcome::methods) / sizeof(char *) == WIRE_METHODS &&
                   sizeof(wire_status::methods) / sizeof(char *) == WIRE_METHODS,
               "a list of methods has another length");
@@ -72,34 +66,11 @@ extern "C" bool wire_code_retry(int code) {
     return known(code) && codes[code].retry;
 }
 
-static const struct {
-    wire_method method;
-    const char *name;
-} methods[] = {
-#define METHOD_ROW(name, number, text) {WIRE_METHOD_##name, text},
-    WIRE_METHOD_MAP(METHOD_ROW)};
-
-extern "C" const char *wire_method_name(wire_method method) {
-    for (const auto &row : methods)
-        if (number(row.method) == number(method)) return row.name;
-    return "unknown";
-}
-extern "C" const char *wire_allocation_name(unsigned allocation) {
-    static const char *const names[WIRE_ALLOCATIONS] = {"optimal", "published", "per_pixel"};
-    return allocation < WIRE_ALLOCATIONS ? names[allocation] : nullptr;
-}
-
 extern "C" const char *wire_ended_name(wire_ended ended) {
     static const char *const names[] = {"completed", "ray_budget", "pass_limit", "precision", "level", "pairs", "time"};
     static_assert(sizeof names / sizeof *names == int(fb::Ended_MAX) + 1, "a name is missing");
     return number(ended) < sizeof names / sizeof *names ? names[number(ended)] : "unknown";
 }
-extern "C" wire_method wire_method_find(const char *name) {
-    for (const auto &row : methods)
-        if (strcmp(row.name, name) == 0) return row.method;
-    return WIRE_METHOD_NONE;
-}
-
 static const struct {
     int code;
     const char *name, *text;

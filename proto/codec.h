@@ -13,8 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "errors.h"
-#include "warnings.h"
+#include "proto/contact_fields.h"
+#include "proto/errors.h"
+#include "proto/material.h"
+#include "proto/setting_rows.h"
+#include "proto/warnings.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -111,46 +114,10 @@ typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, tr
 typedef struct wire_mesh_list { const wire_mesh_info *meshes; uint32_t n; } wire_mesh_list;
 typedef struct wire_remove_mesh { uint64_t mesh; const char *hash; } wire_remove_mesh;
 
-/* Methods that this version of the protocol knows, and the setting AUTO: name, number, text. */
-#define WIRE_METHOD_MAP(X) X(LDI, 1, "ldi") X(EXACT, 2, "exact") X(AUTO, 3, "auto") X(EBPI, 4, "ebpi") X(VOXTREE, 5, "voxtree")
-typedef enum wire_method {
-    WIRE_METHOD_NONE = 0,
-#define WIRE_METHOD_ENUM(name, number, text) WIRE_METHOD_##name = number,
-    WIRE_METHOD_MAP(WIRE_METHOD_ENUM)
-#undef WIRE_METHOD_ENUM
-} wire_method;
 typedef enum wire_ended { WIRE_COMPLETED = 0, WIRE_RAY_BUDGET, WIRE_PASS_LIMIT, WIRE_PRECISION, WIRE_ENDED_LEVEL, WIRE_ENDED_PAIRS, WIRE_ENDED_TIME } wire_ended;
 const char *wire_ended_name(wire_ended ended);     /* "ray_budget"; "unknown" for a number that is not in the list */
-enum { WIRE_ALLOCATIONS = 3 };
-const char *wire_allocation_name(unsigned allocation); /* "optimal", "published", "per_pixel"; NULL: none of them */
 enum { WIRE_METHODS = 8 };                         /* names in a list of methods: the first eight */
-const char *wire_method_name(wire_method method);  /* "ldi"; "unknown" for a number that is not in the list */
-wire_method wire_method_find(const char *name);    /* NONE: not in the list */
-typedef struct wire_voxels { /* -1: absent */
-    int32_t voxel_level, level;
-    int64_t pair_budget;
-    int32_t max_points;
-    int8_t center_normals, plain_average, refine;
-} wire_voxels;
-typedef struct wire_settings { /* partial in requests: has_* tells which are set; complete in answers, but that a scene
-                                  may have no resolution */
-    bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches, has_voxels;
-    bool has_tolerance, has_tolerance_rel, has_strict, has_optimize_directions, has_ray_budget, has_cell_size, has_margin;
-    bool has_max_step_time, has_allocation;
-    wire_method method;
-    uint32_t resolution[3];
-    double pixel_size; /* m; 0: resolution rules */
-    double stiffness;  /* N/m^5 */
-    bool patches;
-    double tolerance, tolerance_rel; /* m^3, 1; 0: none */
-    bool strict, optimize_directions;
-    uint8_t allocation;  /* < WIRE_ALLOCATIONS */
-    uint64_t ray_budget; /* 0: the default; below 2^63 */
-    double cell_size;    /* m; 0: no cells */
-    double margin;       /* m; 0: none */
-    double max_step_time; /* s, > 0. Not has_: none of the scene's own */
-    wire_voxels voxels;
-} wire_settings;
+typedef ct_settings_change wire_settings;          /* partial in requests; in answers complete, but for what 0 leaves out */
 typedef struct wire_open_scene { wire_settings settings; const char *name; uint64_t key, revision; } wire_open_scene;
 typedef struct wire_scene_info {
     uint64_t scene;
@@ -161,7 +128,7 @@ typedef struct wire_scene_info {
     uint32_t contacts;
     bool mine;
     const char *owner;
-    wire_method running_method; /* NONE: the server is older than the field, and runs the method of the settings */
+    ct_method running_method; /* NONE: the server is older than the field, and runs the method of the settings */
     uint64_t revision;          /* 0: the server is older than the field */
 } wire_scene_info;
 typedef struct wire_configure { uint64_t scene; wire_settings settings; } wire_configure;
@@ -177,6 +144,7 @@ typedef struct wire_add_body {
     uint32_t group, mask;
     const uint32_t *ignore; uint32_t n_ignore;
     bool self_contact;
+    ct_material material;
 } wire_add_body;
 typedef struct wire_body_added { uint64_t scene; uint32_t body; bool self_contact; } wire_body_added;
 typedef struct wire_body_ref { uint64_t scene; uint32_t body; } wire_body_ref; /* remove_body */
@@ -208,26 +176,6 @@ typedef struct wire_step {
     double viscosity;        /* N s/m^3; 0: none */
 } wire_step;
 
-typedef struct wire_contact {
-    uint32_t body[2];
-    double volume, volumes[3], error_bound, error_estimate;
-    double area, depth, normal[3], tangents[2][3], center[3], generalized[2][6];
-    uint64_t first[2], count[2], first_span, n_spans;
-    uint32_t index, max_winding, inverted_triangles;
-    bool has_inertia, has_error_bounds;
-    double error_bounds[3];
-    double inertia[6]; /* xx, yy, zz, xy, yz, zx */
-    uint64_t first_product[2], count_product[2];
-    bool has_side_centers, has_slip;
-    double side_centers[2][3];
-    double relative_velocity[3], spin, friction[2][6]; /* has_slip */
-    uint64_t first_cell, n_cells;
-    bool is_cell;
-    int32_t cell[3]; /* is_cell */
-    double volume_lower, volume_upper; /* NaN: no interval */
-    double inverted_volume;            /* NaN: not sampled */
-    uint64_t first_point, n_points;
-} wire_contact;
 enum { WIRE_POINT = 8, WIRE_PROGRESS = 6, WIRE_SEPARATION = 12 }; /* numbers of a row of each */
 const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
 const char *wire_warning_text(int code);
@@ -236,9 +184,10 @@ enum { WIRE_TIMINGS = 7 }; /* queue, upload, broadphase, raster, span, contact, 
 extern const char *const wire_timing_names[WIRE_TIMINGS];
 typedef struct wire_step_result {
     uint64_t scene, sequence;
-    const wire_contact *contacts; uint32_t n_contacts;
+    const ct_contact *contacts; uint32_t n_contacts;
+    unsigned groups; /* CT_CONTACT_FRAME, INERTIA, SLIP: that contacts and cells have; decoded: that all contacts have */
     wire_array vertices, gradient, weights, forces, spans, span_axes;
-    wire_method method;
+    ct_method method;
     const char *backend;
     uint64_t pairs, rays, fragments;
     double timings_us[WIRE_TIMINGS];
@@ -251,7 +200,7 @@ typedef struct wire_step_result {
     wire_ended ended;
     uint32_t passes;
     wire_array friction_forces;
-    const wire_contact *cells; uint32_t n_cells;
+    const ct_contact *cells; uint32_t n_cells;
     double quality;
     wire_array points, point_groups, progress, separations; /* see contactd.fbs */
     bool has_wall; double wall_us[WIRE_TIMINGS];

@@ -3,6 +3,7 @@
 #ifndef CONTACTD_CODEC_DECODE_HPP
 #define CONTACTD_CODEC_DECODE_HPP
 
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
@@ -11,6 +12,9 @@
 namespace {
 
 enum : unsigned { F32 = 1u << WIRE_F32, F64 = 1u << WIRE_F64, U32 = 1u << WIRE_U32, U8 = 1u << WIRE_U8 };
+
+const double no_numbers[3] = {NAN, NAN, NAN};
+#include "proto/contact_codec.inc"
 
 struct Decoder {
     const wire_frame *frames;
@@ -104,77 +108,54 @@ struct Decoder {
         return present || fail(CONTACTD_MALFORMED, field, "%s is missing", field);
     }
 
-    bool settings(const fb::Settings *in, wire_settings *out) {
-        *out = wire_settings{};
-        if (!in) return true;
-        out->has_method = in->method() != fb::Method_None;
-        set_number(&out->method, in->method());
-        if (const auto *r = in->resolution()) {
-            if (r->size() != 1 && r->size() != 3)
-                return fail(CONTACTD_WRONG_LENGTH, "resolution", "resolution has %u numbers, expected 1 or 3",
-                            r->size());
-            out->has_resolution = true;
-            for (unsigned i = 0; i < 3; i++) out->resolution[i] = r->Get(r->size() == 3 ? i : 0);
+    // Absent: -1, and of a method 0.
+    static int64_t integer(const flatbuffers::Table *in, const ct_setting_row &row) {
+        const auto field = field_of(row.id);
+        if (&row == &ct_setting_rows[CT_SETTING_METHOD]) {
+            const int64_t method = in->GetField<uint8_t>(field, 0);
+            return method ? method : -1;
         }
-        out->has_pixel_size = in->pixel_size() != -1;
-        out->pixel_size = out->has_pixel_size ? in->pixel_size() : 0;
-        out->has_stiffness = in->stiffness() != -1;
-        out->stiffness = out->has_stiffness ? in->stiffness() : 0;
-        if (in->patches() < -1 || in->patches() > 1)
-            return fail(CONTACTD_OUT_OF_RANGE, "patches", "patches is %d, expected 0 or 1, or -1 for none",
-                        in->patches());
-        out->has_patches = in->patches() != -1;
-        out->patches = in->patches() == 1;
-        out->has_tolerance = in->tolerance() != -1;
-        out->tolerance = out->has_tolerance ? in->tolerance() : 0;
-        out->has_tolerance_rel = in->tolerance_rel() != -1;
-        out->tolerance_rel = out->has_tolerance_rel ? in->tolerance_rel() : 0;
-        if (in->strict() < -1 || in->strict() > 1)
-            return fail(CONTACTD_OUT_OF_RANGE, "strict", "strict is %d, expected 0 or 1, or -1 for none", in->strict());
-        out->has_strict = in->strict() != -1;
-        out->strict = in->strict() == 1;
-        if (in->optimize_directions() < -1 || in->optimize_directions() > 1)
-            return fail(CONTACTD_OUT_OF_RANGE, "optimize_directions",
-                        "optimize_directions is %d, expected 0 or 1, or -1 for none", in->optimize_directions());
-        out->has_optimize_directions = in->optimize_directions() != -1;
-        out->optimize_directions = in->optimize_directions() == 1;
-        if (in->allocation() < -1 || in->allocation() >= WIRE_ALLOCATIONS)
-            return fail(CONTACTD_OUT_OF_RANGE, "allocation", "allocation is %d, expected 0 to 2, or -1 for none",
-                        in->allocation());
-        out->has_allocation = in->allocation() != -1;
-        out->allocation = static_cast<uint8_t>(out->has_allocation ? in->allocation() : 0);
-        if (in->ray_budget() < -1)
-            return fail(CONTACTD_OUT_OF_RANGE, "ray_budget", "ray_budget is %lld, expected 0 or more",
-                        static_cast<long long>(in->ray_budget()));
-        out->has_ray_budget = in->ray_budget() != -1;
-        out->ray_budget = out->has_ray_budget ? static_cast<uint64_t>(in->ray_budget()) : 0;
-        out->has_cell_size = in->cell_size() != -1;
-        out->cell_size = out->has_cell_size ? in->cell_size() : 0;
-        out->has_margin = in->margin() != -1;
-        out->margin = out->has_margin ? in->margin() : 0;
-        out->has_max_step_time = in->max_step_time() != -1;
-        out->max_step_time = out->has_max_step_time ? in->max_step_time() : 0;
-        return !in->voxels() || voxels(in->voxels(), out);
+        return row.type == CT_SETTING_IS_U64   ? in->GetField<int64_t>(field, -1)
+               : row.type == CT_SETTING_IS_U32 ? in->GetField<int32_t>(field, -1)
+                                               : in->GetField<int8_t>(field, -1);
     }
 
-    bool voxels(const fb::VoxelSettings *in, wire_settings *out) {
-        const struct {
-            const char *field;
-            int64_t value, most;
-        } numbers[] = {{"voxel_level", in->voxel_level(), INT32_MAX},
-                       {"level", in->level(), INT32_MAX},
-                       {"pair_budget", in->pair_budget(), INT64_MAX},
-                       {"max_points", in->max_points(), INT32_MAX},
-                       {"center_normals", in->center_normals(), 1},
-                       {"plain_average", in->plain_average(), 1},
-                       {"refine", in->refine(), 1}};
-        for (const auto &n : numbers)
-            if (n.value < -1 || n.value > n.most)
-                return fail(CONTACTD_OUT_OF_RANGE, n.field, "%s is %lld, expected 0 to %lld, or -1 for none", n.field,
-                            static_cast<long long>(n.value), static_cast<long long>(n.most));
-        out->has_voxels = true;
-        out->voxels = wire_voxels{in->voxel_level(),    in->level(),         in->pair_budget(), in->max_points(),
-                                  in->center_normals(), in->plain_average(), in->refine()};
+    bool setting(const flatbuffers::Table *in, const ct_setting_row &row, ct_scene_settings *out) {
+        if (row.type == CT_SETTING_IS_F64) {
+            ct_setting_set_number(&row, out, in->GetField<double>(field_of(row.id), -1));
+            return true;
+        }
+        if (row.type == CT_SETTING_IS_U32X3) {
+            const auto *three = in->GetPointer<const flatbuffers::Vector<uint32_t> *>(field_of(row.id));
+            if (!three) return true;
+            if (three->size() != 1 && three->size() != 3)
+                return fail(CONTACTD_WRONG_LENGTH, row.name, "%s has %u numbers, expected 1 or 3", row.name,
+                            three->size());
+            for (unsigned i = 0; i < 3; i++)
+                ct_setting_set_integer(&row, out, int(i), three->Get(three->size() == 3 ? i : 0));
+            return true;
+        }
+        const int64_t value = integer(in, row);
+        const bool is_word = row.type == CT_SETTING_IS_FLAG || row.type == CT_SETTING_IS_CHOICE;
+        ct_setting_set_integer(&row, out, 0, value);
+        if (value == -1 || (value >= 0 && !is_word) || &row == &ct_setting_rows[CT_SETTING_METHOD]) return true;
+        char expected[400], ignored[512];
+        if (value >= 0 && ct_setting_check(&row, out, ignored, sizeof ignored) == CONTACTD_OK) return true;
+        ct_setting_expected(&row, true, expected, sizeof expected);
+        return fail(CONTACTD_OUT_OF_RANGE, row.name, "%s is %lld, expected %s, or -1 for none", row.name,
+                    static_cast<long long>(value), expected);
+    }
+
+    bool settings(const fb::Settings *in, wire_settings *out) {
+        ct_scene_settings partial;
+        ct_settings_leave_out(&partial);
+        const auto *own = reinterpret_cast<const flatbuffers::Table *>(in);
+        const auto *voxels = in ? reinterpret_cast<const flatbuffers::Table *>(in->voxels()) : nullptr;
+        for (const ct_setting_row &row : ct_setting_rows) {
+            const auto *table = row.is_voxels ? voxels : own;
+            if (table && !setting(table, row, &partial)) return false;
+        }
+        *out = ct_settings_given(&partial);
         return true;
     }
 
@@ -252,65 +233,25 @@ struct Decoder {
         uint64_t entries, spans, products, points, cells;
     };
 
-    bool contact(const fb::Contact *in, const Counts &n, wire_contact *out) {
-        out->body[0] = in->body_a();
-        out->body[1] = in->body_b();
-        out->volume = in->volume();
-        out->error_bound = in->error_bound();
-        out->error_estimate = in->error_estimate();
-        out->area = in->area();
-        out->depth = in->depth();
-        out->first[0] = in->first_a();
-        out->count[0] = in->count_a();
-        out->first[1] = in->first_b();
-        out->count[1] = in->count_b();
-        out->first_span = in->first_span();
-        out->n_spans = in->n_spans();
-        out->index = in->index();
-        out->max_winding = in->max_winding();
-        out->inverted_triangles = in->inverted_triangles();
-        out->has_inertia = in->inertia() != nullptr;
-        out->has_error_bounds = in->error_bounds() != nullptr;
-        out->first_product[0] = in->first_product_a();
-        out->count_product[0] = in->count_product_a();
-        out->first_product[1] = in->first_product_b();
-        out->count_product[1] = in->count_product_b();
-        out->volume_lower = in->volume_lower();
-        out->volume_upper = in->volume_upper();
-        out->inverted_volume = in->inverted_volume();
-        out->first_point = in->first_point();
-        out->n_points = in->n_points();
-        for (int b = 0; b < 2; b++)
-            if (!within(out->first[b], out->count[b], n.entries, b ? "first_b" : "first_a", "sparse entries") ||
-                !within(out->first_product[b], out->count_product[b], n.products,
-                        b ? "first_product_b" : "first_product_a", "rows of products"))
-                return false;
-        out->first_cell = in->first_cell();
-        out->n_cells = in->n_cells();
-        out->is_cell = in->cell() != nullptr;
-        if (out->is_cell && in->cell()->size() != 3)
-            return fail(CONTACTD_WRONG_LENGTH, "cell", "cell has %u numbers, expected 3", in->cell()->size());
-        for (unsigned k = 0; k < 3; k++) out->cell[k] = out->is_cell ? in->cell()->Get(k) : 0;
-        return within(out->first_span, out->n_spans, n.spans, "first_span", "spans") &&
-               within(out->first_cell, out->n_cells, n.cells, "first_cell", "cells") &&
-               within(out->first_point, out->n_points, n.points, "first_point", "points") &&
-               numbers(in->volumes(), "volumes", 3, nullptr, out->volumes) &&
-               numbers(in->normal(), "normal", 3, nullptr, out->normal) &&
-               numbers(in->tangents(), "tangents", 6, nullptr, out->tangents[0]) &&
-               numbers(in->center(), "center", 3, nullptr, out->center) &&
-               numbers(in->generalized_a(), "generalized_a", 6, nullptr, out->generalized[0]) &&
-               numbers(in->generalized_b(), "generalized_b", 6, nullptr, out->generalized[1]) &&
-               numbers(in->inertia(), "inertia", 6, nullptr, out->inertia) &&
-               numbers(in->error_bounds(), "error_bounds", 3, nullptr, out->error_bounds) && slip(in, out);
+    // given: loses the groups that the contact lacks.
+    bool contact(const fb::Contact *in, const Counts &n, ct_contact *out, unsigned *given) {
+        unsigned groups = 0;
+        if (!decode_contact(*this, in, n, *out, &groups)) return false;
+        *given &= groups;
+        return true;
     }
-    bool slip(const fb::Contact *in, wire_contact *out) {
-        out->has_side_centers = in->side_centers() != nullptr;
-        out->has_slip = in->relative_velocity() != nullptr;
-        out->spin = in->spin();
-        return numbers(in->side_centers(), "side_centers", 6, nullptr, out->side_centers[0]) &&
-               numbers(in->relative_velocity(), "relative_velocity", 3, nullptr, out->relative_velocity) &&
-               numbers(in->friction_a(), "friction_a", 6, nullptr, out->friction[0]) &&
-               numbers(in->friction_b(), "friction_b", 6, nullptr, out->friction[1]);
+    static bool symmetric(const double parts[6], double out[3][3]) {
+        for (int k = 0; k < 3; k++) {
+            out[k][k] = parts[k];
+            out[k][(k + 1) % 3] = out[(k + 1) % 3][k] = parts[3 + k];
+        }
+        return true;
+    }
+    bool whole_numbers(const flatbuffers::Vector<int32_t> *in, const char *field, unsigned n, int32_t *out) {
+        if (in && in->size() != n)
+            return fail(CONTACTD_WRONG_LENGTH, field, "%s has %u numbers, expected %u", field, in->size(), n);
+        for (unsigned k = 0; k < n; k++) out[k] = in ? in->Get(k) : 0;
+        return true;
     }
     bool within(uint64_t first, uint64_t count, uint64_t n, const char *field, const char *what) {
         typedef unsigned long long ull;
@@ -431,11 +372,14 @@ struct Decoder {
                             static_cast<unsigned long long>(a.array.count / a.columns),
                             static_cast<unsigned long long>(a.rows));
         const Counts counts = {n, s, p, points, in->cells() ? in->cells()->size() : 0}, of_cell = {n, 0, 0, 0, 0};
-        return each(in->contacts(), "contacts", &out->contacts, &out->n_contacts,
-                    [this, &counts](const fb::Contact *c, wire_contact *o) { return contact(c, counts, o); }) &&
-               each(
+        unsigned given = contacts ? ~0u : 0, ignored = 0;
+        if (!each(in->contacts(), "contacts", &out->contacts, &out->n_contacts,
+                  [&](const fb::Contact *c, ct_contact *o) { return contact(c, counts, o, &given); }))
+            return false;
+        out->groups = given;
+        return each(
                    in->cells(), "cells", &out->cells, &out->n_cells,
-                   [this, &of_cell](const fb::Contact *c, wire_contact *o) { return contact(c, of_cell, o); },
+                   [&](const fb::Contact *c, ct_contact *o) { return contact(c, of_cell, o, &ignored); },
                    scratch->velocities) &&
                each(in->warnings(), "warnings", &out->warnings, &out->n_warnings, warning, scratch->others);
     }
@@ -574,6 +518,7 @@ struct Decoder {
         out->group = in->group();
         out->mask = in->mask();
         out->self_contact = in->self_contact();
+        out->material = {in->modulus(), in->friction(), in->dissipation()};
         unsigned kind = in->kind();
         if (kind != WIRE_BODY_DEFORMABLE && kind != WIRE_BODY_RIGID && kind != WIRE_BODY_HALF_SPACE)
             return fail(CONTACTD_MALFORMED, "kind", "kind is %u, expected 1 (deformable), 2 (rigid) or 3 (half-space)",

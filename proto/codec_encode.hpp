@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "proto/codec_memory.hpp"
 
@@ -43,6 +44,10 @@ std::array<const wire_array *, 14> arrays_of(const wire_step_result &r) {
             &r.friction_forces,  &r.points,     &r.point_groups,
             &r.progress,         &r.separations};
 }
+
+#define CONTACT_ENCODE
+#include "proto/contact_codec.inc"
+#undef CONTACT_ENCODE
 
 struct Encoder {
     wire_encoder *e;
@@ -193,22 +198,47 @@ struct Encoder {
         return fb::CreateArray(*fbb, fb::DType(a.dtype), a.count, uint8_t(p.frame), bytes);
     }
 
+    void setting(const ct_setting_row &row, const ct_scene_settings &s) {
+        const auto field = field_of(row.id);
+        const int64_t value = ct_setting_integer(&row, &s, 0);
+        if (row.type == CT_SETTING_IS_F64)
+            fbb->AddElement<double>(field, ct_setting_number(&row, &s), -1);
+        else if (row.type == CT_SETTING_IS_U64)
+            fbb->AddElement<int64_t>(field, value, -1);
+        else if (row.type == CT_SETTING_IS_U32)
+            fbb->AddElement<int32_t>(field, int32_t(value), -1);
+        else if (&row == &ct_setting_rows[CT_SETTING_METHOD])
+            fbb->AddElement<uint8_t>(field, uint8_t(value), 0);
+        else
+            fbb->AddElement<int8_t>(field, int8_t(value), -1);
+    }
+
+    // Adds what is given of one of the two tables, but vectors.
+    void settings_of(const wire_settings &s, bool is_voxels) {
+        for (int k = 0; k < CT_SETTINGS; k++) {
+            const ct_setting_row &row = ct_setting_rows[k];
+            const bool is_own = row.is_voxels == is_voxels && row.type != CT_SETTING_IS_U32X3;
+            if (is_own && s.given & CT_GIVEN(k)) setting(row, s.to);
+        }
+    }
+
     Offset<fb::Settings> settings(const wire_settings &s) {
+        uint64_t voxel_bits = 0;
+        for (int k = 0; k < CT_SETTINGS; k++)
+            if (ct_setting_rows[k].is_voxels) voxel_bits |= CT_GIVEN(k);
         Offset<flatbuffers::Vector<uint32_t>> resolution;
-        if (s.has_resolution) resolution = fbb->CreateVector(s.resolution, 3);
+        if (s.given & CT_GIVEN(CT_SETTING_RESOLUTION)) resolution = fbb->CreateVector(s.to.resolution, 3);
         Offset<fb::VoxelSettings> voxels;
-        if (s.has_voxels)
-            voxels = fb::CreateVoxelSettings(*fbb, s.voxels.voxel_level, s.voxels.level, s.voxels.pair_budget,
-                                             s.voxels.max_points, s.voxels.center_normals, s.voxels.plain_average,
-                                             s.voxels.refine);
-        return fb::CreateSettings(
-            *fbb, fb::Method(s.has_method ? number(s.method) : 0), resolution, s.has_pixel_size ? s.pixel_size : -1,
-            s.has_stiffness ? s.stiffness : -1, int8_t(s.has_patches ? s.patches : -1),
-            s.has_tolerance ? s.tolerance : -1, s.has_tolerance_rel ? s.tolerance_rel : -1,
-            s.has_strict ? int8_t(s.strict) : int8_t(-1), s.has_ray_budget ? int64_t(s.ray_budget) : -1,
-            s.has_cell_size ? s.cell_size : -1, voxels, s.has_margin ? s.margin : -1,
-            int8_t(s.has_optimize_directions ? s.optimize_directions : -1),
-            int8_t(s.has_allocation ? s.allocation : -1), s.has_max_step_time ? s.max_step_time : -1);
+        if (s.given & voxel_bits) {
+            const auto start = fbb->StartTable();
+            settings_of(s, true);
+            voxels = fbb->EndTable(start);
+        }
+        const auto start = fbb->StartTable();
+        settings_of(s, false);
+        fbb->AddOffset(fb::Settings::VT_RESOLUTION, resolution);
+        fbb->AddOffset(fb::Settings::VT_VOXELS, voxels);
+        return fbb->EndTable(start);
     }
 
     Offset<fb::MeshInfo> mesh_info(const wire_mesh_info &m) {
@@ -241,28 +271,13 @@ struct Encoder {
         return fb::CreateDirection(*fbb, d.body, d.index, values, twist);
     }
 
-    Offset<fb::Contact> contact(const wire_contact &c) {
-        auto volumes = numbers(c.volumes, 3), normal = numbers(c.normal, 3), tangents = numbers(c.tangents[0], 6);
-        auto center = numbers(c.center, 3), a = numbers(c.generalized[0], 6), b = numbers(c.generalized[1], 6);
-        Offset<flatbuffers::Vector<double>> inertia;
-        if (c.has_inertia) inertia = numbers(c.inertia, 6);
-        Offset<flatbuffers::Vector<double>> bounds;
-        if (c.has_error_bounds) bounds = numbers(c.error_bounds, 3);
-        Offset<flatbuffers::Vector<double>> centers, velocity, friction_a, friction_b;
-        if (c.has_side_centers) centers = numbers(c.side_centers[0], 6);
-        if (c.has_slip) {
-            velocity = numbers(c.relative_velocity, 3);
-            friction_a = numbers(c.friction[0], 6);
-            friction_b = numbers(c.friction[1], 6);
-        }
-        Offset<flatbuffers::Vector<int32_t>> cell;
-        if (c.is_cell) cell = fbb->CreateVector(c.cell, 3);
-        return fb::CreateContact(
-            *fbb, c.body[0], c.body[1], c.volume, volumes, c.error_bound, c.error_estimate, c.area, c.depth, normal,
-            tangents, center, a, b, c.first[0], c.count[0], c.first[1], c.count[1], c.first_span, c.n_spans, c.index,
-            c.max_winding, inertia, c.first_product[0], c.count_product[0], c.first_product[1], c.count_product[1],
-            centers, velocity, c.has_slip ? c.spin : 0, friction_a, friction_b, c.inverted_triangles, c.first_cell,
-            c.n_cells, cell, c.volume_lower, c.volume_upper, c.first_point, c.n_points, bounds, c.inverted_volume);
+    // groups: of the step. items was reserved for n offsets.
+    Offset<flatbuffers::Vector<Offset<fb::Contact>>> contacts(const ct_contact *in, size_t n, unsigned groups) {
+        auto *offsets = static_cast<Offset<fb::Contact> *>(e->items.data);
+        for (size_t i = 0; i < n; i++)
+            offsets[i] =
+                encode_contact(*this, in[i], std::isnan(in[i].error_bounds[0]) ? groups : groups | CT_CONTACT_BOUNDS);
+        return fbb->CreateVector(offsets, n);
     }
 
     Offset<fb::Warning> warning(const wire_warning &w) {
@@ -278,9 +293,9 @@ struct Encoder {
     }
 
     Offset<void> step_result(const wire_step_result &r) {
-        auto contacts = each(r.contacts, r.n_contacts, &Encoder::contact);
+        auto whole = contacts(r.contacts, r.n_contacts, r.groups);
         Offset<flatbuffers::Vector<Offset<fb::Contact>>> cells;
-        if (r.n_cells) cells = each(r.cells, r.n_cells, &Encoder::contact);
+        if (r.n_cells) cells = contacts(r.cells, r.n_cells, r.groups | CT_CONTACT_CELL);
         Offset<fb::Array> arrays[14];
         size_t n = 0;
         for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
@@ -292,7 +307,7 @@ struct Encoder {
         if (r.n_warnings) warnings = each(r.warnings, r.n_warnings, &Encoder::warning);
         Offset<fb::Settings> set;
         if (r.revision) set = settings(r.settings);
-        return fb::CreateStepResult(*fbb, r.scene, r.sequence, contacts, arrays[0], arrays[1], arrays[2], arrays[3],
+        return fb::CreateStepResult(*fbb, r.scene, r.sequence, whole, arrays[0], arrays[1], arrays[2], arrays[3],
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
                                     arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9], cells,
@@ -410,7 +425,8 @@ struct Encoder {
             auto pose = numbers(b.pose, 12);
             auto ignore = b.n_ignore ? fbb->CreateVector(b.ignore, b.n_ignore) : 0;
             return fb::CreateAddBody(*fbb, b.scene, b.mesh, fb::BodyKind(b.kind), pose, b.group, b.mask, ignore,
-                                     b.self_contact)
+                                     b.self_contact, b.material.modulus, b.material.friction,
+                                     b.material.dissipation)
                 .Union();
         }
         case WIRE_BODY_ADDED:

@@ -67,6 +67,11 @@ class Fixed final : public flatbuffers::Allocator {
     const WireBuffer &buffer_;
 };
 
+// Where a table's field with this id is looked up.
+inline flatbuffers::voffset_t field_of(unsigned id) {
+    return flatbuffers::voffset_t(4 + 2 * id);
+}
+
 // An enum of C may hold a number that its list lacks (a newer peer's); C++ must not load that as the enum.
 template <class E> unsigned number(const E &e) {
     static_assert(sizeof(E) == sizeof(unsigned), "");

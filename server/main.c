@@ -1,4 +1,5 @@
 /* main.c - contactd: puts the parts together, waits for a signal, takes them apart. Exit codes: see config_help. */
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -11,15 +12,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "server/config.h"
+#include "server/base/clock.h"
+#include "server/base/config.h"
+#include "server/base/log.h"
+#include "server/base/machine.h"
+#include "server/base/systemd.h"
+#include "server/core/service.h"
+#include "server/core/successors.h"
 #include "server/http/http.h"
-#include "server/log.h"
-#include "server/machine.h"
-#include "server/service.h"
 #include "server/stream/stream.h"
-#include "server/successors.h"
-#include "server/systemd.h"
 
 enum {
     EXIT_OK = 0,
@@ -416,6 +417,35 @@ static void stop_guarded(parts *parts) {
     pthread_join(guard, NULL);
 }
 
+/* --until-stdin-ends: whoever holds the other end has ended, or asks for the end. */
+static void *watch_stdin(void *unused) {
+    (void)unused;
+    char ignored[256];
+    ssize_t n;
+    do {
+        n = read(STDIN_FILENO, ignored, sizeof ignored);
+    } while (n > 0 || (n < 0 && errno == EINTR));
+    log_info("main", "standard input ended");
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+static bool start_watching_stdin(void) {
+    pthread_t watch;
+    return pthread_create(&watch, NULL, watch_stdin, NULL) == 0 && pthread_detach(watch) == 0;
+}
+
+/* With the folders that are empty then. */
+static void remove_sockets(const config_list *endpoints) {
+    for (size_t i = 0; i < endpoints->n; i++) {
+        char *path = endpoints->items[i] + strlen("ipc://");
+        if (strncmp(endpoints->items[i], "ipc:///", 7) != 0) continue;
+        unlink(path);
+        *strrchr(path, '/') = 0;
+        if (path[0]) rmdir(path);
+    }
+}
+
 static int serve(parts *parts) {
     /* Blocked before any thread exists, so that all inherit it and only those that wait for signals see them. */
     sigemptyset(&parts->signals);
@@ -429,8 +459,13 @@ static int serve(parts *parts) {
     parts->main = pthread_self();
     share_files(parts);
     int code = start(parts);
+    if (code == EXIT_OK && parts->config.until_stdin_ends && !start_watching_stdin()) {
+        log_error("main", "there is no thread to watch standard input");
+        code = EXIT_OTHER;
+    }
     if (code == EXIT_OK) code = wait_for_end(parts);
     stop_guarded(parts);
+    if (parts->config.until_stdin_ends) remove_sockets(&parts->config.stream);
     systemd_close();
     if (code == EXIT_OK) log_info("main", "ended");
     return code;

@@ -1,11 +1,13 @@
 /* common.c - option values, the connection, errors and files, for contactctl's commands. */
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client_c/ctl/ctl.h"
+#include "proto/setting_rows.h"
 
 int ctl_mistake(const char *format, ...) {
     va_list args;
@@ -83,50 +85,6 @@ bool ctl_scene_id(const ctl *ctl, uint64_t *out) {
     return false;
 }
 
-static bool resolution_of(const ctl *ctl, contactd_settings *out) {
-    const char *text = ctl->options[OPT_RESOLUTION];
-    double numbers[3];
-    if (!text) return true;
-    int n = numbers_of(text, numbers, 3);
-    for (int i = 0; i < n; i++)
-        if (!(numbers[i] >= 0 && numbers[i] < CONTACTD_DEFAULT && numbers[i] == floor(numbers[i]))) n = -1;
-    if (n != 1 && n != 3) {
-        ctl_mistake("--resolution is \"%s\", expected a whole number, or three of them for x, y, z", text);
-        return false;
-    }
-    for (int i = 0; i < 3; i++) out->resolution[i] = (uint32_t)numbers[n == 3 ? i : 0];
-    return true;
-}
-
-/* On the wire, 0 says that there is none, and -1 that it is not given. */
-static bool precision_of(const ctl *ctl, contactd_settings *out) {
-    double rays = -1;
-    if (!ctl_number(ctl, OPT_TOLERANCE, &out->tolerance) || !ctl_number(ctl, OPT_TOLERANCE_REL, &out->tolerance_rel) ||
-        !ctl_number(ctl, OPT_RAY_BUDGET, &rays))
-        return false;
-    if (ctl->options[OPT_TOLERANCE] && !(out->tolerance > 0 && out->tolerance <= 1e300)) {
-        ctl_mistake(
-            "--tolerance is \"%s\", expected a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' "
-            "extents, and a step that asks for less names it",
-            ctl->options[OPT_TOLERANCE]);
-        return false;
-    }
-    if (ctl->options[OPT_TOLERANCE_REL] && !(out->tolerance_rel > 0)) {
-        ctl_mistake("--tolerance-rel is \"%s\", expected a fraction of the volume > 0",
-                    ctl->options[OPT_TOLERANCE_REL]);
-        return false;
-    }
-    if (ctl->options[OPT_RAY_BUDGET] && !(rays >= 1 && rays <= 1e15 && rays == floor(rays))) {
-        ctl_mistake("--ray-budget is \"%s\", expected a whole number > 0", ctl->options[OPT_RAY_BUDGET]);
-        return false;
-    }
-    if (ctl->options[OPT_RAY_BUDGET]) out->ray_budget = (int64_t)rays;
-    if (ctl->options[OPT_STRICT]) out->strict = 1;
-    if (ctl->options[OPT_OPTIMIZE_DIRECTIONS]) out->optimize_directions = 1;
-    out->allocation = ctl->options[OPT_ALLOCATION];
-    return true;
-}
-
 /* A whole number > 0, or -1 where the option is not given. */
 bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out) {
     *out = -1;
@@ -138,30 +96,51 @@ bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out) {
     return false;
 }
 
-/* A count, or 0 for none, which are the default of most methods. */
-static bool ctl_points(const ctl *ctl, double *out) {
-    const char *given = ctl->options[OPT_MAX_POINTS];
-    *out = 0;
-    return (given && !strcmp(given, "0")) || ctl_count(ctl, OPT_MAX_POINTS, INT32_MAX, out);
+static bool refuse(const ct_setting_row *row, ctl_option option, const char *text) {
+    char expected[400];
+    ct_setting_expected(row, true, expected, sizeof expected);
+    ctl_mistake("%s is \"%s\", expected %s", ctl_option_name(option), text, expected);
+    return false;
 }
 
-static bool voxels_of(const ctl *ctl, contactd_voxels *out) {
-    double level, voxel_level, pairs, points;
-    if (!ctl_count(ctl, OPT_LEVEL, INT32_MAX, &level) || !ctl_count(ctl, OPT_VOXEL_LEVEL, INT32_MAX, &voxel_level) ||
-        !ctl_count(ctl, OPT_PAIR_BUDGET, 1e15, &pairs) || !ctl_points(ctl, &points))
-        return false;
-    out->level = (int)level;
-    out->voxel_level = (int)voxel_level;
-    out->pair_budget = (int64_t)pairs;
-    out->max_points = (int)points;
-    if (ctl->options[OPT_REFINE]) out->refine = 1;
+/* What the server would refuse anyway, it may; here it is only told from what is no such value at all, and from -1,
+ * which would say that nothing is given. */
+static bool take_setting(const ctl *ctl, int setting, contactd_settings *out) {
+    const ct_setting_row *row = &ct_setting_rows[setting];
+    const ctl_option option = (ctl_option)(OPT_SETTING + setting);
+    const char *text = ctl->options[option];
+    if (row->type == CT_SETTING_IS_FLAG) {
+        ct_setting_set_integer(row, out, 0, 1);
+        return true;
+    }
+    if (row->type == CT_SETTING_IS_CHOICE) {
+        int64_t number;
+        if (!ct_setting_choice_find(row, text, &number)) return refuse(row, option, text);
+        ct_setting_set_integer(row, out, 0, number);
+        return true;
+    }
+    double numbers[3];
+    const bool is_three = row->type == CT_SETTING_IS_U32X3;
+    const int n = numbers_of(text, numbers, is_three ? 3 : 1);
+    if (n != 1 && !(is_three && n == 3)) return refuse(row, option, text);
+    for (int i = 0; i < (is_three ? 3 : 1); i++) {
+        const double value = numbers[n == 3 ? i : 0];
+        const bool is_refused_zero = value == 0 && row->is_zero_left_out && row->type == CT_SETTING_IS_F64;
+        if (!(value >= 0 && value <= DBL_MAX) || is_refused_zero) return refuse(row, option, text);
+        if (row->type == CT_SETTING_IS_F64) {
+            ct_setting_set_number(row, out, value);
+            continue;
+        }
+        if (value != floor(value) || value > (row->type == CT_SETTING_IS_U64 ? 1e15 : INT32_MAX))
+            return refuse(row, option, text);
+        ct_setting_set_integer(row, out, i, (int64_t)value);
+    }
     return true;
 }
 
 bool ctl_settings(const ctl *ctl, contactd_settings *out) {
     contactd_settings_init(out);
-    out->method = ctl->options[OPT_METHOD];
-    if (ctl->options[OPT_RESOLUTION] && ctl->options[OPT_PIXEL_SIZE]) {
+    if (ctl->options[OPT_RESOLUTION] && ctl->options[OPT_SETTING + CT_SETTING_PIXEL_SIZE]) {
         ctl_mistake("--resolution and --pixel-size exclude each other: give one");
         return false;
     }
@@ -169,36 +148,10 @@ bool ctl_settings(const ctl *ctl, contactd_settings *out) {
         ctl_mistake("--patches and --no-patches exclude each other: give one");
         return false;
     }
-    if (!ctl_number(ctl, OPT_CELL_SIZE, &out->cell_size)) return false;
-    if (ctl->options[OPT_CELL_SIZE] && !(out->cell_size >= 0)) { /* -1 says that it is not given */
-        ctl_mistake("--cell-size is \"%s\", expected a length from 1e-30 to 1e30 m, or 0 for no cells",
-                    ctl->options[OPT_CELL_SIZE]);
-        return false;
-    }
-    if (!ctl_number(ctl, OPT_MARGIN, &out->margin)) return false;
-    if (ctl->options[OPT_MARGIN] && !(out->margin >= 0)) {
-        ctl_mistake("--margin is \"%s\", expected a length > 0 in m, or 0 for none", ctl->options[OPT_MARGIN]);
-        return false;
-    }
-    if (!ctl_number(ctl, OPT_MAX_STEP_TIME, &out->max_step_time)) return false;
-    if (ctl->options[OPT_MAX_STEP_TIME] && !(out->max_step_time > 0 && isfinite(out->max_step_time))) {
-        ctl_mistake("--max-step-time is \"%s\", expected seconds > 0; leave it out for the server's limit",
-                    ctl->options[OPT_MAX_STEP_TIME]);
-        return false;
-    }
-    if (ctl->options[OPT_PATCHES] || ctl->options[OPT_NO_PATCHES]) out->patches = ctl->options[OPT_PATCHES] != NULL;
-    bool ok = resolution_of(ctl, out) && ctl_number(ctl, OPT_PIXEL_SIZE, &out->pixel_size) &&
-              ctl_number(ctl, OPT_STIFFNESS, &out->stiffness) && precision_of(ctl, out) && voxels_of(ctl, &out->voxels);
-    /* -1 stands for "not given" on the wire; who writes it means it. */
-    if (ok && ctl->options[OPT_PIXEL_SIZE] && out->pixel_size == -1) {
-        ctl_mistake("--pixel-size is -1, expected >= 0");
-        return false;
-    }
-    if (ok && ctl->options[OPT_STIFFNESS] && out->stiffness == -1) {
-        ctl_mistake("--stiffness is -1, expected >= 0");
-        return false;
-    }
-    return ok;
+    if (ctl->options[OPT_NO_PATCHES]) out->patches = 0;
+    for (int s = 0; s < CT_SETTINGS; s++)
+        if (ctl->options[OPT_SETTING + s] && !take_setting(ctl, s, out)) return false;
+    return true;
 }
 
 /* ---- server ---- */

@@ -53,7 +53,7 @@ static void put_quoted(const char *text, const char *quote, const char *also) {
 
 /* ---- bash ---- */
 
-static void put_option_names(uint64_t which, const char *between) {
+static void put_option_names(ctl_set which, const char *between) {
     const char *separator = "";
     for (int o = 0; o < OPT_COUNT; o++) {
         if (!(which & CTL_BIT(o))) continue;
@@ -181,7 +181,7 @@ static void put_zsh_pair(const char *word, const char *text) {
     putchar('\'');
 }
 
-static void put_zsh_options(uint64_t which) {
+static void put_zsh_options(ctl_set which) {
     for (int o = 0; o < OPT_COUNT; o++)
         if (which & CTL_BIT(o)) put_zsh_pair(ctl_options[o].name, ctl_options[o].text);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client_c/ctl/ctl.h"
+#include "proto/contact_rows.h"
 
 enum { NO_GROUP = 65535 };
 
@@ -88,43 +89,44 @@ static void print_progress_json(const contactd_result *result) {
     json_close(']');
 }
 
-static void print_slip_json(const contactd_contact *c) {
-    json_numbers("relative_velocity", c->relative_velocity, 3);
-    json_number("spin", c->spin);
-    json_open("friction", '[');
-    for (int b = 0; b < 2; b++) json_numbers(NULL, c->friction[b], 6);
-    json_close(']');
+/* A field as its row says: a number, a list, or a list of lists. */
+static void field_json(const ct_contact_row *row, const contactd_contact *c) {
+    const char *at = (const char *)c + row->offset;
+    if (row->type == CT_CONTACT_IS_U32) {
+        json_count(row->name, *(const uint32_t *)(const void *)at);
+    } else if (row->type == CT_CONTACT_IS_I32) {
+        const int32_t *cell = (const int32_t *)(const void *)at;
+        json_numbers(row->name, (double[]){cell[0], cell[1], cell[2]}, 3);
+    } else if (!row->rows) {
+        json_number(row->name, *(const double *)(const void *)at);
+    } else if (row->rows == 1) {
+        json_numbers(row->name, (const double *)(const void *)at, (size_t)row->columns);
+    } else {
+        json_open(row->name, '[');
+        for (int i = 0; i < row->rows; i++)
+            json_numbers(NULL, (const double *)(const void *)at + i * row->columns, (size_t)row->columns);
+        json_close(']');
+    }
 }
 
-static void contact_fields(const contactd_contact *c, bool has_slip) {
+/* groups: CT_CONTACT_... */
+static void contact_fields(const contactd_contact *c, unsigned groups) {
+    groups |= CT_CONTACT_FRAME;
+    if (!isnan(c->error_bounds[0])) groups |= CT_CONTACT_BOUNDS;
+    if (!isnan(c->volume_lower)) groups |= CT_CONTACT_INTERVAL;
     json_numbers("bodies", (double[]){c->bodies[0], c->bodies[1]}, 2);
-    json_count("index", c->index);
-    json_number("volume", c->volume);
-    json_numbers("volumes", c->volumes, 3);
-    json_number("area", c->area);
-    json_numbers("normal", c->normal, 3);
-    json_numbers("center", c->center, 3);
-    json_number("depth", c->depth);
-    json_number("error_bound", c->error_bound);
-    if (!isnan(c->error_bounds[0])) json_numbers("error_bounds", c->error_bounds, 3);
-    json_number("error_estimate", c->error_estimate);
-    json_count("max_winding", c->max_winding);
-    json_count("inverted_triangles", c->inverted_triangles);
-    json_number("inverted_volume", c->inverted_volume);
-    json_open("generalized_gradient", '[');
-    for (int b = 0; b < 2; b++) json_numbers(NULL, c->generalized_gradient[b], 6);
-    json_close(']');
-    if (has_slip) print_slip_json(c);
+    for (int k = 0; k < CT_CONTACT_ROWS; k++) {
+        const ct_contact_row *row = &ct_contact_rows[k];
+        if (!row->group || row->group & groups) field_json(row, c);
+    }
     json_numbers("gradient_nonzeros", (double[]){(double)c->sparse[0].n, (double)c->sparse[1].n}, 2);
 }
 
-static void cells_json(const contactd_contact *c, bool has_slip) {
+static void cells_json(const contactd_contact *c, unsigned slip) {
     json_open("cells", '[');
     for (uint32_t i = 0; i < c->n_cells; i++) {
-        const int32_t *cell = c->cells[i].cell;
         json_open(NULL, '{');
-        json_numbers("cell", (double[]){cell[0], cell[1], cell[2]}, 3);
-        contact_fields(&c->cells[i], has_slip);
+        contact_fields(&c->cells[i], CT_CONTACT_CELL | slip);
         json_close('}');
     }
     json_close(']');
@@ -132,21 +134,14 @@ static void cells_json(const contactd_contact *c, bool has_slip) {
 
 static void print_json(const side *sides, int n_sides, const contactd_result *result, bool has_inertia) {
     json_open(NULL, '{');
+    const unsigned slip = result->has_slip ? CT_CONTACT_SLIP : 0u;
     json_open("contacts", '[');
     for (uint32_t i = 0; i < result->n_contacts; i++) {
         const contactd_contact *c = &result->contacts[i];
         json_open(NULL, '{');
-        contact_fields(c, result->has_slip);
-        if (has_inertia) {
-            json_open("inertia", '[');
-            for (int k = 0; k < 3; k++) json_numbers(NULL, c->inertia[k], 3);
-            json_close(']');
-        }
-        if (c->n_cells) cells_json(c, result->has_slip);
-        if (!isnan(c->volume_lower)) {
-            json_number("volume_lower", c->volume_lower);
-            json_number("volume_upper", c->volume_upper);
-        }
+        contact_fields(c,
+                       slip | (has_inertia ? CT_CONTACT_INERTIA : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u));
+        if (c->n_cells) cells_json(c, slip);
         if (!isnan(c->volume_lower) || c->n_points) print_points_json(c);
         json_close('}');
     }
@@ -296,6 +291,10 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
                    g[5], (unsigned long long)c->sparse[b].n);
         }
         if (result->has_slip) print_slip(c);
+        for (int b = 0; b < 2 && result->has_wrenches; b++)
+            printf("wrench     %s %u: force %.6g %.6g %.6g N, torque %.6g %.6g %.6g N m\n", is_self ? "part" : "body",
+                   is_self ? (uint32_t)b + 1 : c->bodies[b], c->wrench[b][0], c->wrench[b][1], c->wrench[b][2],
+                   c->wrench[b][3], c->wrench[b][4], c->wrench[b][5]);
         print_cells(c, result->settings.cell_size);
     }
     if (strcmp(result->ended, "completed") != 0 && !result->n_progress)

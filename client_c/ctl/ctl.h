@@ -26,28 +26,9 @@ typedef enum ctl_option {
     OPT_TWIST_A,
     OPT_TWIST_B,
     OPT_VISCOSITY,
-    OPT_METHOD,
-    OPT_RESOLUTION,
-    OPT_PIXEL_SIZE,
-    OPT_TOLERANCE,
-    OPT_LEVEL,
-    OPT_VOXEL_LEVEL,
-    OPT_PAIR_BUDGET,
-    OPT_MAX_POINTS,
-    OPT_REFINE,
     OPT_BUDGET,
     OPT_INERTIA,
-    OPT_TOLERANCE_REL,
-    OPT_STRICT,
-    OPT_OPTIMIZE_DIRECTIONS,
-    OPT_ALLOCATION,
-    OPT_RAY_BUDGET,
-    OPT_STIFFNESS,
     OPT_HALF_SPACE,
-    OPT_PATCHES,
-    OPT_CELL_SIZE,
-    OPT_MARGIN,
-    OPT_MAX_STEP_TIME,
     OPT_NO_PATCHES,
     OPT_NAME,
     OPT_ROLE,
@@ -74,7 +55,10 @@ typedef enum ctl_option {
     OPT_REPAIR,
     OPT_MAX_HOLE,
     OPT_OPEN_DIRECTION,
-    OPT_COUNT
+    OPT_SETTING, /* and those after it: the options of settings, in the order of ct_setting */
+    OPT_RESOLUTION = OPT_SETTING + CT_SETTING_RESOLUTION,
+    OPT_PATCHES = OPT_SETTING + CT_SETTING_PATCHES,
+    OPT_COUNT = OPT_SETTING + CT_SETTINGS
 } ctl_option;
 
 typedef struct ctl {
@@ -93,8 +77,7 @@ typedef struct ctl {
 bool ctl_number(const ctl *ctl, ctl_option option, double *out); /* unchanged where not given */
 bool ctl_numbers(const ctl *ctl, ctl_option option, double *out, int n, const char *what); /* exactly n */
 bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]);
-bool ctl_settings(const ctl *ctl, contactd_settings *out); /* --method --resolution --pixel-size --stiffness
-                                                            --[no-]patches, and those of voxtree */
+bool ctl_settings(const ctl *ctl, contactd_settings *out); /* the options of settings, and --no-patches */
 /* A whole number from 1 to most; -1 where not given. */
 bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out);
 
@@ -156,6 +139,7 @@ int ctl_drain(ctl *ctl);
 int ctl_record(ctl *ctl);
 int ctl_replay(ctl *ctl);
 int ctl_top(ctl *ctl);
+int ctl_help(ctl *ctl);
 int ctl_completion(ctl *ctl);
 int ctl_man_page(ctl *ctl);
 

@@ -2,17 +2,30 @@
 #include <string.h>
 
 #include "client_c/ctl/table.h"
+#include "proto/setting_rows.h"
 
 const char ctl_exit_codes[] =
     "0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server error, 6 a replay's answers differ";
 
-static void print_options(FILE *to, uint64_t which) {
+static bool is_for_papers(int option) {
+    return option >= OPT_SETTING && ct_setting_rows[option - OPT_SETTING].is_paper;
+}
+
+static void print_those(FILE *to, ctl_set which, bool for_papers) {
     for (int o = 0; o < OPT_COUNT; o++) {
-        if (!(which & CTL_BIT(o))) continue;
-        char left[64];
+        if (!(which & CTL_BIT(o)) || is_for_papers(o) != for_papers) continue;
+        char left[80];
         snprintf(left, sizeof left, "%s %s", ctl_options[o].name, ctl_options[o].value ? ctl_options[o].value : "");
         fprintf(to, "  %-36s %s\n", left, ctl_options[o].text);
     }
+}
+
+static void print_options(FILE *to, ctl_set which) {
+    print_those(to, which, false);
+    bool has_more = false;
+    for (int o = 0; o < OPT_COUNT; o++) has_more = has_more || ((which & CTL_BIT(o)) && is_for_papers(o));
+    if (has_more) fputs("\nto repeat the papers' experiments:\n", to);
+    print_those(to, which, true);
 }
 
 /* "scene list ARGS"; "status" */

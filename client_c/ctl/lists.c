@@ -6,6 +6,7 @@
 
 #include "client_c/ctl/ctl.h"
 #include "client_c/ctl/report.h"
+#include "proto/setting_rows.h"
 
 static const char *size_text(uint64_t bytes, char buffer[32]) {
     const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -188,36 +189,32 @@ int ctl_mesh_rm(ctl *ctl) {
 
 /* ---- scenes ---- */
 
+static void setting_json(const ct_setting_row *row, const contactd_settings *settings) {
+    const int64_t value = ct_setting_integer(row, settings, 0);
+    if (row->type == CT_SETTING_IS_CHOICE)
+        json_text(row->name, ct_setting_choice_name(row, value));
+    else if (row->type == CT_SETTING_IS_FLAG)
+        json_bool(row->name, value == 1);
+    else if (row->type == CT_SETTING_IS_F64)
+        json_number(row->name, ct_setting_number(row, settings));
+    else if (row->type != CT_SETTING_IS_U32X3)
+        json_count(row->name, (uint64_t)value);
+    else if (ct_setting_is_zero(row, settings))
+        json_number(row->name, NAN); /* null: none is named */
+    else
+        json_numbers(row->name,
+                     (double[]){(double)value, (double)ct_setting_integer(row, settings, 1),
+                                (double)ct_setting_integer(row, settings, 2)},
+                     3);
+}
+
 static void scene_json(const contactd_scene_info *s) {
     json_open(NULL, '{');
     json_count("id", s->id);
     json_text("name", s->name);
     json_text("owner", s->owner);
-    json_text("method", s->method);
-    json_text("running_method", s->running_method);
-    if (s->resolution[0])
-        json_numbers("resolution", (double[]){s->resolution[0], s->resolution[1], s->resolution[2]}, 3);
-    else
-        json_number("resolution", NAN); /* null: none is named */
-    json_number("pixel_size", s->pixel_size);
-    json_number("stiffness", s->stiffness);
-    json_bool("patches", s->patches);
-    json_number("tolerance", s->tolerance);
-    json_number("tolerance_rel", s->tolerance_rel);
-    json_bool("strict", s->strict);
-    json_bool("optimize_directions", s->optimize_directions);
-    json_text("allocation", s->allocation);
-    json_count("ray_budget", s->ray_budget);
-    json_number("cell_size", s->cell_size);
-    json_number("margin", s->margin);
-    json_number("max_step_time", s->max_step_time);
-    json_count("voxel_level", (uint64_t)s->voxels.voxel_level);
-    json_count("level", (uint64_t)s->voxels.level);
-    json_count("pair_budget", (uint64_t)s->voxels.pair_budget);
-    json_count("max_points", (uint64_t)s->voxels.max_points);
-    json_bool("center_normals", s->voxels.center_normals);
-    json_bool("plain_average", s->voxels.plain_average);
-    json_bool("refine", s->voxels.refine);
+    json_text("running_method", ct_method_name(s->running_method));
+    for (int k = 0; k < CT_SETTINGS; k++) setting_json(&ct_setting_rows[k], &s->settings);
     json_count("revision", s->revision);
     json_count("bodies", s->bodies);
     json_count("contacts", s->contacts);
@@ -232,17 +229,19 @@ static void scene_head(void) {
 }
 static void scene_row(const contactd_scene_info *s) {
     char method[32], sampling[64] = "-";
-    if (s->pixel_size > 0)
-        snprintf(sampling, sizeof sampling, "%.6g m", s->pixel_size);
-    else if (s->resolution[0])
-        snprintf(sampling, sizeof sampling, "%ux%ux%u", s->resolution[0], s->resolution[1], s->resolution[2]);
-    else if (s->tolerance > 0)
-        snprintf(sampling, sizeof sampling, "%.3g m^3", s->tolerance);
-    else if (s->tolerance_rel > 0)
-        snprintf(sampling, sizeof sampling, "%.3g V", s->tolerance_rel);
-    const bool is_chosen = strcmp(s->method, s->running_method) != 0; /* by the server, in place of auto */
-    snprintf(method, sizeof method, "%s%s%s%s", s->method, is_chosen ? " (" : "", is_chosen ? s->running_method : "",
-             is_chosen ? ")" : "");
+    if (s->settings.pixel_size > 0)
+        snprintf(sampling, sizeof sampling, "%.6g m", s->settings.pixel_size);
+    else if (s->settings.resolution[0])
+        snprintf(sampling, sizeof sampling, "%ux%ux%u", s->settings.resolution[0], s->settings.resolution[1],
+                 s->settings.resolution[2]);
+    else if (s->settings.tolerance > 0)
+        snprintf(sampling, sizeof sampling, "%.3g m^3", s->settings.tolerance);
+    else if (s->settings.tolerance_rel > 0)
+        snprintf(sampling, sizeof sampling, "%.3g V", s->settings.tolerance_rel);
+    const bool is_chosen = strcmp(ct_method_name(s->settings.method), ct_method_name(s->running_method)) !=
+                           0; /* by the server, in place of auto */
+    snprintf(method, sizeof method, "%s%s%s%s", ct_method_name(s->settings.method), is_chosen ? " (" : "",
+             is_chosen ? ct_method_name(s->running_method) : "", is_chosen ? ")" : "");
     printf("%-18" PRIu64 " %-16s %-24s %-12s %-16s %7u %9u %12" PRIu64 "\n", s->id, s->name, s->owner, method, sampling,
            s->bodies, s->contacts, s->steps);
 }
@@ -278,7 +277,8 @@ static int scene_by_id(ctl *ctl, const contactd_settings *settings) {
     } else {
         scene_head();
         scene_row(&info);
-        if (info.max_step_time > 0) printf("steps are ended after %.6g s (max_step_time)\n", info.max_step_time);
+        if (info.settings.max_step_time > 0)
+            printf("steps are ended after %.6g s (max_step_time)\n", info.settings.max_step_time);
     }
     return EXIT_OK;
 }
@@ -290,15 +290,9 @@ int ctl_scene_show(ctl *ctl) {
 int ctl_scene_set(ctl *ctl) {
     contactd_settings settings;
     if (!ctl_settings(ctl, &settings)) return EXIT_USAGE;
-    if (!ctl->options[OPT_METHOD] && !ctl->options[OPT_RESOLUTION] && !ctl->options[OPT_PIXEL_SIZE] &&
-        !ctl->options[OPT_STIFFNESS] && !ctl->options[OPT_CELL_SIZE] && !ctl->options[OPT_MARGIN] &&
-        !ctl->options[OPT_PATCHES] && !ctl->options[OPT_NO_PATCHES] && !ctl->options[OPT_LEVEL] &&
-        !ctl->options[OPT_VOXEL_LEVEL] && !ctl->options[OPT_PAIR_BUDGET] && !ctl->options[OPT_MAX_POINTS] &&
-        !ctl->options[OPT_REFINE] && !ctl->options[OPT_MAX_STEP_TIME])
+    if (!ct_settings_given(&settings).given)
         return ctl_mistake(
-            "nothing to set: give --resolution, --pixel-size, --stiffness, --method, --cell-size, --margin, "
-            "--patches, --no-patches, "
-            "--level, --voxel-level, --pair-budget, --max-points, --refine or --max-step-time");
+            "nothing to set: give an option of a setting, such as --margin; scene set --help lists them");
     return scene_by_id(ctl, &settings);
 }
 

@@ -32,7 +32,7 @@ static void put_option(ctl_option option) {
     putchar('\n');
 }
 
-static void put_options(uint64_t which) {
+static void put_options(ctl_set which) {
     for (int o = 0; o < OPT_COUNT; o++)
         if (which & CTL_BIT(o)) put_option((ctl_option)o);
 }

@@ -144,7 +144,7 @@ static bool was_timed(const wire_message *request, const wire_message *answer) {
     if (request->type != WIRE_STEP) return false;
     if (answer->type == WIRE_ERROR) return answer->u.error.code == CONTACTD_DEADLINE_EXCEEDED;
     /* What voxtree refines in the time left depends on it too, without ending for want of time. */
-    const bool is_refined = request->u.step.time_budget_us && answer->u.step_result.settings.voxels.refine == 1;
+    const bool is_refined = request->u.step.time_budget_us && answer->u.step_result.settings.to.refine == 1;
     return is_refined || answer->u.step_result.ended == WIRE_ENDED_TIME;
 }
 

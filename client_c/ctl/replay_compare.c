@@ -49,7 +49,7 @@ static void name_difference(const wire_step_result *a, const wire_step_result *b
         return;
     }
     for (uint32_t i = 0; i < a->n_contacts; i++) {
-        const wire_contact *x = &a->contacts[i], *y = &b->contacts[i];
+        const ct_contact *x = &a->contacts[i], *y = &b->contacts[i];
         if (memcmp(x->body, y->body, sizeof x->body) == 0 && memcmp(&x->volume, &y->volume, sizeof x->volume) == 0)
             continue;
         snprintf(what, size, "contact %u: volume %.17g of bodies %u and %u instead of %.17g of %u and %u", i, y->volume,

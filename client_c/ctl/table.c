@@ -3,12 +3,7 @@
 
 #include <assert.h>
 
-#define SETTINGS                                                                                                       \
-    (CTL_BIT(OPT_METHOD) | CTL_BIT(OPT_RESOLUTION) | CTL_BIT(OPT_PIXEL_SIZE) | CTL_BIT(OPT_STIFFNESS) |                \
-     CTL_BIT(OPT_PATCHES) | CTL_BIT(OPT_CELL_SIZE) | CTL_BIT(OPT_MARGIN) | CTL_BIT(OPT_TOLERANCE) |                    \
-     CTL_BIT(OPT_TOLERANCE_REL) | CTL_BIT(OPT_STRICT) | CTL_BIT(OPT_OPTIMIZE_DIRECTIONS) | CTL_BIT(OPT_ALLOCATION) |   \
-     CTL_BIT(OPT_RAY_BUDGET) | CTL_BIT(OPT_LEVEL) | CTL_BIT(OPT_VOXEL_LEVEL) | CTL_BIT(OPT_PAIR_BUDGET) |              \
-     CTL_BIT(OPT_MAX_POINTS) | CTL_BIT(OPT_REFINE) | CTL_BIT(OPT_MAX_STEP_TIME))
+#define SETTINGS ((CTL_BIT(CT_SETTINGS) - 1) << OPT_SETTING)
 
 #define PICTURE                                                                                                        \
     (CTL_BIT(OPT_WIDTH) | CTL_BIT(OPT_HEIGHT) | CTL_BIT(OPT_CONTACT) | CTL_BIT(OPT_SHOW) | CTL_BIT(OPT_RESOLUTION) |   \
@@ -34,37 +29,10 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
                      "velocity of A: of its origin in m/s, then angular in rad/s; adds slip; default: at rest"},
     [OPT_TWIST_B] = {"--twist-b", "\"6 NUMBERS\"", "velocity of B, or of the half-space"},
     [OPT_VISCOSITY] = {"--viscosity", "NU", "viscous friction against the slip, in N s/m^3; with --twist-a or -b"},
-    [OPT_METHOD] =
-        {"--method", "NAME",
-         "auto, or one of those that the server has (contactctl status lists them); default: auto, or what takes "
-         "the options below"},
-    [OPT_RESOLUTION] = {"--resolution", "N", "ray samples of ldi across the window, or \"X Y Z\""},
-    [OPT_PIXEL_SIZE] = {"--pixel-size", "M", "sample pitch in m, anchored in the world; 0: back to --resolution"},
-    [OPT_TOLERANCE] = {"--tolerance", "M3", "bound of the volume's error that ebpi is to reach, in m^3"},
-    [OPT_TOLERANCE_REL] = {"--tolerance-rel", "X", "the same as a fraction of the volume; of both the larger counts"},
-    [OPT_STRICT] = {"--strict", NULL, "ebpi: a bound that is proven; default: the published one"},
-    [OPT_OPTIMIZE_DIRECTIONS] = {"--optimize-directions", NULL,
-                                 "ebpi: views along axes that few faces are parallel to; default: the world's"},
-    [OPT_ALLOCATION] = {"--allocation", "NAME",
-                        "ebpi: optimal, the fewest rays; published, equal parts of the tolerance for all pixels; "
-                        "per_pixel, the same without gathering them; default: optimal"},
-    [OPT_RAY_BUDGET] = {"--ray-budget", "N", "ebpi: rays that a pair may cast; default: 1048576"},
-    [OPT_LEVEL] = {"--level", "L", "voxtree: no tree is followed below this level; default: to its finest"},
-    [OPT_VOXEL_LEVEL] = {"--voxel-level", "L",
-                         "voxtree: finest level of the trees, 3 to 8; default: as the meshes need"},
-    [OPT_PAIR_BUDGET] = {"--pair-budget", "N", "voxtree: cubes that a step may compare; default: no limit"},
-    [OPT_MAX_POINTS] = {"--max-points", "N", "points of each contact, up to 4096; default: none; voxtree: 8"},
-    [OPT_REFINE] = {"--refine", NULL, "voxtree: pairs in contact are computed by exact in the time left"},
     [OPT_BUDGET] = {"--budget-us", "N", "voxtree: microseconds in which to answer; default: no limit"},
     [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
-    [OPT_STIFFNESS] = {"--stiffness", "K", "k of E = k V^2 / 2 in N/m^5"},
     [OPT_HALF_SPACE] = {"--half-space", "NX,NY,NZ,OFFSET",
                         "in place of B: all points p with n . p <= OFFSET, n the normal NX,NY,NZ scaled to length 1"},
-    [OPT_CELL_SIZE] = {"--cell-size", "M", "divides contacts into cubes of this size, in m; method ldi"},
-    [OPT_MARGIN] = {"--margin", "M", "lists bodies without a contact that are closer, with their distance, in m"},
-    [OPT_MAX_STEP_TIME] = {"--max-step-time", "SECONDS",
-                           "a step that takes longer is ended with an error; default: the server's limit"},
-    [OPT_PATCHES] = {"--patches", NULL, "a contact for each connected piece of the intersection; method exact"},
     [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
     [OPT_REPAIR] =
         {"--repair", NULL,
@@ -98,6 +66,7 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_ANY_BUILD] = {"--any-build", NULL, "compare also with a server of another build than the recorded one"},
     [OPT_SPIN] = {"--spin-us", "N",
                   "microseconds to look for an answer before sleeping; 0: sleep at once; default: 2000"},
+#include "client_c/ctl/setting_options.inc"
 };
 
 const ctl_command ctl_commands[] = {
@@ -138,17 +107,19 @@ const ctl_command ctl_commands[] = {
      ctl_doctor},
     {"bench", NULL, "", "latency and rate of steps with two boxes", 0, 0,
      CTL_BIT(OPT_SECONDS) | CTL_BIT(OPT_RESOLUTION) | CTL_BIT(OPT_SPIN), ctl_bench},
+    {"help", NULL, "[COMMAND]", "the commands, those of a noun, or the options of one: help scene set", 0, 2, 0,
+     ctl_help},
     {"completion", NULL, "bash|zsh|fish", "the completion script of a shell, to be sourced or installed", 1, 1, 0,
      ctl_completion},
     {"man-page", NULL, "", "the manual page, as roff", 0, 0, 0, ctl_man_page},
 };
 const int ctl_command_count = sizeof ctl_commands / sizeof *ctl_commands;
-static_assert((int)OPT_COUNT <= 64, "ctl_command.allowed has a bit per option");
+static_assert((int)OPT_COUNT <= 128, "ctl_command.allowed has a bit per option");
 
 const char *ctl_option_name(ctl_option option) {
     return ctl_options[option].name;
 }
 
-uint64_t ctl_options_of(const ctl_command *command) {
+ctl_set ctl_options_of(const ctl_command *command) {
     return command->allowed | (CTL_BIT(OPT_LAST_COMMON + 1) - 1);
 }

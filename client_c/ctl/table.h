@@ -4,7 +4,9 @@
 
 #include "client_c/ctl/ctl.h"
 
-#define CTL_BIT(option) (1ull << (option))
+/* A set of options. */
+typedef unsigned __int128 ctl_set;
+#define CTL_BIT(option) ((ctl_set)1 << (option))
 
 typedef struct ctl_option_row {
     const char *name, *value, *text; /* value NULL: a flag */
@@ -14,13 +16,13 @@ extern const ctl_option_row ctl_options[OPT_COUNT];
 typedef struct ctl_command {
     const char *noun, *verb, *args, *text; /* verb NULL: the noun is the command */
     int least, most;                       /* arguments */
-    uint64_t allowed;                      /* options beside those of every command, as CTL_BITs */
+    ctl_set allowed;                       /* options beside those of every command, as CTL_BITs */
     int (*run)(ctl *ctl);
 } ctl_command;
 extern const ctl_command ctl_commands[];
 extern const int ctl_command_count;
 
-uint64_t ctl_options_of(const ctl_command *command); /* with those of every command */
+ctl_set ctl_options_of(const ctl_command *command); /* with those of every command */
 
 /* ---- help.c: all made of the tables ---- */
 

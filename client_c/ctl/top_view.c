@@ -51,7 +51,7 @@ static int take_scenes(ctl *ctl, view *v) {
         *to = (scene_row){.id = from->id, .steps = from->steps, .bodies = from->bodies, .contacts = from->contacts};
         snprintf(to->name, sizeof to->name, "%s", from->name);
         snprintf(to->owner, sizeof to->owner, "%s", from->owner);
-        snprintf(to->method, sizeof to->method, "%s", from->running_method);
+        snprintf(to->method, sizeof to->method, "%s", contactd_method_name(from->running_method));
     }
     return EXIT_OK;
 }

@@ -23,17 +23,22 @@ def is_endpoint(address: str) -> bool:
     return _ENDPOINT.match(address) is not None
 
 
+def with_scheme(address: str) -> str:
+    """host:port as tcp://host:port; other text as it is."""
+    return f"tcp://{address}" if "://" not in address and is_endpoint(f"tcp://{address}") else address
+
+
 class Addresses:
     """What `connect` was given: addresses and sources of addresses, in a list or between commas.
 
-    tcp://HOST:PORT, ipc://PATH    a server
-    dns://HOST:PORT                a server at each address that the name has
-    file:PATH                      a file with an address on each line, or a folder of such files; # begins a comment
+    tcp://HOST:PORT, HOST:PORT, ipc://PATH    a server
+    dns://HOST:PORT                           a server at each address that the name has
+    file:PATH                                 a file with an address on each line, or a folder of such files; # begins a comment
     """
 
     def __init__(self, given: str | Sequence[str]) -> None:
         items = given.split(",") if isinstance(given, str) else list(given)
-        self.sources = [str(item).strip() for item in items]
+        self.sources = [with_scheme(str(item).strip()) for item in items]
         if not self.sources or not all(self.sources):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected addresses of servers, got {given!r}", field="address")
         for source in self.sources:
@@ -65,7 +70,7 @@ class Addresses:
 def _check(address: str, given: str) -> None:
     if not _ENDPOINT.match(address):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"{given!r} is not an address: expected tcp://HOST:PORT, ipc://PATH, "
-                        "dns://HOST:PORT or file:PATH", field="address")
+                        "HOST:PORT, dns://HOST:PORT or file:PATH", field="address")
 
 
 def _read(path: pathlib.Path) -> list[str]:
@@ -92,5 +97,5 @@ def _read(path: pathlib.Path) -> list[str]:
 def _resolve(source: str) -> list[str]:
     host, _, port = source.removeprefix("dns://").rpartition(":")
     infos = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    hosts = sorted({info[4][0] for info in infos})
+    hosts = sorted({str(info[4][0]) for info in infos})
     return [f"tcp://[{h}]:{port}" if ":" in h else f"tcp://{h}:{port}" for h in hosts]

@@ -7,9 +7,8 @@ import time
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from . import _wire
+from . import _settings, _wire
 from ._request import Request
-from ._state import settings_of
 from ._tables import Tables
 from ._wire import Decoded
 from .errors import ContactdError, ErrorCode, error_for
@@ -105,16 +104,20 @@ class Answers:
             mesh.id = answer.body["mesh"]
             self._tables.queue.append(request)
 
+        def fail_too(future: Future[Any]) -> None:
+            if (error := future.exception()) is not None:
+                request.fail(error)
+
         def upload() -> None:
             again = Request("RegisterMesh", mesh.message, registered, timeout=request.deadline - time.monotonic(),
                             future=Future())
-            again.future.add_done_callback(lambda f: f.exception() and request.fail(f.exception()))
+            again.future.add_done_callback(fail_too)
             self._tables.add(again)
 
         # The server may have it in its state folder.
         stored = Request("GetMesh", lambda: ({"hash": mesh.info["hash"]}, None), registered,
                          timeout=request.deadline - time.monotonic(), future=Future())
-        stored.future.add_done_callback(lambda f: f.exception() and upload())
+        stored.future.add_done_callback(lambda f: upload() if f.exception() else None)
         self._tables.add(stored)
 
     # ---- steps ----
@@ -125,7 +128,7 @@ class Answers:
         unused = error is not None and _number_unused(error)
         if unused:
             scene.gap = min(scene.gap or request.sequence, request.sequence)
-        if unused and (error.code in LATER or request.sequence > scene.gap):
+        if unused and error is not None and (error.code in LATER or request.sequence > scene.gap):
             # Steps behind one refused are refused too: they go again, in order, once all have been answered.
             scene.refused.append(request)
             if error.code in LATER:
@@ -139,7 +142,7 @@ class Answers:
                 scene.number += 1
                 body = answer.body
                 if body.get("revision", 0) > scene.revision:  # somebody has configured the scene
-                    scene.adopt(settings_of(body["settings"]), body["method"], body["revision"])
+                    scene.adopt(_settings.of_answer(body["settings"]), body["method"], body["revision"])
             _deliver_step(request, answer, error)
         if scene.gap and len(scene.refused) == len(scene.flying):
             again = [r for r in scene.flying.values() if not r.future.done()]

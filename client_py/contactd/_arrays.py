@@ -6,6 +6,7 @@ finite is left to the server, which looks at each of them anyway. `object` is wh
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Sequence
 
 import numpy as np
@@ -63,6 +64,39 @@ def pose(value: Any, *, object: Any = "") -> tuple[float, ...]:
     return (*x, *y, *z)
 
 
+def poses(value: Any, n: int) -> np.ndarray:
+    """n poses, each a row of 12 numbers, [R|t] row-major: of (n, 4, 4) or (n, 3, 4) matrices, or of (n, 7) translations and
+    quaternions x y z w, which are scaled to length 1."""
+    array = numbers(value, "poses", "")
+    if array.shape not in ((n, 4, 4), (n, 3, 4), (n, 7)):
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({n}, 3, 4), ({n}, 4, 4) or ({n}, 7), one pose for each body, got "
+                        f"{array.shape}", field="poses")
+    array = array.astype(float, copy=False)
+    if array.shape[1:] == (7,):
+        return _of_quaternions(array)
+    if array.shape[1] == 4 and (array[:, 3] != (0.0, 0.0, 0.0, 1.0)).any():
+        row = int(np.flatnonzero((array[:, 3] != (0.0, 0.0, 0.0, 1.0)).any(axis=1))[0])
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected last rows of 0 0 0 1, got {array[row, 3].tolist()} in pose {row}",
+                        field="poses")
+    return array[:, :3].reshape(n, 12)
+
+
+def _of_quaternions(rows: np.ndarray) -> np.ndarray:
+    size = np.sqrt((rows[:, 3:] ** 2).sum(axis=1))
+    wrong = ~(np.abs(size - 1) < 1e-3)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected quaternions x y z w of length 1, got one of {size[row]:g} in pose {row}",
+                        field="poses")
+    x, y, z, w = (rows[:, 3:] / size[:, None]).T
+    out = np.empty((len(rows), 3, 4))
+    out[:, 0, 0], out[:, 0, 1], out[:, 0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
+    out[:, 1, 0], out[:, 1, 1], out[:, 1, 2] = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
+    out[:, 2, 0], out[:, 2, 1], out[:, 2, 2] = 2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)
+    out[:, :, 3] = rows[:, :3]
+    return out.reshape(-1, 12)
+
+
 def vector(value: Any, sizes: tuple[int, ...], *, field: str, object: Any = "", expected: str = "") -> list[float]:
     """A row of as many numbers as one of `sizes`. `expected`: what the error says instead."""
     array = numbers(value, field, object)
@@ -71,14 +105,14 @@ def vector(value: Any, sizes: tuple[int, ...], *, field: str, object: Any = "", 
         found = repr(value) if array.size <= 12 else f"shape {array.shape}"
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected {expected or f'{allowed} numbers'}, got {found}",
                         object=str(object), field=field)
-    return array.astype(float).tolist()
+    return [float(number) for number in array]
 
 
 def unsigned(value: Any, *, field: str, object: Any = "", maximum: int = U32_MAX, expected: str = "") -> int:
     """The integer from 0 to `maximum`. `expected`: what the error says instead, where the server allows less."""
     try:
-        number = value.__index__()
-    except AttributeError:
+        number = operator.index(value)
+    except TypeError:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected an integer, got {value!r}", object=str(object),
                         field=field) from None
     if not 0 <= number <= maximum:
@@ -109,6 +143,10 @@ def numbers(value: Any, field: str, object: Any) -> np.ndarray:
         array = np.asarray(value)
     except ValueError as e:  # ragged lists
         raise error_for(ErrorCode.WRONG_LENGTH, str(e), object=str(object), field=field) from None
+    except (TypeError, RuntimeError) as e:  # such as a tensor in the memory of a GPU, or one with a gradient
+        where = f" on {value.device}" if hasattr(value, "device") else ""
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected an array in this machine's memory, got {type(value).__name__}{where}: "
+                        f"{e}", object=str(object), field=field) from None
     if array.dtype.kind not in "fiu":
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected float32 or float64 numbers, got dtype {array.dtype}",
                         object=str(object), field=field)

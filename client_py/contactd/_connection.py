@@ -8,6 +8,7 @@ work on when they ended is not sent to a third (_tables.note_end).
 
 from __future__ import annotations
 
+import functools
 import random
 import time
 from typing import Any, Callable
@@ -21,10 +22,11 @@ from ._request import Request
 from ._sender import Sender
 from ._session import Session
 from ._socket import Socket
+from ._state import SceneState
 from ._successors import Successors
 from ._tables import Tables
 from ._wire import Arrays
-from .errors import ClosedError, ErrorCode, error_for
+from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
 REACH_S = 0.25  # for a connection where nothing listens, before another server is asked for
 SILENCE_S = 2.0  # where who listens does not answer: it may only be busy, and to leave it would cost the scenes' state
@@ -43,12 +45,15 @@ class Connection:
         self._answers = Answers(self, self.tables)
         self.target = ""  # the address to go to as soon as nothing is in flight; "": stay
         self.is_closing = False
+        self.why_closing: ContactdError | None = None  # where its owner did not ask for it
         self.is_up = False  # connected
         self.is_ready = False  # connected, and the session is in order
         self._why_not = "nothing answers at this address"
         # Since when this server is waited for to be connected, before another is asked for; 0: it does not matter.
         self._down_at = 0.0 if self.successors.is_empty else time.monotonic()
         self._is_refused = False  # an attempt to connect to it failed
+        self._is_unheard = False  # the last attempt found nothing that listens
+        self.patient_until = 0.0  # a server that nothing listens for is waited for until then; 0: as long as requests wait
         self._reopen_at = 0.0
         self._failures = 0
         self.last_sent = 0.0
@@ -69,6 +74,10 @@ class Connection:
         self.tables.empty_inbox()
         now = time.monotonic()
         self.tables.expire(now, "" if self.is_ready else f"{self.address}: {self._why_not}")
+        if self.patient_until and self._is_unheard and now >= self.patient_until:
+            self.tables.fail_all(error_for(ErrorCode.UNREACHABLE, f"nothing listens at {self.address}: start contactd there, give "
+                                           "another address, or connect(..., wait=seconds) for a server that is about to start",
+                                           object="server", retry=True))
         self._run_timers(now)
         if self.is_ready:
             self._sender.send_ready(now)
@@ -97,6 +106,8 @@ class Connection:
             times.append(self.tables.deadlines[0][0])
         if self._reopen_at:
             times.append(self._reopen_at)
+        if self.patient_until > times[0] - 3600:
+            times.append(self.patient_until)
         if self._down_at:
             times.append(self._reach_by())
         if (session := self.session.next_time()) is not None:
@@ -145,10 +156,11 @@ class Connection:
         while (change := self.socket.next_change()) is not None:
             if change.is_up:
                 self.is_up, self._is_refused, self._down_at = True, False, 0.0
+                self.patient_until = 0.0  # it may go and come again
                 self._why_not = "connected, but no contactd server answers"
                 self.session.begin()
             elif change.is_retry:
-                self._is_refused = True
+                self._is_refused = self._is_unheard = True
             elif change.is_refusal:  # ZeroMQ gives up such a connection: the callers are told, and it is tried again
                 self.lose(f"the server refuses the connection: {change.why}")
                 self.tables.fail_all(error_for(ErrorCode.UNAUTHENTICATED, f"{self.address} refuses the connection: "
@@ -166,7 +178,7 @@ class Connection:
     def lose(self, why: str, wait: float = 0.0) -> None:
         """Starts over with a new socket, so that nothing of the old connection can arrive late. wait: seconds before that."""
         self.socket.close()
-        self._is_refused = not self.is_up
+        self._is_refused, self._is_unheard = not self.is_up, False
         self.is_up = self.is_ready = False
         self._why_not = why
         self.session.procedure = None
@@ -207,9 +219,13 @@ class Connection:
 
     def say_goodbye(self, timeout: float) -> None:
         """Fails what is in flight, and closes the scenes on the server, whose answers may take this long."""
-        self.tables.fail_all(ClosedError("the client was closed"))
+        self.tables.fail_all(self.why_closing or ClosedError("the client was closed"))
         for scene in self.tables.scenes:
             if scene.id and self.is_ready:
-                self.tables.add(Request("CloseScene", lambda s=scene: ({"scene": s.id}, None), timeout=timeout))
+                self.tables.add(Request("CloseScene", functools.partial(_naming, scene), timeout=timeout))
         if self.is_ready:
             self._sender.send_ready(time.monotonic())
+
+
+def _naming(scene: SceneState) -> tuple[dict[str, Any], None]:
+    return {"scene": scene.id}, None

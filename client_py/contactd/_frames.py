@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .result import StepResult
 
 
-def carry(before: Sequence[Sequence[float]], normal: Sequence[float]) -> np.ndarray:
+def carry(before: Any, normal: Sequence[float] | np.ndarray) -> np.ndarray:
     """(2, 3) tangents at `normal` that are closest to those before."""
     n = np.asarray(normal)
     t = before[0] - np.dot(before[0], n) * n
@@ -28,18 +28,21 @@ class Frames:
     """Of one scene. Steps that do not ask for frames leave them as they are."""
 
     def __init__(self) -> None:
-        self._tangents: dict[tuple, np.ndarray] = {}  # by bodies and index
+        self._tangents: dict[tuple[Any, ...], np.ndarray] = {}  # by bodies and index
 
     def update(self, result: "StepResult") -> None:
         """Makes the tangents of a result follow those of the one before."""
         if not result.want & 1:
             return
         now = {}
-        for contact in result.contacts:
-            normal = contact.normal
+        tangents = result.tangents.copy()
+        bodies, pairs = result.bodies, result.body_pairs.tolist()
+        for row, (normal, index) in enumerate(zip(result.normals, result.indices.tolist())):
             if not normal.any():
                 continue
-            key = (*contact.bodies, contact.index)
+            key = (bodies[pairs[row][0]], bodies[pairs[row][1]], index)
             before = self._tangents.get(key)
-            now[key] = contact._tangents = contact.tangents if before is None else carry(before, normal)
-        self._tangents = now
+            if before is not None:
+                tangents[row] = carry(before, normal)
+            now[key] = tangents[row]
+        self._tangents, result._carried = now, tangents

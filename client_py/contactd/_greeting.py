@@ -22,10 +22,10 @@ _AGAIN_S = 1.0  # at most this often
 class Greeting:
     """One question at a time. The poller wakes its owner for the answer."""
 
-    def __init__(self, context: zmq.Context, poller: zmq.Poller, offered: bytes) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], poller: zmq.Poller, offered: bytes) -> None:
         """offered: the mechanism that this client connects with, NULL or CURVE."""
         self._context, self._poller, self._offered = context, poller, offered
-        self._socket: zmq.Socket | None = None
+        self._socket: zmq.Socket[bytes] | None = None
         self._bytes = b""
         self._ask_at = 0.0
 

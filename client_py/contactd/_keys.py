@@ -45,7 +45,7 @@ class Keys:
         self._secret = _read_key(client_key, "client_key", "secret")
         self._public = zmq.curve_public(self._secret)
 
-    def set(self, socket: zmq.Socket) -> None:
+    def set(self, socket: zmq.Socket[bytes]) -> None:
         socket.curve_serverkey, socket.curve_publickey, socket.curve_secretkey = self._server, self._public, self._secret
 
     def __repr__(self) -> str:

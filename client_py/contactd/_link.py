@@ -10,6 +10,7 @@ Every request ends by its deadline, whatever happens.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -31,8 +32,9 @@ ASIDE_S = 0.05  # without a call, after which the connection's thread takes the 
 class Link:
     def __init__(self, address: str, *, name: str, lease_s: float, spin_s: float, keys: Keys | None = None,
                  elsewhere: Callable[[str, str], str] | None = None,
-                 learn: Callable[[list[str]], None] | None = None) -> None:
-        """elsewhere: given the address of a server that is gone or drains, and why, where to go instead; None: nowhere, unless
+                 learn: Callable[[list[str]], None] | None = None, wait_s: float | None = None) -> None:
+        """wait_s: how long a server is waited for that nothing listens for yet; None: as long as requests wait.
+        elsewhere: given the address of a server that is gone or drains, and why, where to go instead; None: nowhere, unless
         the server names successors. learn: is given these; None: this connection remembers them itself."""
         self._wake_lock = threading.RLock()  # a client that is collected wakes, wherever that happens
         self._io_lock = threading.RLock()
@@ -53,6 +55,8 @@ class Link:
         self._poller = zmq.Poller()
         self._connection = Connection(address, name=name, lease_s=lease_s, keys=keys, poller=self._poller,
                                       elsewhere=elsewhere, learn=learn)
+        if wait_s is not None:
+            self._connection.patient_until = time.monotonic() + wait_s
         self._tables = self._connection.tables
         self._wake_read, self._wake_write = os.pipe()
         try:
@@ -67,7 +71,8 @@ class Link:
             _insist(self._dispose)
             if not isinstance(e, zmq.ZMQError):
                 raise
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"{address!r} is not an address: {e.strerror}",
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"{address!r} is not an address: expected HOST:PORT, tcp://HOST:PORT, "
+                            f"ipc://PATH or \"embedded\" ({e.strerror})",
                             field="address") from None
 
     # ---- what is known of the connection ----
@@ -169,6 +174,15 @@ class Link:
             self._recall.set()
             if wait and self._holder != threading.get_ident():
                 self.thread.join()
+
+    def end(self, error: ContactdError) -> None:
+        """Fails what is in flight, and every call from now on, with this error: there will be no server again."""
+        with self._lock:
+            self._closed = self._closed or error
+            self._connection.why_closing = self._closed
+            self._connection.is_closing = True
+        self._wake()
+        self._recall.set()
 
     def _wake(self) -> None:
         with self._wake_lock:
@@ -288,7 +302,7 @@ class Link:
             else:
                 until = self._connection.next_time()
                 wait = max(0.0, (min(until, goodbye) if goodbye else until) - time.monotonic())
-            return dict(self._poller.poll(wait * 1000))
+            return dict(self._poller.poll(math.ceil(wait * 1000)))
         finally:
             self._is_sleeping = False
 
@@ -329,6 +343,6 @@ def _run(link: Link) -> None:
         error.__cause__ = e
     Spin.own_threads.discard(link.thread)
     with link._lock:
-        link._closed = error
+        link._closed = error = link._closed or error
     _insist(lambda: link._tables.fail_all(error))
     _insist(link._dispose)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from typing import TYPE_CHECKING, Any, Callable
 
 from ._wire import Arrays, Decoded
@@ -66,14 +66,12 @@ class Request:
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
                  done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
-                 undo: Callable[[Decoded], "Request"] | None = None, future: Future | None = None) -> None:
+                 undo: Callable[[Decoded], "Request"] | None = None, future: Future[Any] | None = None) -> None:
         self.kind, self.build, self.done, self.undo = kind, build, done, undo
-        self.future: Future | Reply = Reply() if future is None else future
-        if future is not None:
-            future.set_running_or_notify_cancel()  # what is on its way cannot be called back
+        self.future: Any = Reply() if future is None else future  # or a concurrent.futures.Future
         self.began = time.monotonic()
         self.deadline = self.began + timeout
-        self.scene: SceneState | None = None  # of a step
+        self.scene: Any = None  # SceneState, of a step
         self.updates: list[Update] = []
         self.directions: list[Direction] = []
         self.velocities: list[Direction] = []
@@ -87,12 +85,20 @@ class Request:
         self.whole = False  # a step sent with the state of all bodies
         self.not_before = 0.0
         self.after: SceneState | None = None  # it waits for the steps of this scene, and later ones wait for it
-        self.mesh: MeshState | None = None  # that it uses, and that the server may have dropped to make room
+        self.mesh: Any = None  # MeshState: that it uses, and that the server may have dropped to make room
+
+    def may_be_sent(self) -> bool:
+        """From now on it cannot be called back. False: it was."""
+        return self.sent or not isinstance(self.future, Future) or self.future.running() or \
+            self.future.set_running_or_notify_cancel()
 
     def fail(self, error: BaseException) -> None:
         """Ends it with this error, unless it has ended."""
-        if not self.future.done():
-            self.future.set_exception(error)
+        try:
+            if not self.future.done():
+                self.future.set_exception(error)
+        except InvalidStateError:
+            pass  # its owner has called it back meanwhile
 
 
 class Spin:

@@ -1,7 +1,6 @@
 """The wire schema as tables of fields, read from contactd.fbs itself, which is part of the package.
 
-For _wire, which encodes and decodes by these tables, and for errors, whose classes follow the schema's ErrorCode: nothing
-of the schema is written twice. Of the schema language, this reads what contactd.fbs uses (enums, tables with explicit
+For _wire, which encodes and decodes by these tables: nothing of the schema is written twice. Of the schema language, this reads what contactd.fbs uses (enums, tables with explicit
 ids, one union) and refuses the rest; tests compare it with flatc.
 """
 
@@ -11,6 +10,7 @@ import enum
 import importlib.resources
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 # struct format of the scalars
 _SCALARS = {"bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "long": "q",
@@ -28,15 +28,15 @@ class Field:
     format: str  # of the scalar, or of a vector's elements; "I" for whatever is stored as an offset
     default: object
     align: int = 0  # of a vector's elements where the schema forces one
-    table: "Table | None" = None
+    table: Any = None  # the Table of a table, or of a vector of them
 
 
 @dataclass(slots=True, eq=False)
 class Table:
     name: str
     fields: list[Field] = field(default_factory=list)  # in order of id
-    layouts: dict = field(default_factory=dict)  # _wire's caches, by fields present and by vtable
-    readers: dict = field(default_factory=dict)
+    layouts: dict[Any, Any] = field(default_factory=dict)  # _wire's caches, by fields present and by vtable
+    readers: dict[Any, Any] = field(default_factory=dict)
 
 
 _DECLARATION = re.compile(r"(enum|table|union)\s+(\w+)\s*(?::\s*(\w+)\s*)?\{([^}]*)\}")
@@ -56,7 +56,8 @@ def _parse(text: str) -> tuple[dict[str, Table], dict[str, type[enum.IntEnum]], 
     for what, name, base, content in found:
         if what == "enum":
             pairs = (item.split("=") for item in content.split(",") if item.strip())
-            enums[name] = enum.IntEnum(name, {key.strip(): int(value) for key, value in pairs}, module=__name__)
+            enums[name] = enum.IntEnum(name, {  # type: ignore[assignment]  # the type that it makes
+                key.strip(): int(value) for key, value in pairs}, module=__name__)
             formats[name] = _SCALARS[base]
         elif what == "union":
             formats[name] = "union"
@@ -70,6 +71,7 @@ def _parse(text: str) -> tuple[dict[str, Table], dict[str, type[enum.IntEnum]], 
             if match is None:
                 raise ImportError(f"contactd.fbs: {name}: not understood: {line.strip()}")
             key, bracket, base, default, attributes = match.groups()
+            value: object
             options = {k.strip(): int(v) for k, v in (a.split(":") for a in attributes.split(","))}
             fmt = _SCALARS.get(base) or formats.get(base)
             table = tables.get(base)
@@ -99,5 +101,3 @@ def _parse(text: str) -> tuple[dict[str, Table], dict[str, type[enum.IntEnum]], 
 TABLES, ENUMS, UNION, IDENTIFIER = _parse(
     importlib.resources.files(__package__).joinpath("contactd.fbs").read_text("utf-8"))
 UNION_NUMBER = {table.name: i for i, table in enumerate(UNION) if table is not None}
-
-ErrorCode = ENUMS["ErrorCode"]

@@ -59,6 +59,7 @@ class Sender:
 
     def _send(self, request: Request) -> None:
         try:
+            assert request.build is not None, "steps are built by _send_step"
             body, arrays = request.build()
         except ContactdError as e:
             request.fail(e)
@@ -90,13 +91,14 @@ class Sender:
         except ContactdError as e:
             request.fail(e)
             return
+        if not request.may_be_sent():
+            return
         arrays = Arrays()
         messages = [u.message(arrays) for u in updates]
         directions = [d.message(arrays) for d in request.directions]
         velocities = [v.message(arrays) for v in request.velocities]
-        if arrays.empty:
-            arrays = None
-        if not self._fits(request, arrays):
+        sent = None if arrays.empty else arrays
+        if not self._fits(request, sent):
             return
         left = max(1, min(0xFFFFFFFF, int((request.deadline - now) * 1e6)))
         if not request.sequence:
@@ -112,4 +114,4 @@ class Sender:
         scene.flying[number] = self._tables.steps[number] = request
         request.sent, request.whole = True, not scene.synced
         request.epoch = self._connection.session.epoch
-        self._connection.transmit("Step", body, arrays, number)
+        self._connection.transmit("Step", body, sent, number)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import random
 import threading
 import time
@@ -373,7 +374,7 @@ def probe(addresses: list[str], keys: Keys | None, timeout: float) -> list[dict[
             poller.register(socket, zmq.POLLIN)
         end = time.monotonic() + timeout
         while any(answer is None for answer in answers) and (left := end - time.monotonic()) > 0:
-            for socket, _ in poller.poll(left * 1000):
+            for socket, _ in poller.poll(math.ceil(left * 1000)):
                 poller.unregister(socket)
                 if socket in sockets:
                     answers[sockets[socket]] = _status(socket.recv_multipart())

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Callable, Generator
 
-from . import _wire
+from . import _settings, _wire
 from ._answers import LATER, delay_of
 from ._request import Request
-from ._state import MeshState, SceneState, no_self_contact, settings_of
+from ._state import MeshState, SceneState, no_self_contact
 from ._tables import MOST_ENDS, Tables, server_ended
 from ._wire import Arrays, Decoded
 from .errors import ContactdError, ErrorCode
@@ -39,8 +39,8 @@ class Session:
         self.reconnects = 0  # sessions set up after the first
         self.is_end_announced = False  # the server said that it shuts down
         self._restoring: MeshState | SceneState | None = None  # by the procedure, which may have been cut off
-        self.procedure: Procedure | None = None  # under way
-        self._message: TypedMessage | None = None
+        self.procedure: Any = None  # a Procedure under way
+        self._message: Any = None  # TypedMessage
         self._number = 0  # of the message
         self._again_at = 0.0  # when to repeat the message, 0: not
         self._deadline = 0.0  # of its answer
@@ -90,7 +90,8 @@ class Session:
         self._again_at = 0.0
         self._deadline = time.monotonic() + ESTABLISH_S
         self._number = next(self._tables.numbers)
-        self._connection.transmit(*self._message, self._number)
+        kind, body, arrays = self._message
+        self._connection.transmit(kind, body, arrays, self._number)
 
     def take(self, answer: Decoded, error: ContactdError | None) -> None:
         """An answer that came while a procedure is under way."""
@@ -197,12 +198,12 @@ def _find_or_register(mesh: MeshState) -> Generator[TypedMessage, Decoded, int]:
     """The server's number of the mesh, which is uploaded only where the server does not have it."""
     if "hash" in mesh.info:
         try:
-            return (yield "GetMesh", {"hash": mesh.info["hash"]}, None).body["mesh"]
+            return int((yield "GetMesh", {"hash": mesh.info["hash"]}, None).body["mesh"])
         except ContactdError as e:
             if e.code not in _MUST_UPLOAD:
                 raise
     body, arrays = mesh.message()
-    return (yield "RegisterMesh", body, arrays).body["mesh"]
+    return int((yield "RegisterMesh", body, arrays).body["mesh"])
 
 
 def _rebuild(scene: SceneState) -> Procedure:
@@ -210,7 +211,7 @@ def _rebuild(scene: SceneState) -> Procedure:
         body.id = 0
     opened = (yield "OpenScene", scene.open_message(), None).body
     scene.id = opened["scene"]
-    scene.adopt(settings_of(opened["settings"]), opened["running_method"], opened["revision"])
+    scene.adopt(_settings.of_answer(opened["settings"]), opened["running_method"], opened["revision"])
     for body in scene.bodies:
         added = yield "AddBody", body.message(scene), None
         if body.self_contact and not added.body["self_contact"]:

@@ -12,6 +12,7 @@ from ._greeting import Greeting
 from ._keys import Keys
 
 HEARTBEAT_MS = 2000
+_POLLIN = int(zmq.POLLIN)  # operations of enumerations take longer than the call
 
 _HANDSHAKE_FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
                      | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
@@ -35,8 +36,8 @@ class Socket:
 
     def __init__(self, poller: zmq.Poller, keys: Keys | None) -> None:
         self._poller, self._keys = poller, keys
-        self._socket: zmq.Socket | None = None
-        self._monitor: zmq.Socket | None = None
+        self._socket: Any = None  # zmq.Socket; None: closed
+        self._monitor: Any = None
         self._context = zmq.Context()
         self._greeting = Greeting(self._context, poller, b"CURVE" if keys else b"NULL")
         self._address = ""
@@ -115,7 +116,7 @@ class Socket:
 
     def peek(self) -> dict[Any, int]:
         """What the poller would give for messages, without a system call: nothing, or that there is one."""
-        return {self._socket: zmq.POLLIN} if self._socket.get(zmq.EVENTS) & zmq.POLLIN else {}
+        return {self._socket: zmq.POLLIN} if self._socket.get(zmq.EVENTS) & _POLLIN else {}
 
     def has_message(self, events: dict[Any, int]) -> bool:
         """Whether the poller's events, or those of `peek`, say so."""

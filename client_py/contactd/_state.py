@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
 
+from . import _settings
 from ._frames import Frames
 from ._wire import Arrays
 from .errors import ContactdError, ErrorCode, error_for
@@ -27,9 +28,9 @@ POSITIONS, RANGES, INDEXED, POSE = 1, 2, 3, 4
 @dataclass(slots=True, eq=False)
 class MeshState:
     name: str
-    vertices: np.ndarray | None = None  # as registered; None for a file
-    triangles: np.ndarray | None = None
-    file: np.ndarray | None = None
+    vertices: Any = None  # arrays, as registered; None for a file
+    triangles: Any = None
+    file: Any = None
     format: int = 0
     id: int = 0
     info: dict[str, Any] = field(default_factory=dict)
@@ -53,8 +54,8 @@ class Update:
 
     body: "BodyState"
     kind: int
-    positions: np.ndarray | None = None
-    indices: np.ndarray | None = None
+    positions: Any = None  # arrays
+    indices: Any = None
     pose: tuple[float, ...] | None = None
 
     def message(self, arrays: Arrays) -> dict[str, Any]:
@@ -76,7 +77,7 @@ class Update:
 
     def vertex_indices(self) -> np.ndarray:
         if self.kind == INDEXED:
-            return self.indices
+            return np.asarray(self.indices)
         ranges = self.indices.reshape(-1, 2).astype(np.int64)
         starts, counts = ranges[:, 0], ranges[:, 1]
         return np.repeat(starts - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(counts.sum())
@@ -123,10 +124,16 @@ class BodyState:
     vertices: int = 0
     # State as of the last step answered: the whole of it in `latest`, or what differs from rest in `moved` and `known`.
     latest: Update | None = None
-    moved: np.ndarray | None = None
-    known: np.ndarray | None = None
+    moved: Any = None  # arrays
+    known: Any = None
     removed: bool = False
     self_contact: bool = False
+    material: dict[str, float] = field(default_factory=dict)  # modulus, friction, dissipation, as far as given
+
+    def anew(self, ignore: list["BodyState"]) -> "BodyState":
+        """The same for another scene."""
+        return BodyState(self.mesh, self.kind, self.pose, self.group, self.mask, ignore, vertices=self.vertices,
+                         self_contact=self.self_contact, material=self.material)
 
     def message(self, scene: "SceneState") -> dict[str, Any]:
         body: dict[str, Any] = {"scene": scene.id, "kind": self.kind, "group": self.group, "mask": self.mask}
@@ -136,6 +143,7 @@ class BodyState:
             body["mesh"] = self.mesh.id
         if self.self_contact:
             body["self_contact"] = True
+        body.update(self.material)
         if self.pose is not None:
             body["pose"] = self.pose
         if self.ignore:
@@ -188,28 +196,6 @@ class BodyState:
         return Update(self, INDEXED, copy.moved[at], at)
 
 
-def settings_of(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The wire's Settings of an answer."""
-    return {"method": table["method"], "resolution": table["resolution"], "pixel_size": table["pixel_size"],
-            "stiffness": table["stiffness"], "patches": table["patches"] == 1,
-            "tolerance": max(table["tolerance"], 0.0), "tolerance_rel": max(table["tolerance_rel"], 0.0),
-            "strict": table["strict"] == 1, "optimize_directions": table["optimize_directions"] == 1,
-            "allocation": max(table["allocation"], 0),
-            "ray_budget": max(table["ray_budget"], 0), "cell_size": max(table["cell_size"], 0.0),  # an older server sends -1: absent
-            "margin": max(table["margin"], 0.0), "max_step_time": max(table["max_step_time"], 0.0),
-            "voxels": {name: max(table["voxels"][name], 0) if table["voxels"] else 0 for name in VOXELS}}
-
-
-ALLOCATIONS = ("optimal", "published", "per_pixel")  # by the wire's number
-
-VOXELS = ("voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average", "refine")
-
-
-def shown_voxels(voxels: Mapping[str, int]) -> dict[str, Any]:
-    """The settings of "voxtree" as users see them."""
-    return {name: bool(voxels[name]) if name in VOXELS[-3:] else voxels[name] for name in VOXELS}
-
-
 @dataclass(slots=True, eq=False)
 class SceneState:
     name: str
@@ -241,10 +227,7 @@ class SceneState:
         return f"scene {self.id}"
 
     def open_message(self) -> dict[str, Any]:
-        settings = {name: value for name, value in self.settings.items() if value is not None}
-        if settings.get("max_step_time") == 0:  # none of the scene's own, which no request says
-            del settings["max_step_time"]
-        return {"settings": settings, "name": self.name, "key": self.key, "revision": self.revision}
+        return {"settings": _settings.of_request(self.settings), "name": self.name, "key": self.key, "revision": self.revision}
 
     def adopt(self, settings: dict[str, Any] | None, running_method: int, revision: int) -> None:
         """Remembers settings that a server told, unless newer ones are known: those of a step answered before a change."""

@@ -19,9 +19,10 @@ from ._schema import SIZES, TABLES, UNION, UNION_NUMBER, Field, Table
 
 VERSION = 1
 MAX_FRAMES = 16  # array frames after the header
+FEW_TABLES = 2  # that are quicker read by themselves than all together
 INLINE_BYTES = 65536  # arrays of one message up to this total go into the header
 
-_DTYPES = {1: np.dtype("<f4"), 2: np.dtype("<f8"), 3: np.dtype("<u4"), 4: np.dtype("u1")}
+_DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("<f4"), 2: np.dtype("<f8"), 3: np.dtype("<u4"), 4: np.dtype("u1")}
 _DTYPE_NUMBERS = {d: n for n, d in _DTYPES.items()}
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -72,8 +73,8 @@ class _Layout:
         self.align = max([4] + [_size(f) for f in fields])
         self.pack = struct.Struct(form).pack
         names = [f.name for f, _ in placed if f.kind == "scalar"]
-        self.scalars = itemgetter(*names) if len(names) > 1 else lambda values: [values[name] for name in names]
-        self.children = [(f, f.name, at, _WRITERS[f.kind]) for f, at in placed if f.kind != "scalar"]
+        self.scalars: Any = itemgetter(*names) if len(names) > 1 else lambda values: [values[name] for name in names]
+        self.children: list[Any] = [(f, f.name, at, _WRITERS[f.kind]) for f, at in placed if f.kind != "scalar"]
 
 
 def _write_table(out: bytearray, table: Table, values: Mapping[str, Any]) -> int:
@@ -136,11 +137,11 @@ def _write_child(out: bytearray, f: Field, value: Mapping[str, Any]) -> int:
     return _write_table(out, f.table, value)
 
 
-_WRITERS = {
+_WRITERS: dict[str, Any] = {
     "string": _write_string,
     "vector": _write_vector,
     "table": _write_child,
-    "union": lambda out, f, value: _write_table(out, UNION[UNION_NUMBER[value[0]]], value[1]),
+    "union": lambda out, f, value: _write_table(out, TABLES[value[0]], value[1]),
     "tables": lambda out, f, value: _write_offsets(out, f, value, _write_child),
     "strings": lambda out, f, value: _write_offsets(out, f, value, _write_string),
 }
@@ -164,6 +165,10 @@ class Arrays:
         self._tables.append((table, array))
         return table
 
+    def of(self, table: dict[str, Any]) -> np.ndarray:
+        """The array that `add` gave this table for."""
+        return next(array for known, array in self._tables if known is table)
+
     @property
     def empty(self) -> bool:
         return not self._tables
@@ -183,7 +188,7 @@ class Arrays:
             few = len(by_size) <= MAX_FRAMES
             framed = {i for i in by_size[:MAX_FRAMES] if few or self._tables[i][1].nbytes > 0}
         for i, (table, array) in enumerate(self._tables):
-            data = memoryview(array.reshape(-1).view("u1")) if array.size else b""
+            data: Any = array.reshape(-1).view("u1").data if array.size else b""
             if i in framed and array.size:
                 self.frames.append(data)
                 table["frame"] = len(self.frames)
@@ -233,7 +238,7 @@ def read_table(buffer: bytes, position: int, table: Table) -> dict[str, Any]:
     """All fields of a table, absent ones at their defaults; tables inside are read too.
 
     Vectors of numbers come as tuples, of bytes as memoryviews; the tables of a vector as a list of dictionaries. What
-    _LATER names comes as Later.
+    _LATER names comes as Later, or LaterTables.
     """
     vtable = position - _I32.unpack_from(buffer, position)[0]
     if vtable < 0 or position < 0:
@@ -255,7 +260,7 @@ def read_table(buffer: bytes, position: int, table: Table) -> dict[str, Any]:
 
 def _length(buffer: bytes, at: int, size: int) -> int:
     """Of the vector here, whose elements have so many bytes and lie inside the message."""
-    (n,) = _U32.unpack_from(buffer, at)
+    n: int = _U32.unpack_from(buffer, at)[0]
     if at + 4 + n * size > len(buffer):
         raise MalformedMessage("a vector reaches outside the message")
     return n
@@ -293,6 +298,97 @@ class Later:
             raise MalformedMessage(f"{self.table.name}: {e}") from None
 
 
+class LaterTables:
+    """A vector of tables of one type, read when it is looked at: one table, or a field of all of them at once."""
+
+    __slots__ = ("buffer", "positions", "table", "_vtables", "_which", "_rows")
+
+    def __init__(self, buffer: bytes, at: int, table: Table) -> None:
+        n = _length(buffer, at, 4)
+        self.buffer, self.table = buffer, table
+        self.positions = at + 4 + 4 * np.arange(n) + np.frombuffer(buffer, "<u4", n, at + 4)
+        self._vtables: list[tuple[int, ...]] | None = None  # the different ones: offsets of the fields
+        self._which: np.ndarray = self.positions  # of these, each table's; once there are _vtables
+        self._rows: list[dict[str, Any]] | None = None  # of few tables, which are read one by one
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, i: int) -> Later:
+        return Later(self.buffer, int(self.positions[i]), self.table)
+
+    def column(self, name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
+        """The field of all tables, a row each; of a vector, its numbers in this shape. Where a table has no field, the
+        default; where it has no vector, NaN or 0."""
+        f = self._field(name)
+        if len(self) <= FEW_TABLES:
+            return self._column_of_few(f, shape)
+        try:
+            at = self.positions + self._offsets_of(f)
+            is_there = at != self.positions
+            whole = bool(is_there.all())
+            if not whole:
+                at = at[is_there]
+            if f.kind == "scalar":
+                values = self._numbers(f.format, at)
+                missing = f.default
+            else:
+                count = int(np.prod(shape))
+                at = at + self._numbers("I", at)
+                if (self._numbers("I", at) != count).any():
+                    raise MalformedMessage(f"{self.table.name}.{name}: not {count} numbers")
+                values = self._numbers(f.format, at + 4, count).reshape(-1, *shape)
+                missing = np.nan if f.format in "fd" else 0
+            if whole:
+                return values
+            out = np.full((len(self), *shape), missing, values.dtype)
+            out[is_there] = values
+            return out
+        except (struct.error, IndexError) as e:
+            raise MalformedMessage(f"{self.table.name}.{name}: {e}") from None
+
+    def _column_of_few(self, f: Field, shape: tuple[int, ...]) -> np.ndarray:
+        if self._rows is None:
+            self._rows = [self[i].read() for i in range(len(self))]
+        values = [row[f.name] for row in self._rows]
+        if f.kind != "scalar":
+            count = int(np.prod(shape))
+            missing = (np.nan if f.format in "fd" else 0,) * count
+            values = [missing if value is None else value for value in values]
+            if any(len(value) != count for value in values):
+                raise MalformedMessage(f"{self.table.name}.{f.name}: not {count} numbers")
+        return np.array(values, "<" + f.format).reshape(-1, *shape)
+
+    def has(self, name: str) -> bool:
+        """Whether the first table has this field."""
+        return bool(len(self)) and bool(self._offsets_of(self._field(name))[0])
+
+    def _field(self, name: str) -> Field:
+        return next(f for f in self.table.fields if f.name == name)
+
+    def _offsets_of(self, f: Field) -> np.ndarray:
+        """From the beginning of each table to its field; 0: it has none."""
+        if self._vtables is None:
+            found, self._which = np.unique(self.positions - self._numbers("i", self.positions), return_inverse=True)
+            sizes = self._numbers("H", found)
+            self._vtables = [tuple(self._numbers("H", at + 2 * np.arange(2, size // 2)).tolist())
+                             for at, size in zip(found.tolist(), sizes.tolist())]
+        offsets = np.array([fields[f.id] if f.id < len(fields) else 0 for fields in self._vtables], np.int64)
+        return np.asarray(offsets[self._which])
+
+    def _numbers(self, fmt: str, at: np.ndarray, count: int = 0) -> np.ndarray:
+        """The number of this format at each of these places, or a row of so many. FlatBuffers aligns numbers to their
+        size."""
+        size = SIZES[fmt]
+        if at.size and (int(at.min()) < 0 or (at & (size - 1)).any()):
+            raise MalformedMessage(f"{self.table.name}: an offset leads outside the message, or between numbers")
+        all_numbers: np.ndarray = np.frombuffer(self.buffer, "<" + fmt, len(self.buffer) // size)
+        if count and len(all_numbers) < count:
+            raise MalformedMessage(f"{self.table.name}: a vector reaches outside the message")
+        rows = np.lib.stride_tricks.sliding_window_view(all_numbers, count) if count else all_numbers
+        return np.asarray(rows[at >> size.bit_length() - 1])
+
+
 _LATER = {TABLES["Contact"], TABLES["Array"]}
 
 
@@ -300,20 +396,38 @@ def _read_child(buffer: bytes, at: int, f: Field) -> Any:
     return Later(buffer, at, f.table) if f.table in _LATER else read_table(buffer, at, f.table)
 
 
+def _read_children(buffer: bytes, at: int, f: Field) -> Any:
+    if f.table in _LATER:
+        return LaterTables(buffer, at, f.table)
+    return [read_table(buffer, p, f.table) for p in _offsets(buffer, at)]
+
+
 _READERS = {
     "string": _read_string,
     "vector": _read_vector,
     "table": _read_child,
     "union": lambda buffer, at, f: at,  # decode() reads it, once it knows the type
-    "tables": lambda buffer, at, f: [_read_child(buffer, p, f) for p in _offsets(buffer, at)],
+    "tables": _read_children,
     "strings": lambda buffer, at, f: [_read_string(buffer, p, f) for p in _offsets(buffer, at)],
 }
 
 
 class Decoded:
-    """A received message: `kind`, `body` (a dictionary), `request`, `session`, `epoch`, and its array frames."""
+    """A received message."""
 
-    __slots__ = ("kind", "body", "request", "session", "epoch", "frames", "_arrays")
+    __slots__ = ("kind", "body", "request", "session", "epoch", "header", "frames", "_arrays")
+
+    kind: str
+    body: dict[str, Any]
+    request: int
+    session: int
+    epoch: int
+    header: bytes
+    frames: Sequence[Buffer]
+    _arrays: dict[str, np.ndarray | None]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return decode, ([bytes(frame) for frame in (self.header, *self.frames)],)
 
     def array(self, name: str) -> np.ndarray | None:
         """The array in field `name` as a read-only one-dimensional view of the message, or None where absent."""
@@ -338,7 +452,7 @@ def array_of(later: Later | None, frames: Sequence[Buffer], name: str) -> np.nda
         data = b""
     if len(data) != table["count"] * dtype.itemsize:
         raise MalformedMessage(f"{name}: {len(data)} bytes for {table['count']} numbers of {dtype.itemsize}")
-    array = np.frombuffer(data, dtype)
+    array: np.ndarray = np.frombuffer(data, dtype)
     array.flags.writeable = False
     return array
 
@@ -357,7 +471,7 @@ def decode(frames: Sequence[Buffer]) -> Decoded:
         out.kind = table.name
         out.body = read_table(header, message["body"], table)
         out.request, out.session, out.epoch = message["request"], message["session"], message["epoch"]
-        out.frames = frames[1:]
+        out.header, out.frames = header, frames[1:]
         out._arrays = {}
         return out
     except (struct.error, IndexError, KeyError, TypeError, ValueError) as e:

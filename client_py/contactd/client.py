@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pathlib
 import re
+import socket
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Generator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _arrays
-from ._addresses import Addresses, is_several
+from . import _arrays, _embedded, _settings
+from ._addresses import Addresses, is_several, with_scheme
 from ._keys import keys_of
 from ._link import VERSION, Link
 from ._request import Request
 from ._schema import ENUMS
 from ._servers import MAX_BUCKETS, Servers
-from ._state import MeshState, SceneState, settings_of
+from ._scene_settings import Method, SceneOpener
+from ._many import ManyResult, Motion, check_want, step_each
+from ._state import MeshState, SceneState
 from ._wire import Decoded
 from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, error_for
-from .scene import Scene, settings_message, voxels_message
+from .result import Want
+from .scene import Scene
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
@@ -30,20 +35,25 @@ DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 def connect(address: str | Sequence[str] | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
             spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
             client_key: str | os.PathLike[str] | None = None, placement: str = "load",
-            connections: int | None = None) -> "Client":
-    """Connects to a contactd server, or to several that look like one.
+            connections: int | None = None, wait: float = 0.0) -> "Client":
+    """Connects to a contactd server, or to several that look like one. Without an address, to one that runs on this machine
+    or, where there is none, to one of this process's own, which ends with its last client: see docs/three-places.md.
 
     With several, scenes are spread over them. Where a server dies or drains, its scenes are built again on the others, and
     their steps go on there, none lost and none answered twice; where one joins or comes back, it takes its share. Results
     have the same bits everywhere.
 
     Args:
-        address: tcp://host:port or ipc://path; $CONTACTD_SERVER or tcp://127.0.0.1:5555 where None. Several servers: a list of
-            addresses, or one text with commas. An item may also be dns://host:port, all addresses that the name has, or
-            file:path, a file with an address on each line, or a folder of such files; both are looked at again and again.
+        address: host:port (or tcp://host:port), or ipc://path. None: $CONTACTD_SERVER; else tcp://127.0.0.1:5555 where something listens
+            there, or keys are given; else "embedded": a server that this process starts for itself, over ipc:// in a
+            private folder. Several servers: a list of addresses, or one text with commas. An item may also be
+            dns://host:port, all addresses that the name has, or file:path, a file with an address on each line, or a
+            folder of such files; both are looked at again and again.
             A server that drains may name successors (its --successor): the client goes there, with a single address also
             when the server is gone without a word.
         timeout: seconds that any call of this client may take unless told otherwise; connecting too.
+        wait: seconds to wait for a server that is about to start; where nothing listens then, UnreachableError says so at
+            once. One server only; several are waited for as long as `timeout` says.
         lease: seconds of silence after which the server may close this client's scenes; 0: the server's own. A client
             that lives is never silent: it pings by itself.
         name: tells clients apart in the server's log and lists.
@@ -59,11 +69,67 @@ def connect(address: str | Sequence[str] | None = None, *, timeout: float = 30.0
             Where None, twice the servers, and 8 or more where servers may join. Each costs the client a thread.
     Raises: UnreachableError where no server answers in time, ConflictError where two addresses are one server, UnauthenticatedError where it refuses the key, VersionMismatchError where it speaks another protocol.
     """
+    has_keys = bool(server_key or client_key)
     if address is None:
-        address = os.environ.get("CONTACTD_SERVER") or DEFAULT_ADDRESS
-    client = Client(address, timeout=timeout, lease=lease, placement=placement, connections=connections,
+        address = os.environ.get("CONTACTD_SERVER") or _nearest(has_keys or "CONTACTD_CLIENT_KEY" in os.environ)
+    if address == "embedded":
+        if has_keys:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "an embedded server takes no keys: only this user reaches it",
+                            field="server_key" if server_key else "client_key")
+        return _connect_embedded(timeout=timeout, lease=lease, name=name, spin=spin)
+    client = Client(address, timeout=timeout, lease=lease, placement=placement, connections=connections, wait=wait,
                     name=name, spin=spin, server_key=server_key or os.environ.get("CONTACTD_SERVER_KEY"),
                     client_key=client_key or os.environ.get("CONTACTD_CLIENT_KEY"))
+    try:
+        client.ping()
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+class connect_async:
+    """connect for asyncio: `async with connect_async(...) as client`, or `client = await connect_async(...)`. Arguments as of
+    connect. Other tasks run while the server is waited for; the client's steps are awaited by Scene.step_async and submit."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        self._arguments, self._more = arguments, more
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, "Client"]:
+        return asyncio.to_thread(connect, *self._arguments, **self._more).__await__()
+
+    async def __aenter__(self) -> "Client":
+        self._client = await self
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client is not None:
+            await asyncio.to_thread(self._client.close)
+
+
+def _nearest(has_keys: bool) -> str:
+    """Where a client goes that names no server: to one at the default address, or to one of its own; with keys, which such
+    a one does not take, to the former in any case."""
+    if has_keys:
+        return DEFAULT_ADDRESS
+    host, port = DEFAULT_ADDRESS.removeprefix("tcp://").split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1.0).close()
+    except OSError:
+        return "embedded"
+    return DEFAULT_ADDRESS
+
+
+def _connect_embedded(**options: Any) -> "Client":
+    server = _embedded.acquire(options["timeout"])
+    try:
+        client = Client(server.address, **options)
+    except BaseException:
+        server.release()
+        raise
+    client.address, client._own_server = "embedded", server
+    server.add(client)
     try:
         client.ping()
     except BaseException:
@@ -159,30 +225,30 @@ class Mesh:
     @property
     def hash(self) -> str:
         """Of its content, hexadecimal."""
-        return self._state.info["hash"]
+        return str(self._state.info["hash"])
 
     @property
     def vertex_count(self) -> int:
-        return self._state.info["vertices"]
+        return int(self._state.info["vertices"])
 
     @property
     def closing_vertices(self) -> int:
         """How many of the vertices, the last, close a surface that was registered open; else 0."""
-        return self._state.info.get("closing_vertices", 0)
+        return int(self._state.info.get("closing_vertices", 0))
 
     @property
     def triangle_count(self) -> int:
-        return self._state.info["triangles"]
+        return int(self._state.info["triangles"])
 
     @property
     def volume(self) -> float:
         """m^3."""
-        return self._state.info["volume"]
+        return float(self._state.info["volume"])
 
     @property
     def area(self) -> float:
         """m^2."""
-        return self._state.info["area"]
+        return float(self._state.info["area"])
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -192,7 +258,7 @@ class Mesh:
     @property
     def bytes(self) -> int:
         """Memory that it holds on the server."""
-        return self._state.info["bytes"]
+        return int(self._state.info["bytes"])
 
     @property
     def repair(self) -> MeshRepair | None:
@@ -201,21 +267,24 @@ class Mesh:
         if numbers is None:
             return None
         rows = np.asarray(numbers[6:]).reshape(-1, 6)
-        where = {name: [MeshChange(int(row[1]), tuple(map(float, row[2:5])), int(row[5])) for row in rows if row[0] == k]
+        where = {name: [MeshChange(int(row[1]), (float(row[2]), float(row[3]), float(row[4])), int(row[5])) for row in rows if row[0] == k]
                  for k, name in enumerate(_CHANGES)}
-        return MeshRepair(*(int(n) for n in numbers[:6]), first=where)
+        a, b, c, d, e, f = (int(n) for n in numbers[:6])
+        return MeshRepair(a, b, c, d, e, f, where)
 
     def geometry(self, timeout: float | None = None) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
         """(n, 3) rest positions and (m, 3) triangles, as the server has them; for meshes registered from a file."""
 
         def done(answer: Decoded) -> tuple[np.ndarray, np.ndarray]:
-            return answer.array("vertices").reshape(-1, 3), answer.array("triangles").reshape(-1, 3)
+            vertices, triangles = (np.asarray(answer.array(name)).reshape(-1, 3) for name in ("vertices", "triangles"))
+            return vertices, triangles
 
         self.client._own(self)
         request = Request("GetMesh", lambda: ({"mesh": self._state.id, "with_geometry": True}, None), done,
                           timeout=self.client._timeout(timeout))
         request.mesh = self._state
-        return self.client._link.call(request)
+        geometry: tuple[NDArray[np.float32], NDArray[np.uint32]] = self.client._link.call(request)
+        return geometry
 
     def remove(self, timeout: float | None = None) -> None:
         """Frees it on the server, with several on each that answers; ConflictError while bodies use it.
@@ -232,8 +301,9 @@ class Mesh:
                 link.meshes.remove(states[link])
 
         if servers is None:
-            return client._link.call(Request("RemoveMesh", lambda: ({"mesh": self._state.id}, None),
-                                             lambda _: forget(client._link), timeout=client._timeout(timeout)))
+            client._link.call(Request("RemoveMesh", lambda: ({"mesh": self._state.id}, None), lambda _: forget(client._link),
+                                      timeout=client._timeout(timeout)))
+            return
         used = sum(body.mesh is state for link, state in states.items() for scene in list(link.scenes)
                    for body in list(scene.bodies))
         if used:
@@ -255,7 +325,7 @@ class Mesh:
         return f"<Mesh {self.name or self.hash[:8]}, {self.vertex_count} vertices, {self.triangle_count} triangles>"
 
 
-class Client:
+class Client(SceneOpener):
     """A session with a server. All methods may be called from any thread; use it in a `with` block, or close it.
 
     Attributes:
@@ -263,10 +333,12 @@ class Client:
         timeout: seconds that a call may take unless told otherwise.
     """
 
+    _own_server: _embedded.EmbeddedServer | None = None  # that it holds
+
     def __init__(self, address: str | Sequence[str], *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
                  spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
                  client_key: str | os.PathLike[str] | None = None, placement: str = "load",
-                 connections: int | None = None) -> None:
+                 connections: int | None = None, wait: float | None = None) -> None:
         self.address, self.timeout = address if isinstance(address, str) else ",".join(map(str, address)), timeout
         spin = _arrays.real(spin, field="spin")
         if not spin >= 0:
@@ -275,11 +347,14 @@ class Client:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected load or hash, got {placement!r}", field="placement")
         if connections is not None and not 1 <= _arrays.unsigned(connections, field="connections") <= MAX_BUCKETS:
             raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 1 to {MAX_BUCKETS}, got {connections}", field="connections")
+        if wait is not None and not (wait := _arrays.real(wait, field="wait")) >= 0:
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more seconds, got {wait:g}", field="wait")
         keys = keys_of(server_key, client_key)
         own_name = f"contactd-python {VERSION}" if name is None else name
         self._servers: Servers | None = None
         if not is_several(address):
-            self._link = Link(address, name=own_name, lease_s=lease, spin_s=spin, keys=keys)  # type: ignore[arg-type]
+            self._link = Link(with_scheme(address), name=own_name, lease_s=lease, spin_s=spin, keys=keys,  # type: ignore
+                              wait_s=wait)
             return
 
         def make(where: str, servers: Servers, bucket: int) -> Link:
@@ -343,39 +418,28 @@ class Client:
             self._link.meshes.append(state)
             return Mesh(self, state)
 
-        return self._link.call(Request("RegisterMesh", state.message, done, timeout=self._timeout(timeout)))
+        mesh: Mesh = self._link.call(Request("RegisterMesh", state.message, done, timeout=self._timeout(timeout)))
+        return mesh
 
     def meshes(self, timeout: float | None = None) -> list[dict[str, Any]]:
         """All meshes on the server, of all clients: mesh, hash, name, vertices, triangles, bytes, volume, area, lo, hi,
         bodies (that use it now)."""
-        return self._ask_each("ListMeshes", lambda answer: [_public(m) for m in answer.body["meshes"] or ()], timeout)
+        return self._ask_each("ListMeshes", lambda answer: list(answer.body["meshes"] or ()), timeout)
 
     # ---- scenes ----
 
-    def open_scene(self, method: str | None = None, resolution: int | Sequence[int] | None = None,
-                   pixel_size: float | None = None, stiffness: float | None = None,
-                   patches: bool | None = None, *, tolerance: float | None = None, tolerance_rel: float | None = None,
-                   strict: bool | None = None, ray_budget: int | None = None, cell_size: float | None = None,
-                   margin: float | None = None, optimize_directions: bool | None = None,
-                   allocation: str | None = None, max_step_time: float | None = None,
-                   voxel_level: int | None = None,
-                   level: int | None = None, pair_budget: int | None = None, max_points: int | None = None,
-                   center_normals: bool | None = None, plain_average: bool | None = None,
-                   refine: bool | None = None, name: str = "", timeout: float | None = None) -> Scene:
-        """Opens a scene; see Scene.configure for the settings. What is None has the server's default: method "auto", no
-        resolution, pixel size 0, stiffness 1, no patches, no tolerance, no cells, no margin, no time limit of its own."""
-        state = SceneState(name, settings_message(method, resolution, pixel_size, stiffness, patches, tolerance,
-                                                  tolerance_rel, strict, ray_budget, cell_size, margin,
-                                                   optimize_directions, allocation, self.server.get("methods"), max_step_time)
-                           | voxels_message(voxel_level, level, pair_budget, max_points, center_normals, plain_average,
-                                            refine))
+    def _open_scene(self, given: dict[str, Any], name: str, timeout: float | None) -> Scene:
+        state = SceneState(name, _settings.message(given, self.server.get("methods")))
+        state.link = self._link_for(state)
+        return self._open_state(state, timeout)
 
+    def _open_state(self, state: SceneState, timeout: float | None) -> Scene:
         def done(answer: Decoded) -> Scene | None:
             if request.future.done():
                 return None  # given up: `undo` closes it
             body = answer.body
             state.id = body["scene"]
-            state.adopt(settings_of(body["settings"]), body["running_method"], body["revision"])
+            state.adopt(_settings.of_answer(body["settings"]), body["running_method"], body["revision"])
             state.link.scenes.append(state)
             return Scene(self, state)
 
@@ -383,13 +447,61 @@ class Client:
             scene = answer.body["scene"]
             return Request("CloseScene", lambda: ({"scene": scene}, None), timeout=self.timeout)
 
-        state.link = self._link_for(state)
         request = Request("OpenScene", lambda: (state.open_message(), None), done, undo=undo,
                           timeout=self._timeout(timeout))
-        return state.link.call(request)
+        scene: Scene = state.link.call(request)
+        return scene
+
+    def open_scenes(self, count: int, template: Scene, timeout: float | None = None) -> list[Scene]:
+        """Copies of a scene: its settings, and its bodies with their meshes, poses (those of the last step), groups, masks,
+        materials and what they ignore. Deformable bodies start at their meshes' positions. Meshes are shared. For step_many."""
+        scenes, pose_of = [], getattr(template._state.link, "pose_of", None)
+        for _ in range(_arrays.unsigned(count, field="count")):
+            state = SceneState(template.name, dict(template._state.settings))
+            state.link = template._state.link  # which has the meshes
+            scene = self._open_state(state, timeout)
+            copies: dict[int, Any] = {}
+            for body in template._state.bodies:
+                copy = body.anew([copies[other.id] for other in body.ignore if other.id in copies])
+                if pose_of is not None:
+                    copy.pose = pose_of(template._state, body)
+                scene._add(copy, timeout)
+                copies[body.id] = copy
+            scenes.append(scene)
+        return scenes
+
+    def step_many(self, scenes: Sequence[Scene], poses: Any = None, *, positions: ArrayLike | None = None, velocities: Any = None,
+                  want: Want | Sequence[Want] | None = None, timeout: float | None = None,
+                  return_errors: bool = False) -> ManyResult:
+        """A step of each of many scenes, whose bodies are alike: as open_scenes makes them. In this process (Engine) it is one
+        batch; a server gets a step for each scene, all on their way at once. The bits are those of steps one by one.
+
+        Args:
+            scenes: n different ones.
+            poses: (n, b, 3, 4), (n, b, 4, 4) or (n, b, 7), of the b rigid bodies of each scene in their order; or (places, array)
+                of the bodies at these places of `scene.bodies`, half-spaces among them.
+            positions: (n, v, 3) m, of all vertices of all deformable bodies of each scene, one body's after the other's.
+            velocities: (n, b, 6) twists, as poses.
+            want: "frame" by default; "volume", "inertia". For gradients and forces step a scene.
+            timeout: seconds, of all of it.
+            return_errors: what a scene's step fails with is in the result's `errors`; else the first error is raised, after all
+                steps are done. A step that failed has changed nothing in its scene.
+        """
+        bits = check_want(want)
+        motion = Motion(scenes, poses, positions, velocities)
+        for scene in motion.scenes:
+            if scene.client is not self:
+                raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(scene), field="scenes")
+        many = getattr(self._link, "step_many", None)
+        result: ManyResult | None = many(motion, bits, self._timeout(timeout)) if many else None
+        if result is None:
+            result = step_each(motion, "frame" if want is None else want, timeout)
+        if result.errors and not return_errors:
+            raise result.errors[min(result.errors)]
+        return result
 
     def overlap(self, a: Mesh, b: Mesh, pose_a: ArrayLike | None = None, pose_b: ArrayLike | None = None, *,
-                method: str | None = None, resolution: int | Sequence[int] | None = None,
+                method: Method | None = None, resolution: int | Sequence[int] | None = None,
                 pixel_size: float | None = None, max_step_time: float | None = None,
                 timeout: float | None = None) -> Overlap:
         """The intersection of two meshes, each as it is or at a pose, (4, 4) or (3, 4), in one call. No scene stays.
@@ -415,7 +527,7 @@ class Client:
     def scenes(self, timeout: float | None = None) -> list[dict[str, Any]]:
         """All scenes on the server, of all clients: scene, name, settings, running_method, bodies, bytes, steps, contacts,
         mine, owner."""
-        found = self._ask_each("ListScenes", lambda answer: [_public(s) for s in answer.body["scenes"] or ()], timeout)
+        found = self._ask_each("ListScenes", lambda answer: [_settings.public(s) for s in answer.body["scenes"] or ()], timeout)
         if self._servers is not None:  # the server knows only those of the connection that asked
             mine = {(link.address, scene.id) for link in self._links() for scene in list(link.scenes)}
             found = [scene | {"mine": (scene["server"], scene["scene"]) in mine} for scene in found]
@@ -485,9 +597,21 @@ class Client:
             self._servers.close()
         else:
             self._link.close()
+        self._let_go()
+
+    def _let_go(self, wait: bool = True) -> None:
+        server, self._own_server = self._own_server, None
+        if server is not None:
+            server.release(wait)
 
     def __enter__(self) -> "Client":
         return self
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -498,6 +622,7 @@ class Client:
             servers.close(wait=False)
         elif link is not None:
             link.close(wait=False)
+        self._let_go(wait=False)
 
     def __repr__(self) -> str:
         return f"<Client of {self.address}>"
@@ -508,7 +633,8 @@ class Client:
     def _ask_each(self, kind: str, done: Callable[[Decoded], list[dict[str, Any]]], timeout: float | None) -> list[dict[str, Any]]:
         """What all servers answer; with several, each item names its server."""
         if self._servers is None:
-            return self._ask(kind, done, timeout)
+            found: list[dict[str, Any]] = self._ask(kind, done, timeout)
+            return found
         request = {where: link.call(Request(kind, lambda: ({}, None), done, timeout=self._timeout(timeout)))
                    for where, link in self._servers.link_of_each()}
         return [item | {"server": where} if kind != "GetStatus" else item | {"address": where}
@@ -574,9 +700,3 @@ def _together(each: list[dict[str, Any]]) -> dict[str, Any]:
             out[name] = ", ".join(dict.fromkeys(filter(None, values)))
     out.pop("address")
     return out | {"servers": each}
-
-
-def _public(table: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(table.get("settings"), dict):
-        table = table | {"settings": settings_of(table["settings"])}
-    return table

@@ -6,22 +6,28 @@ matters. Lengths are in metres, so a volume is in m^3 and a gradient dV/dx in m^
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Literal, Mapping, NamedTuple, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import _settings
+from ._contact_columns import COLUMNS
+from ._columns import FORCES, FRAME, GRADIENT, INERTIA, SPANS, WEIGHTS, AllPoints, Columns, no_law, no_velocities, points_of, ranges
 from ._schema import ENUMS
-from ._state import ALLOCATIONS, settings_of, shown_voxels
-from ._wire import Decoded, Later
+from ._wire import Decoded
 from .errors import ErrorCode, error_for
 
 if TYPE_CHECKING:
     from .scene import Body, Scene
 
+HTML_ROWS = 20
 PHASES = ("queue", "upload", "broadphase", "raster", "span", "contact", "download")
-WANT = {"volume": 0, "frame": 1, "gradient": 2, "friction": 4, "forces": 8, "spans": 16, "inertia": 32, "all": 15}
+WANT = {"volume": 0, "frame": FRAME, "gradient": GRADIENT, "friction": WEIGHTS, "forces": FORCES, "spans": SPANS,
+        "inertia": INERTIA, "all": FRAME | GRADIENT | WEIGHTS | FORCES}
+Want = Literal["volume", "frame", "gradient", "friction", "forces", "spans", "inertia", "all"]
 DEFAULT_WANT = WANT["frame"] | WANT["gradient"] | WANT["friction"]
 
 
@@ -41,7 +47,7 @@ def _ended_name(number: int) -> str:
         return "unknown"
 
 
-def want_bits(want: str | Sequence[str] | None) -> int:
+def want_bits(want: Want | Sequence[Want] | None) -> int:
     """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans and inertia."""
     if want is None:
         return DEFAULT_WANT
@@ -117,18 +123,19 @@ class Contact:
     Attributes that the step did not ask for raise an error naming `want`.
     """
 
-    __slots__ = ("_result", "_table", "_number", "_values", "_tangents")
+    __slots__ = ("_result", "_rows", "_number", "_values")
 
-    def __init__(self, result: "StepResult", table: Later, number: int) -> None:
-        self._result, self._table, self._number = result, table, number
+    def __init__(self, result: "StepResult", rows: Columns, number: int) -> None:
+        self._result, self._rows, self._number = result, rows, number
         self._values: dict[str, Any] | None = None
-        self._tangents: NDArray[np.float64] | None = None  # where frames are continuous
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _contact_again, (self._result, self._rows is not self._result, self._number)
 
     def _get(self, name: str, want: int = 0) -> Any:
-        if want & ~self._result.want:
-            raise _not_asked(want, name)
+        self._result._check_asked(want, name)
         if self._values is None:
-            self._values = self._table.read()
+            self._values = self._rows._tables[self._number].read()
         return self._values[name]
 
     def _vector(self, name: str, want: int = 0, shape: tuple[int, ...] = (3,)) -> NDArray[np.float64]:
@@ -142,12 +149,12 @@ class Contact:
     @property
     def index(self) -> int:
         """Among the contacts of this pair of bodies, from 0."""
-        return self._get("index")
+        return int(self._get("index"))
 
     @property
     def volume(self) -> float:
         """Volume of the intersection, m^3. "ldi": the mean of the three views."""
-        return self._get("volume")
+        return float(self._get("volume"))
 
     @property
     def volumes(self) -> NDArray[np.float64]:
@@ -194,7 +201,7 @@ class Contact:
         "exact": `error_bound`; "ebpi": as if the errors of tiles were independent, no bound; "voxtree": in 95 of 100 contacts
         the error is below it, no bound.
         """
-        return self._get("error_estimate")
+        return float(self._get("error_estimate"))
 
     @property
     def max_winding(self) -> int:
@@ -205,13 +212,13 @@ class Contact:
         counted as often too. 0: the method does not count it ("ldi", "ebpi", "voxtree"). Of a body with itself: just
         outside its surface, 1 where it overlaps itself once.
         """
-        return self._get("max_winding")
+        return int(self._get("max_winding"))
 
     @property
     def inverted_triangles(self) -> int:
         """Of both surfaces, those with a corner inside the other body where that is inside out: its winding number is
         negative, and `volume` counts the part negatively (of a body with itself, positively). 0 too where max_winding is 0 ("ldi")."""
-        return self._get("inverted_triangles")
+        return int(self._get("inverted_triangles"))
 
     @property
     def inverted_volume(self) -> float | None:
@@ -227,12 +234,12 @@ class Contact:
     @property
     def area(self) -> float:
         """Contact area, m^2."""
-        return self._get("area", 1)
+        return float(self._get("area", 1))
 
     @property
     def depth(self) -> float:
         """Mean depth, m: volume / area."""
-        return self._get("depth", 1)
+        return float(self._get("depth", 1))
 
     @property
     def normal(self) -> NDArray[np.float64]:
@@ -242,8 +249,8 @@ class Contact:
     @property
     def tangents(self) -> NDArray[np.float64]:
         """(2, 3) unit vectors, orthogonal to the normal and to each other; see Scene.continuous_frames."""
-        if self._tangents is not None:
-            return self._tangents.copy()
+        if self._result._carried is not None and self._rows is self._result:
+            return np.array(self._result._carried[self._number])
         return self._vector("tangents", 1, (2, 3))
 
     @property
@@ -271,28 +278,54 @@ class Contact:
     def spin(self) -> float:
         """rad/s, of the second body relative to the first about the normal. Of a step with velocities."""
         self._check_slip()
-        return self._get("spin", 1)
+        return float(self._get("spin", 1))
+
+    def wrench(self, body: "Body") -> NDArray[np.float64]:
+        """(6,): N and N m about the body's origin (a rigid body's t), of pressure and friction on the body. The other body
+        has the opposite force, and the opposite torque about any point. Of a scene with law="pressure"."""
+        self._check_law()
+        parts = [self._vector("wrench_" + side, 1, (6,)) for side in self._sides(body)]
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+    @property
+    def extents(self) -> NDArray[np.float64]:
+        """(2,) m: half extents, along `axes`, of the rectangle with the area moments of the contact; for solvers that take
+        contacts with an extent (Bouchard 2015). Of a scene with law="pressure"."""
+        self._check_law()
+        return self._vector("extents", 1, (2,))
+
+    @property
+    def axes(self) -> NDArray[np.float64]:
+        """(2, 3): unit vectors of the longer and the shorter extent. Of a scene with law="pressure"."""
+        self._check_law()
+        return self._vector("axes", 1, (2, 3))
 
     def friction_forces(self, body: "Body") -> NDArray[np.float64]:
-        """(k, 3) N: viscous friction on the vertices of `vertices(body)`. Of a step with velocities and a viscosity."""
+        """(k, 3) N: friction on the vertices of `vertices(body)`. Of a step with velocities, and a viscosity by the law
+        "volume", or forces among its wishes by "pressure"."""
         if self._result._answer.array("friction_forces") is None:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "the step had no viscosity: step(..., velocities=..., viscosity=...)",
                             field="viscosity")
         return self._entries(body, "friction_forces", 4, 3)
 
     def friction(self, body: "Body") -> NDArray[np.float64]:
-        """(6,): viscous friction on the body, N, and its torque about the body's origin, N m: the sum of friction_forces.
+        """(6,): friction on the body, N, and its torque about the body's origin, N m: the sum of friction_forces.
 
-        On a flat patch that slides at t it is -viscosity area t, and on one that turns the torque
-        -viscosity area^2 / (2 pi) spin, that of a disc. It never adds energy, and both bodies get opposite forces.
+        By the law "volume" it is viscous: on a flat patch that slides at t -viscosity area t, and on one that turns the
+        torque -viscosity area^2 / (2 pi) spin, that of a disc. By "pressure" it is Coulomb's. It never adds energy, and
+        both bodies get opposite forces, and opposite torques about any point.
         """
         self._check_slip()
-        return sum(self._vector("friction_" + side, 1, (6,)) for side in self._sides(body))
+        parts = [self._vector("friction_" + side, 1, (6,)) for side in self._sides(body)]
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+    def _check_law(self) -> None:
+        if self._get("wrench_a") is None:
+            raise no_law()
 
     def _check_slip(self) -> None:
         if self._get("relative_velocity") is None:
-            raise error_for(ErrorCode.INVALID_ARGUMENT, "the step had no velocities: step(..., velocities=...)",
-                            field="velocities")
+            raise no_velocities()
 
     @property
     def inertia(self) -> NDArray[np.float64]:
@@ -312,12 +345,13 @@ class Contact:
         and for a cell.
         """
         first = self._get("first_cell")
-        return self._result._cells[first:first + self._get("n_cells")]
+        return [Contact(self._result, self._result.cells, number) for number in range(first, first + self._get("n_cells"))]
 
     @property
     def cell(self) -> tuple[int, int, int] | None:
         """Of one of `cells`: it is the cube from cell to cell + 1, times the cell_size, along x, y and z. None: no cell."""
-        return self._get("cell")
+        cell: tuple[int, int, int] | None = self._get("cell")
+        return cell
 
     def generalized_gradient(self, body: "Body") -> NDArray[np.float64]:
         """(6,): dV/d(translation), m^2, and dV/d(rotation about the body's origin), m^3.
@@ -352,7 +386,8 @@ class Contact:
         return weights
 
     def forces(self, body: "Body") -> NDArray[np.float64]:
-        """(k, 3) N: penalty forces -stiffness V dV/dx on the vertices of `vertices(body)`."""
+        """(k, 3) N, on the vertices of `vertices(body)`: -stiffness V dV/dx by the law "volume"; by "pressure" what amounts
+        to `wrench(body)` without friction, which friction_forces has."""
         forces = self._entries(body, "forces", 8, 3)
         self._check_gradient("forces")
         return forces
@@ -402,14 +437,7 @@ class Contact:
         self._check_direction(direction)
         vertices = self._result._array("product_vertices", 0)
         rows = self._result._array("products", 0).reshape(vertices.size, self._result.directions, 3)
-        parts = [slice(first := self._get("first_product_" + side), first + self._get("count_product_" + side))
-                 for side in self._sides(body)]
-        if len(parts) == 1:
-            return vertices[parts[0]], rows[parts[0], direction]
-        merged, at = np.unique(np.concatenate([vertices[part] for part in parts]), return_inverse=True)
-        total = np.zeros((merged.size, 3))
-        np.add.at(total, at, np.concatenate([rows[part, direction] for part in parts]))
-        return merged, total
+        return _merged(vertices, rows[:, direction], self._parts(body, "_product"))
 
     def generalized_product(self, body: "Body", direction: int = 0) -> NDArray[np.float64]:
         """(6,): the derivative of generalized_gradient(body) along a direction of the step.
@@ -419,7 +447,9 @@ class Contact:
         """
         self._check_direction(direction)
         rows = self._result._array("generalized_products", 0).reshape(-1, self._result.directions, 2, 6)
-        return sum(rows[self._number, direction, "ab".index(side)] for side in self._sides(body))
+        parts = [rows[self._number, direction, "ab".index(side)] for side in self._sides(body)]
+        product: NDArray[np.float64] = parts[0] if len(parts) == 1 else parts[0] + parts[1]
+        return product
 
     def _check_gradient(self, what: str) -> None:
         """UNSUPPORTED: the method gives the contact no gradient of vertices, of which this is made."""
@@ -446,18 +476,16 @@ class Contact:
     def _entries(self, body: "Body", name: str, want: int, columns: int = 1) -> np.ndarray:
         """The body's part of a sparse array. A vertex of a contact of a body with itself may have an entry on both
         sides: they are added up."""
-        array = self._result._array(name, want, columns)
+        parts = self._parts(body)
         vertices = self._result._array("vertices", 0)
-        parts = [slice(first := self._get("first_" + side), first + self._get("count_" + side))
-                 for side in self._sides(body)]
-        if len(parts) == 1:
-            return array[parts[0]]
-        merged, at = np.unique(np.concatenate([vertices[part] for part in parts]), return_inverse=True)
         if name == "vertices":
-            return merged
-        total = np.zeros((merged.size,) + array.shape[1:])
-        np.add.at(total, at, np.concatenate([array[part] for part in parts]))
-        return total
+            return vertices[parts[0]] if len(parts) == 1 else np.unique(np.concatenate([vertices[part] for part in parts]))
+        return _merged(vertices, self._result._array(name, want, columns), parts)[1]
+
+    def _parts(self, body: "Body", of: str = "") -> list[slice]:
+        """The body's part of what entries, or rows of products, are for."""
+        return [slice(first := self._get(f"first{of}_{side}"), first + self._get(f"count{of}_{side}"))
+                for side in self._sides(body)]
 
     def _spans(self) -> slice:
         first = self._get("first_span")
@@ -486,11 +514,31 @@ class StepWarning:
     value: float
 
 
-class StepResult:
+class Cells(Columns):
+    """The cells of all contacts: the columns of a result, but for cells; see Contact.cells."""
+
+    @property
+    def cubes(self) -> NDArray[np.int64]:
+        """(n, 3): a cell is the cube from here to one more, times the cell_size, along x, y and z."""
+        return self._column("cubes")
+
+    @property
+    def contacts(self) -> NDArray[np.int64]:
+        """(n,) row of the contact that a cell is part of."""
+        first, count = self._of._field("first_cell"), self._of._field("n_cells")
+        out = np.zeros(len(self), np.int64)
+        out[ranges(first, count)] = np.repeat(np.arange(len(count)), count)
+        return out
+
+
+class StepResult(Columns):
     """The answer to one step.
 
+    Its contacts, the volumes that bodies share, are in rising order of their bodies on the server: as objects (`contacts`)
+    and as columns, arrays whose row i is of contact i, which cost no loop: `volumes`, `body_pairs`, `normals`, `entries`
+    and so on. A result can be pickled and copied; what comes out of a pickle knows its scene and bodies by number and name.
+
     Attributes:
-        contacts: list of Contact: the volumes that bodies share, in rising order of their bodies on the server.
         scene: the scene.
         sequence: counts the scene's steps from 1.
         latency: seconds from the call to the answer.
@@ -498,13 +546,100 @@ class StepResult:
 
     def __init__(self, scene: "Scene", answer: Decoded, by_id: Mapping[int, Any], want: int, sequence: int,
                  latency: float) -> None:
+        super().__init__(self, "contacts")
         self._answer, self._by_id = answer, by_id
         self.scene, self.want, self.sequence, self.latency = scene, want, sequence, latency
+        self._ids: dict[Any, int] | None = None  # of the bodies' states
+        self._contacts: list[Contact] | None = None
+        self._carried: NDArray[np.float64] | None = None  # (n, 2, 3) tangents, where frames are continuous
         self._layout: tuple[dict["Body", int], np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
-        self.contacts: list[Contact] = [Contact(self, table, number)
-                                        for number, table in enumerate(answer.body["contacts"] or ())]
-        self._cells: list[Contact] = [Contact(self, table, number)
-                                      for number, table in enumerate(answer.body["cells"] or ())]
+
+    @property
+    def contacts(self) -> list[Contact]:
+        """A view of each row of the columns."""
+        if self._contacts is None:
+            self._contacts = [Contact(self, self, number) for number in range(len(self))]
+        return self._contacts
+
+    @property
+    def bodies(self) -> list["Body"]:
+        """The scene's bodies at the time of the step, to which `body_pairs` points."""
+        return [self.scene._body(state) for state in self._by_id.values()]
+
+    @property
+    def tangents(self) -> NDArray[np.float64]:
+        """(n, 2, 3) unit vectors, orthogonal to the normals and to each other; see Scene.continuous_frames."""
+        return self._column("tangents") if self._carried is None else self._carried
+
+    @property
+    def body_wrenches(self) -> NDArray[np.float64]:
+        """(b, 6): N and N m about the body's origin, of all contacts on each of `bodies`, in their order: zeros where it has
+        none. Of a scene with law="pressure"."""
+        out = np.zeros((len(self._by_id), 6))
+        np.add.at(out, self.body_pairs, self.wrenches)
+        return out
+
+    def wrench(self, body: "Body") -> NDArray[np.float64]:
+        """(6,): the body's row of body_wrenches."""
+        return np.asarray(self.body_wrenches[list(self._by_id).index(self._id(body))])
+
+    @property
+    def points(self) -> AllPoints:
+        """The points of all contacts; see Contact.points."""
+        return points_of(self)
+
+    @property
+    def cells(self) -> Cells:
+        """The cells of all contacts, as columns."""
+        return Cells(self, "cells")
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        """What the step has given of each contact, by names of columns, for pandas.DataFrame and the like: arrays (n,);
+        a column with more numbers a contact comes as several, as normals_0 to normals_2."""
+        out = {f"bodies_{side}": self.body_pairs[:, side] for side in (0, 1)}
+        for name, column in COLUMNS.items():
+            if not self._is_given(name):
+                continue
+            values = getattr(self, name)
+            if not column.shape:
+                out[name] = values
+            for at in np.ndindex(*column.shape) if column.shape else ():
+                out["_".join([name, *map(str, at)])] = values[(slice(None), *at)]
+        return out
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the contacts, the largest volumes first."""
+        names = [name for name in ("volumes", "error_bounds", "areas", "depths") if self._is_given(name)]
+        rows = [[str(self.bodies[body]) for body in self.body_pairs[row]] + [f"{getattr(self, name)[row]:.6g}" for name in names]
+                for row in np.argsort(-self.volumes, kind="stable")[:HTML_ROWS]]
+        head = "".join(f"<th>{html.escape(COLUMNS[name].name)}</th>" for name in names)
+        lines = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        more = f"<p>and {len(self) - HTML_ROWS} more</p>" if len(self) > HTML_ROWS else ""
+        return f"<p>{html.escape(repr(self))}</p><table><tr><th>body</th><th>body</th>{head}</tr>{lines}</table>{more}"
+
+    def __len__(self) -> int:
+        """The number of contacts."""
+        return super().__len__()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __copy__(self) -> "StepResult":
+        return self  # nothing in it changes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "StepResult":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        scene = self.scene if isinstance(self.scene, SceneRecord) else SceneRecord(
+            self.scene._state.key, self.scene.id, self.scene.name, self.scene.stiffness)
+        bodies = [body._state if isinstance(body._state, BodyRecord) else BodyRecord(
+            scene, body.id, body._state.kind, body.vertices) for body in self.bodies]
+        return _result_again, (scene, bodies, self._answer, self.want, self.sequence, self.latency, self._carried)
+
+    def _check_asked(self, want: int, name: str) -> None:
+        if want & ~self.want:
+            raise _not_asked(want, name)
 
     @property
     def warnings(self) -> list[StepWarning]:
@@ -528,17 +663,17 @@ class StepResult:
     def rays(self) -> int:
         """Rays cast. "ldi": the samples; "ebpi": also those of tiles that were then refined; "exact": few or none, where
         winding numbers need them."""
-        return self._answer.body["rays"]
+        return int(self._answer.body["rays"])
 
     @property
     def fragments(self) -> int:
         """A measure of work. "ldi": crossings of rays and triangles; "exact": pairs of triangles that cross or nearly do."""
-        return self._answer.body["fragments"]
+        return int(self._answer.body["fragments"])
 
     @property
     def pairs(self) -> int:
         """Pairs of bodies whose boxes overlap."""
-        return self._answer.body["pairs"]
+        return int(self._answer.body["pairs"])
 
     @property
     def ended(self) -> str:
@@ -550,12 +685,12 @@ class StepResult:
     @property
     def passes(self) -> int:
         """Passes of "ebpi" over its tiles, of the pair that took most; else 0."""
-        return self._answer.body["passes"]
+        return int(self._answer.body["passes"])
 
     @property
     def quality(self) -> float:
         """How much of its work the method did, 0 to 1; 1 if it completed."""
-        return self._answer.body["quality"]
+        return float(self._answer.body["quality"])
 
     @property
     def separations(self) -> list[Separation]:
@@ -578,7 +713,7 @@ class StepResult:
 
     @property
     def backend(self) -> str:
-        return self._answer.body["backend"]
+        return str(self._answer.body["backend"])
 
     @property
     def method(self) -> str:
@@ -587,27 +722,23 @@ class StepResult:
 
     @property
     def settings(self) -> dict[str, Any] | None:
-        """What the step ran with: method (as asked for, "auto" too), resolution, pixel_size, stiffness, patches, tolerance,
-        tolerance_rel, strict, optimize_directions, allocation, ray_budget, cell_size, margin, max_step_time (0: the server's), voxels (as
-        Scene.voxels) and revision, which rises with every change of them. Not only this client may change them: an operator
+        """What the step ran with, as of Scene.configure (method: as asked for, "auto" too; max_step_time 0: the server's), those
+        of voxel trees in voxels, and revision, which rises with every change of them. Not only this client may change them: an operator
         may too. None: the server is older than this."""
         table = self._answer.body["settings"]
         if table is None:
             return None
-        settings = settings_of(table)
-        return settings | {"method": method_name(settings["method"]), "voxels": shown_voxels(settings["voxels"]),
-                            "allocation": ALLOCATIONS[settings["allocation"]],
-                            "revision": self._answer.body["revision"]}
+        return _settings.shown_all(_settings.of_answer(table)) | {"revision": self._answer.body["revision"]}
 
     @property
     def directions(self) -> int:
         """How many directions the step had."""
-        return self._answer.body["directions"]
+        return int(self._answer.body["directions"])
 
     @property
     def cached(self) -> bool:
         """The server had answered this step before, and its answer was lost on the way."""
-        return self._answer.body["cached"]
+        return bool(self._answer.body["cached"])
 
     def stiffness_product(self, displacements: Mapping["Body", ArrayLike],
                           stiffness: float | None = None) -> dict["Body", NDArray[np.float64]]:
@@ -616,8 +747,9 @@ class StepResult:
         k = self.scene.stiffness if stiffness is None else stiffness
         first, entries, rows, begins, of_entry = self._entry_layout()
         gradient = self._array("gradient", 2, 3)[entries]
-        for contact in self.contacts:
-            contact._check_gradient("stiffness product")
+        without = ~np.isnan(self._field("volume_lower")) & (self._counts[1].sum(axis=1) == 0)
+        for row in np.flatnonzero(without)[:1]:
+            self.contacts[row]._check_gradient("stiffness product")
         vectors, many = _vectors(displacements, first)
         moved = np.zeros((many or 1, sum(body.vertices for body in first), 3))
         for body, values in vectors.items():
@@ -637,27 +769,24 @@ class StepResult:
         each other: each body's first row; each entry's index in the arrays, and its row; where the entries of each contact
         that has some begin; and which of these contacts an entry belongs to."""
         if self._layout is None:
+            begin, count = self._counts
+            pairs, bodies = self.body_pairs.ravel(), self.bodies
             first: dict["Body", int] = {}
-            size, sizes, shifts, counts, entries = 0, [], [], [], [np.zeros(0, np.int64)]
-            for contact in self.contacts:
-                for body, side in zip(contact.bodies, "ab"):
-                    at, count = contact._get("first_" + side), contact._get("count_" + side)
-                    entries.append(np.arange(at, at + count))
-                    if body not in first:
-                        first[body], size = size, size + body.vertices
-                    shifts.append(first[body])
-                    counts.append(count)
-                if sum(counts[-2:]):
-                    sizes.append(sum(counts[-2:]))
-            listed = np.concatenate(entries)
-            rows = self._array("vertices", 0)[listed].astype(np.int64) + np.repeat(np.array(shifts, np.int64), counts)
+            starts = np.zeros(len(bodies), np.int64)
+            size = 0
+            for at in dict.fromkeys(pairs.tolist()):  # in the order in which contacts name them
+                first[bodies[at]] = starts[at] = size
+                size += bodies[at].vertices
+            listed = ranges(begin.ravel(), count.ravel())
+            rows = self._array("vertices", 0)[listed].astype(np.int64) + np.repeat(starts[pairs], count.ravel())
+            sizes = count.sum(axis=1)
+            sizes = sizes[sizes > 0]
             begins = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64)
             self._layout = first, listed, rows, begins, np.repeat(np.arange(len(sizes)), sizes)
         return self._layout
 
     def _array(self, name: str, want: int, columns: int = 1) -> np.ndarray:
-        if want & ~self.want:
-            raise _not_asked(want, name)
+        self._check_asked(want, name)
         array = self._answer.array(name)
         if array is None:
             array = np.zeros(0, "<u4" if name.endswith("vertices") else "<f8")
@@ -667,14 +796,64 @@ class StepResult:
         return self.scene._body(self._by_id[identifier])
 
     def _id(self, body: "Body") -> int:
-        state = getattr(body, "_state", None)
-        for identifier, other in self._by_id.items():
-            if other is state:
-                return identifier
-        raise error_for(ErrorCode.NOT_FOUND, "not a body of this scene", object=str(body), field="body")
+        if self._ids is None:
+            self._ids = {state: identifier for identifier, state in self._by_id.items()}
+        identifier = self._ids.get(getattr(body, "_state", None))
+        if identifier is None:
+            raise error_for(ErrorCode.NOT_FOUND, "not a body of this scene", object=str(body), field="body")
+        return identifier
 
     def __repr__(self) -> str:
         return f"<StepResult {self.sequence} of {self.scene}: {len(self.contacts)} contacts>"
+
+
+@dataclass(frozen=True, slots=True)
+class SceneRecord:
+    """What a result that comes out of a pickle knows of its scene."""
+
+    key: int  # the scene's for all servers
+    id: int
+    name: str
+    stiffness: float
+
+    def _body(self, record: "BodyRecord") -> "Body":
+        from .scene import Body
+        return Body(self, record)  # type: ignore[arg-type]  # which have what a Body asks for
+
+    def __str__(self) -> str:
+        return f"scene {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRecord:
+    """What a result that comes out of a pickle knows of a body; Body has its attributes."""
+
+    scene: SceneRecord
+    id: int
+    kind: int
+    vertices: int
+
+
+def _result_again(scene: SceneRecord, bodies: list[BodyRecord], answer: Decoded, want: int, sequence: int, latency: float,
+                  carried: NDArray[np.float64] | None) -> StepResult:
+    result = StepResult(scene, answer, {body.id: body for body in bodies}, want, sequence, latency)  # type: ignore
+    result._carried = carried
+    return result
+
+
+def _contact_again(result: StepResult, is_cell: bool, number: int) -> Contact:
+    return Contact(result, result.cells if is_cell else result, number)
+
+
+def _merged(vertices: np.ndarray, rows: np.ndarray, parts: Sequence[slice],
+            ) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """The vertices of the parts, each once, in rising order, and the sums of their rows."""
+    if len(parts) == 1:
+        return vertices[parts[0]], rows[parts[0]]
+    merged, at = np.unique(np.concatenate([vertices[part] for part in parts]), return_inverse=True)
+    total = np.zeros((merged.size,) + rows.shape[1:])
+    np.add.at(total, at, np.concatenate([rows[part] for part in parts]))
+    return merged, total
 
 
 def _warning_name(code: int) -> str:

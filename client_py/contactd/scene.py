@@ -6,38 +6,49 @@ server restarts: what it lost is registered again, and the steps in flight are r
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
 import operator
 import time
 from concurrent.futures import Future as _BaseFuture
 from concurrent.futures import TimeoutError as _BaseTimeout
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generator, Iterable, Literal, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _arrays, _state
+from . import _arrays, _settings, _state
 from ._frames import Frames
 from ._request import Request
 from ._schema import ENUMS
-from ._state import ALLOCATIONS, BodyState, Direction, SceneState, Update, no_self_contact, settings_of, shown_voxels
+from ._scene_settings import SceneSettings
+from ._state import BodyState, Direction, SceneState, Update, no_self_contact
 from ._wire import Decoded
-from .errors import ErrorCode, error_for
-from .result import WANT, StepResult, method_name, want_bits
+from .errors import ContactdError, ErrorCode, error_for
+from .result import WANT, StepResult, Want, method_name, want_bits
 
 if TYPE_CHECKING:
     from .client import Client, Mesh
 
 
+Show = Literal["bodies", "samples", "axes", "contacts", "gradients", "rays", "rays_x", "rays_y", "rays_z", "nodes", "normals"]
+Kind = Literal["rigid", "deformable"]
+# What moves: a value for each body, or bodies and one array of all their values, or the array alone, of all bodies of the scene.
+Poses = Mapping["Body", ArrayLike] | tuple[Sequence["Body"], ArrayLike] | ArrayLike
+Positions = Mapping["Body", ArrayLike] | tuple[Sequence["Body"], ArrayLike]
 Directions = Mapping["Body", ArrayLike] | Sequence[Mapping["Body", ArrayLike]]
 
 
-class Future(_BaseFuture):
-    """A step on its way; a concurrent.futures.Future, so `await asyncio.wrap_future(future)` works too.
+class Future(_BaseFuture[StepResult]):
+    """A step on its way: a concurrent.futures.Future that can be awaited, too.
 
-    It always ends, at the latest by the timeout it was submitted with.
+    It always ends, at the latest by the timeout it was submitted with. `cancel` takes back what has not been sent yet; to
+    cancel the task that awaits it leaves the step to itself.
     """
+
+    def __await__(self) -> Generator[Any, None, StepResult]:
+        return asyncio.wrap_future(self).__await__()
 
     def result(self, timeout: float | None = None) -> StepResult:
         """Waits for the answer; raises the step's error, or DeadlineExceededError when `timeout` seconds pass first."""
@@ -78,10 +89,10 @@ class Body:
         self.scene.remove_body(self, timeout)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Body) and other._state is self._state
+        return isinstance(other, Body) and other._state == self._state
 
     def __hash__(self) -> int:
-        return id(self._state)
+        return hash(self._state)
 
     def __str__(self) -> str:
         return f"body {self._state.id}"
@@ -90,7 +101,12 @@ class Body:
         return f"<Body {self._state.id} of {self.scene}, {self.kind}, {self.vertices} vertices>"
 
 
-class Scene:
+def _material(modulus: float | None, friction: float | None, dissipation: float | None) -> dict[str, float]:
+    given = {"modulus": modulus, "friction": friction, "dissipation": dissipation}
+    return {name: _arrays.real(value, field=name) for name, value in given.items() if value is not None}
+
+
+class Scene(SceneSettings):
     """A scene on the server. Use it in a `with` block, or close it."""
 
     def __init__(self, client: "Client", state: SceneState) -> None:
@@ -108,144 +124,20 @@ class Scene:
         return self._state.name
 
     @property
-    def method(self) -> str:
-        """The method that was asked for; "auto" where none was."""
-        return method_name(self._state.settings["method"])
-
-    @property
     def running_method(self) -> str:
         """What steps run: `method`, or the one that the server has chosen for "auto"."""
         return method_name(self._state.running_method or self._state.settings["method"])
 
     @property
-    def resolution(self) -> tuple[int, int, int] | None:
-        """Ray samples across the window of a pair along x, y and z; unused while pixel_size > 0. None where none is named:
-        "exact" needs none, and if "auto" runs "ldi" it is 64."""
-        resolution = self._state.settings["resolution"]
-        return None if resolution is None else tuple(resolution)  # type: ignore[return-value]
-
-    @property
-    def pixel_size(self) -> float:
-        """Pitch of the world-anchored lattice, m; 0: resolution rules."""
-        return self._state.settings["pixel_size"]
-
-    @property
-    def stiffness(self) -> float:
-        """k of E = k V^2 / 2, N/m^5."""
-        return self._state.settings["stiffness"]
-
-    @property
-    def patches(self) -> bool:
-        """Whether each connected piece of a pair's intersection is a contact of its own."""
-        return self._state.settings["patches"]
-
-    @property
-    def tolerance(self) -> float:
-        """Of "ebpi": bound of the error of each contact's volume to reach, m^3; 0: none."""
-        return self._state.settings["tolerance"]
-
-    @property
-    def tolerance_rel(self) -> float:
-        """Of "ebpi": the same as a fraction of the volume; 0: none. Of both the larger counts."""
-        return self._state.settings["tolerance_rel"]
-
-    @property
-    def strict(self) -> bool:
-        """Of "ebpi": whether the bound is proven, or else the published one."""
-        return self._state.settings["strict"]
-
-    @property
-    def optimize_directions(self) -> bool:
-        """Whether views of "ebpi" lie along axes that few faces are parallel to."""
-        return self._state.settings["optimize_directions"]
-
-    @property
-    def allocation(self) -> str:
-        """Of "ebpi": which parts of the views get more rays: "optimal", "published" or "per_pixel" (see configure)."""
-        return ALLOCATIONS[self._state.settings["allocation"]]
-
-    @property
-    def ray_budget(self) -> int:
-        """Of "ebpi": rays that a pair may cast; 0: 1048576."""
-        return self._state.settings["ray_budget"]
-
-    @property
-    def cell_size(self) -> float:
-        """Size of the cubes that divide contacts into `contact.cells`, m; 0: they are not divided."""
-        return self._state.settings["cell_size"]
-
-    @property
-    def margin(self) -> float:
-        """Pairs of bodies without a contact that are closer are listed in `result.separations`, m; 0: none."""
-        return self._state.settings["margin"]
-
-    @property
-    def max_step_time(self) -> float:
-        """A step that takes longer fails with TIME_LIMIT, s; 0: the server's limit holds."""
-        return self._state.settings["max_step_time"]
-
-    @property
     def voxels(self) -> dict[str, Any]:
-        """The settings of "voxtree": voxel_level, level, pair_budget, max_points, center_normals, plain_average and refine,
-        as of configure; 0 and False are the defaults. max_points is one of every method."""
-        return shown_voxels(self._state.settings["voxels"])
+        """The settings of voxel trees together: voxel_level, level, pair_budget, max_points and so on."""
+        return _settings.shown_voxels(self._state.settings)
 
-    def configure(self, *, method: str | None = None, resolution: int | Sequence[int] | None = None,
-                  pixel_size: float | None = None, stiffness: float | None = None, patches: bool | None = None,
-                  tolerance: float | None = None, tolerance_rel: float | None = None, strict: bool | None = None,
-                  ray_budget: int | None = None, cell_size: float | None = None, margin: float | None = None,
-                  optimize_directions: bool | None = None, allocation: str | None = None,
-                  max_step_time: float | None = None,
-                  voxel_level: int | None = None, level: int | None = None,
-                  pair_budget: int | None = None, max_points: int | None = None, center_normals: bool | None = None,
-                  plain_average: bool | None = None, refine: bool | None = None, timeout: float | None = None) -> None:
-        """Changes settings from the next step on; what is left out keeps its value.
+    def _setting(self, name: str) -> Any:
+        return _settings.shown(self._state.settings, name)
 
-        Args:
-            method: one of client.server["methods"], or "auto": client.status()["auto_method"], but "ldi" together with a
-                resolution or pixel_size. "exact" takes neither. "auto" and "exact" drop those of before.
-            resolution: ray samples across the window, one number or three (x, y, z). Without a method: makes it "ldi".
-            pixel_size: m; > 0: a lattice of this pitch, anchored in the world; 0: back to resolution. As above.
-            stiffness: N/m^5; scales forces.
-            patches: each connected piece of a pair's intersection is a contact of its own (`contact.index`), the largest
-                first; they add up to the pair's. For "exact", which "auto" then runs; other methods refuse it.
-            tolerance: m^3, the bound of the error of each contact's volume that "ebpi" is to reach; 0: none. Without a
-                method and a resolution: makes it "ebpi". Other methods drop what was named before of this and the
-                following, and refuse them.
-            tolerance_rel: the same as a fraction of the volume, 1e-6 to 1. Of both the larger counts. As above.
-            strict: whether the bound is proven, or else the published one.
-            ray_budget: rays that a pair may cast; 0: 1048576.
-            optimize_directions: for "ebpi": each pair's views lie along axes that few of its faces are parallel to (Wang 2012,
-                section 4.4), found in each step anew, so that answers do not depend on earlier steps. Answers are in world
-                axes all the same, but `volumes` and `error_bounds` are of those views.
-                False: along the world's axes.
-            allocation: for "ebpi": which parts of the views get more rays. "optimal": the fewest rays for a sum of bounds within
-                the tolerance. "published": each pixel of a view has an equal part of the tolerance (Wang 2012, section
-                4.3). "per_pixel": the same without gathering pixels that need no rays of their own.
-            cell_size: m; > 0: each contact is also given cube by cube (`contact.cells`), by a grid of cubes of this size
-                that is fixed in the world (Allard 2010, section 5); 0: not. For "ldi", which "auto" then runs; other
-                methods drop what was named before, and refuse it.
-            margin: m; > 0: pairs of bodies that have no contact and are closer than this are listed with their distance
-                (`result.separations`); 0: none. For every method.
-            max_step_time: s, more than 0; a step that takes longer is ended and raises TimeLimitError, with the scene as it
-                was before. Above the server's limit it is lowered to that, as `scene.max_step_time` then tells. For every
-                method.
-            voxel_level: finest level of the meshes' voxel trees, 3 to 8, for "voxtree": cubes of 2**-level of a mesh's
-                longest extent; 0: about as large as its triangles. Without a method and a sampling, this and the following
-                make the method "voxtree"; other methods drop those of before, and refuse them.
-            level: no tree is followed below it; 0: to its finest.
-            pair_budget: cubes that a step may compare with the other body's, shared by its pairs of bodies, the deepest
-                overlaps first; 0: no limit.
-            max_points: of every method: points of each contact (`contact.points`), up to 4096; 0: none; "voxtree": 8.
-            center_normals: points' normals lie along the line of the cubes' centres instead of following from occupancies.
-            plain_average: points are plain means instead of weighted with probabilities.
-            refine: after the trees, pairs in contact are computed by "exact", the largest volumes first: all of them, or
-                in a step with a time budget those that are expected to fit the time left; see PairProgress.refined.
-        """
-        settings = settings_message(method, resolution, pixel_size, stiffness, patches, tolerance, tolerance_rel, strict,
-                                    ray_budget, cell_size, margin, optimize_directions, allocation,
-                                    self.client.server.get("methods"), max_step_time) | voxels_message(
-            voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine)
+    def _configure(self, given: dict[str, Any], timeout: float | None) -> None:
+        settings = _settings.message(given, self.client.server.get("methods"))
         self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
                            timeout=self.client._timeout(timeout)))
 
@@ -270,12 +162,13 @@ class Scene:
 
     def _info(self, request: Request) -> dict[str, Any]:
         self._check_open()
-        return self._state.link.call(request)
+        info: dict[str, Any] = self._state.link.call(request)
+        return info
 
     def _refresh(self, answer: Decoded) -> dict[str, Any]:
-        settings = settings_of(answer.body["settings"])
+        settings = _settings.of_answer(answer.body["settings"])
         self._state.adopt(settings, answer.body["running_method"], answer.body["revision"])
-        return answer.body | {"settings": settings}
+        return _settings.public(answer.body)
 
     # ---- bodies ----
 
@@ -283,8 +176,9 @@ class Scene:
     def bodies(self) -> list[Body]:
         return [Body(self, state) for state in list(self._state.bodies)]
 
-    def add_body(self, mesh: "Mesh", pose: ArrayLike | None = None, *, kind: str | None = None, group: int = 1,
+    def add_body(self, mesh: "Mesh", pose: ArrayLike | None = None, *, kind: Kind | None = None, group: int = 1,
                  mask: int = 0xFFFFFFFF, ignore: Iterable[Body] = (), self_contact: bool = False,
+                 modulus: float | None = None, friction: float | None = None, dissipation: float | None = None,
                  timeout: float | None = None) -> Body:
         """Adds a body.
 
@@ -299,6 +193,11 @@ class Scene:
             self_contact: also computes the contact of the body with itself, where its winding number is 2 or more (Faure
                 2008), with the scene's method and resolution. "ldi" finds it, and "exact" without patches; UNSUPPORTED
                 elsewhere. What is covered three times counts for each two layers by "exact", and once by "ldi".
+            modulus: N/m^3, of the material, for scenes with law="pressure": pressure by depth of a foundation beneath the
+                surface, in series with the other body's. None: the body is rigid; of two rigid bodies 1e7.
+            friction: Coulomb's coefficient. Of a pair sqrt(a b); None: the other's counts, of neither 0.
+            dissipation: s/m: pressure grows by this times the approach speed (Hunt and Crossley 1975). None: the other's
+                counts, of neither 0.
         """
         if kind not in (None, "rigid", "deformable"):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected rigid or deformable, got {kind!r}", field="kind")
@@ -312,12 +211,13 @@ class Scene:
                                    None if pose is None else _arrays.pose(pose),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
                                    [self._own(b, "ignore") for b in ignore], self_contact=bool(self_contact),
+                                   material=_material(modulus, friction, dissipation),
                                    vertices=mesh.vertex_count - mesh.closing_vertices), timeout)
 
     def _add(self, state: BodyState, timeout: float | None) -> Body:
         self._check_open()
 
-        def done(answer: Decoded) -> Body:
+        def done(answer: Decoded) -> Body | None:
             if request.future.done():
                 return None  # given up: `undo` removes it
             state.id = answer.body["body"]
@@ -333,7 +233,7 @@ class Scene:
         request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo,
                           timeout=self.client._timeout(timeout))
         request.mesh = state.mesh
-        body = self._state.link.call(request)
+        body: Body | None = self._state.link.call(request)
         if body is None:
             self._state.link.call(Request("RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
                                            timeout=self.client._timeout(timeout)))
@@ -341,7 +241,9 @@ class Scene:
         return body
 
     def add_half_space(self, normal: ArrayLike, offset: float = 0.0, *, group: int = 1, mask: int = 0xFFFFFFFF,
-                       ignore: Iterable[Body] = (), self_contact: bool = False, timeout: float | None = None) -> Body:
+                       ignore: Iterable[Body] = (), self_contact: bool = False, modulus: float | None = None,
+                       friction: float | None = None, dissipation: float | None = None,
+                       timeout: float | None = None) -> Body:
         """Adds a floor or wall without a mesh: all points p with n . p <= offset, n the normal scaled to length 1.
 
         Steps move it by `poses`, as a rigid body: plane_pose(normal, offset) makes one. It has no vertices, so its part of
@@ -352,13 +254,15 @@ class Scene:
             offset: m, of the plane from the origin along the normal.
             group, mask, ignore: as of add_body.
             self_contact: False: a half-space has no contact with itself.
+            modulus, friction, dissipation: as of add_body.
         """
         if self_contact:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a half-space has no contact with itself: leave self_contact out",
                             field="self_contact")
         return self._add(BodyState(None, _state.HALF_SPACE, _arrays.pose(plane_pose(normal, offset)),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
-                                   [self._own(b, "ignore") for b in ignore]), timeout)
+                                   [self._own(b, "ignore") for b in ignore],
+                                   material=_material(modulus, friction, dissipation)), timeout)
 
     def remove_body(self, body: Body, timeout: float | None = None) -> None:
         """Takes a body out of the scene."""
@@ -398,10 +302,10 @@ class Scene:
 
     # ---- steps ----
 
-    def step(self, positions: Mapping[Body, ArrayLike] | None = None, poses: Mapping[Body, ArrayLike] | None = None, *,
+    def step(self, positions: Positions | None = None, poses: Poses | None = None, *,
              ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
              indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
-             want: str | Sequence[str] | None = None, time_budget: float | None = None,
+             want: Want | Sequence[Want] | None = None, time_budget: float | None = None,
              tolerance: float | None = None, directions: Directions | None = None,
              velocities: Mapping[Body, ArrayLike] | None = None, viscosity: float = 0.0,
              timeout: float | None = None) -> StepResult:
@@ -410,7 +314,10 @@ class Scene:
         Args:
             positions: (n, 3) world positions of all vertices of a deformable body, m. float32 is sent as it is, without
                 a copy; anything else is rounded to float32 first.
-            poses: (4, 4) or (3, 4) pose of a rigid body.
+                Of many bodies: (bodies, array) with the array (b, n, 3), or that of all their vertices one body after the
+                other, (sum of n, 3).
+            poses: (4, 4) or (3, 4) pose of a rigid body. Of many: (bodies, array) with (b, 4, 4), (b, 3, 4), or (b, 7),
+                translations and quaternions x y z w; the array alone is of all bodies of the scene, in the order of `bodies`.
             ranges: (r, 2) integers (first vertex, number of vertices), and the positions of these vertices, one range
                 after another, (k, 3).
             indexed: (k,) vertex indices, and their positions (k, 3).
@@ -441,12 +348,13 @@ class Scene:
             for part in request.updates + request.directions + request.velocities:
                 part.own()
 
-        return self._state.link.call(request, own)
+        result: StepResult = self._state.link.call(request, own)
+        return result
 
-    def submit(self, positions: Mapping[Body, ArrayLike] | None = None, poses: Mapping[Body, ArrayLike] | None = None, *,
+    def submit(self, positions: Positions | None = None, poses: Poses | None = None, *,
                ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
                indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
-               want: str | Sequence[str] | None = None, time_budget: float | None = None,
+               want: Want | Sequence[Want] | None = None, time_budget: float | None = None,
                tolerance: float | None = None, directions: Directions | None = None,
                velocities: Mapping[Body, ArrayLike] | None = None, viscosity: float = 0.0,
                timeout: float | None = None) -> Future:
@@ -461,7 +369,20 @@ class Scene:
         for part in request.updates + request.directions + request.velocities:
             part.own()
         self._state.link.submit(request)
-        return request.future  # type: ignore[return-value]
+        future: Future = request.future
+        return future
+
+    async def step_async(self, positions: Positions | None = None, poses: Poses | None = None, *,
+                         ranges: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
+                         indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
+                         want: Want | Sequence[Want] | None = None, time_budget: float | None = None,
+                         tolerance: float | None = None, directions: Directions | None = None,
+                         velocities: Mapping[Body, ArrayLike] | None = None, viscosity: float = 0.0,
+                         timeout: float | None = None) -> StepResult:
+        """As step, for asyncio: `await scene.submit(...)`. Other tasks run while it is computed."""
+        return await self.submit(positions, poses, ranges=ranges, indexed=indexed, want=want, time_budget=time_budget,
+                                 tolerance=tolerance, directions=directions, velocities=velocities, viscosity=viscosity,
+                                 timeout=timeout)
 
     def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, time_budget: float | None,
                  tolerance: float | None, directions: Directions | None, velocities: Mapping[Body, ArrayLike] | None,
@@ -469,13 +390,22 @@ class Scene:
         self._check_open()
         limits = limits_message(time_budget, tolerance)
         updates = []
-        for body, value in _items(positions, "positions"):
-            state = self._own(body, "positions", _state.DEFORMABLE)
-            updates.append(Update(state, _state.POSITIONS, _arrays.points(
-                value, field="positions", object=body, rows=state.vertices)))
-        for body, value in _items(poses, "poses"):
-            state = self._own(body, "poses", _state.RIGID)
-            updates.append(Update(state, _state.POSE, pose=_arrays.pose(value, object=body)))
+        if isinstance(positions, tuple):
+            updates += self._positions_of_many(*_pair(positions, "positions"))
+        else:
+            for body, value in _items(positions, "positions"):
+                state = self._own(body, "positions", _state.DEFORMABLE)
+                updates.append(Update(state, _state.POSITIONS, _arrays.points(
+                    value, field="positions", object=body, rows=state.vertices)))
+        if poses is not None and not isinstance(poses, Mapping):
+            bodies, value = _pair(poses, "poses") if isinstance(poses, tuple) else (self.bodies, poses)
+            rows = _arrays.poses(value, len(bodies)).tolist()
+            updates += [Update(self._own(body, "poses", _state.RIGID), _state.POSE, pose=tuple(row))
+                        for body, row in zip(bodies, rows)]
+        else:
+            for body, value in _items(poses, "poses"):
+                state = self._own(body, "poses", _state.RIGID)
+                updates.append(Update(state, _state.POSE, pose=_arrays.pose(value, object=body)))
         for body, (at, value) in _items(ranges, "ranges"):
             state = self._own(body, "ranges", _state.DEFORMABLE)
             pairs = _arrays.indices(at, field="ranges", object=body, columns=2)
@@ -515,6 +445,18 @@ class Scene:
             request.limits["viscosity"] = _not_negative(viscosity, "viscosity")
         return request
 
+    def _positions_of_many(self, bodies: Sequence[Body], value: ArrayLike) -> list[Update]:
+        states = [self._own(body, "positions", _state.DEFORMABLE) for body in bodies]
+        array = _arrays.numbers(value, "positions", "")
+        total = sum(state.vertices for state in states)
+        if array.ndim == 3 and any(state.vertices != array.shape[1] for state in states) or array.ndim not in (2, 3):
+            odd = next((body for body in bodies if array.ndim == 3 and body.vertices != array.shape[1]), "")
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (bodies, vertices, 3), or (all vertices, 3) with {total} of "
+                            f"{len(states)} bodies, got {array.shape}", object=str(odd), field="positions")
+        rows = _arrays.points(array.reshape(-1, array.shape[-1]), field="positions", rows=total)
+        ends = np.cumsum([state.vertices for state in states]).tolist()
+        return [Update(state, _state.POSITIONS, rows[end - state.vertices:end]) for state, end in zip(states, ends)]
+
     def _directions(self, directions: Directions) -> list[Direction]:
         """The parts of all directions."""
         parts = []
@@ -540,7 +482,7 @@ class Scene:
     # ---- pictures ----
 
     def snapshot(self, *, contact: Sequence[Body] | None = None, width: int | None = None, height: int | None = None,
-                 show: str | Sequence[str] | None = None, resolution: int | None = None, azimuth: float | None = None,
+                 show: Show | Sequence[Show] | None = None, resolution: int | None = None, azimuth: float | None = None,
                  elevation: float | None = None, up: ArrayLike | None = None, eye: ArrayLike | None = None,
                  target: ArrayLike | None = None, zoom: float | None = None, field_of_view: float | None = None,
                  opacity: float | None = None, background: ArrayLike | None = None,
@@ -592,8 +534,16 @@ class Scene:
             pair = {} if bodies is None else {"contact": [body.id for body in bodies]}
             return {"scene": self._state.id} | fields | pair, None
 
-        return self._state.link.call(Request("GetSnapshot", message, lambda answer: answer.array("png").tobytes(),
-                                              timeout=self.client._timeout(timeout)))
+        png: np.ndarray = self._state.link.call(Request("GetSnapshot", message, lambda answer: answer.array("png"),
+                                                        timeout=self.client._timeout(timeout)))
+        return png.tobytes()
+
+    def _repr_png_(self) -> bytes | None:
+        """For notebooks: the scene as its last step left it; None where no picture can be had."""
+        try:
+            return self.snapshot(width=640, height=480)
+        except ContactdError:
+            return None
 
     # ---- the end ----
 
@@ -613,6 +563,12 @@ class Scene:
 
     def __enter__(self) -> "Scene":
         return self
+
+    async def __aenter__(self) -> "Scene":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -668,70 +624,6 @@ def plane_pose(normal: ArrayLike, offset: float = 0.0) -> NDArray[np.float64]:
     return pose
 
 
-def settings_message(method: str | None, resolution: Any, pixel_size: float | None, stiffness: float | None,
-                     patches: bool | None, tolerance: float | None, tolerance_rel: float | None, strict: bool | None,
-                     ray_budget: int | None, cell_size: float | None, margin: float | None,
-                     optimize_directions: bool | None = None, allocation: str | None = None,
-                     offered: Sequence[str] | None = None, max_step_time: float | None = None) -> dict[str, Any]:
-    """The wire's Settings, with only what is given. offered: the server's methods, for messages."""
-    out: dict[str, Any] = {}
-    if method is not None:
-        known = {m.name.lower(): m.value for m in ENUMS["Method"] if m.value}
-        if method not in known:
-            names = ["auto", *offered] if offered else list(known)
-            raise error_for(ErrorCode.UNSUPPORTED, f"expected {' or '.join(names)}, got {method!r}", field="method")
-        out["method"] = known[method]
-    if resolution is not None:
-        out["resolution"] = _arrays.resolution(resolution)
-    if pixel_size is not None:
-        out["pixel_size"] = _not_negative(pixel_size, "pixel_size")
-    if stiffness is not None:
-        out["stiffness"] = _not_negative(stiffness, "stiffness")
-    if patches is not None:
-        out["patches"] = _flag(patches, "patches")
-    if tolerance is not None:
-        out["tolerance"] = _tolerance(tolerance, allows_none=True)
-    if tolerance_rel is not None:
-        out["tolerance_rel"] = _not_negative(tolerance_rel, "tolerance_rel")
-    if strict is not None:
-        out["strict"] = _flag(strict, "strict")
-    if optimize_directions is not None:
-        out["optimize_directions"] = _flag(optimize_directions, "optimize_directions")
-    if allocation is not None:
-        if allocation not in ALLOCATIONS:
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {' or '.join(ALLOCATIONS)}, got {allocation!r}",
-                            field="allocation")
-        out["allocation"] = ALLOCATIONS.index(allocation)
-    if ray_budget is not None:
-        out["ray_budget"] = _arrays.unsigned(ray_budget, field="ray_budget")
-    if cell_size is not None:
-        out["cell_size"] = _not_negative(cell_size, "cell_size")
-    if margin is not None:
-        out["margin"] = _not_negative(margin, "margin")
-    if max_step_time is not None:
-        out["max_step_time"] = _step_time(max_step_time)
-    return out
-
-
-def voxels_message(voxel_level: int | None, level: int | None, pair_budget: int | None, max_points: int | None,
-                   center_normals: bool | None, plain_average: bool | None,
-                   refine: bool | None) -> dict[str, Any]:
-    """The wire's Settings of "voxtree", with only what is given."""
-    out: dict[str, Any] = {}
-    # The server checks ranges; what does not fit the wire is refused here, by the same ranges.
-    for name, value, most, expected in (
-            ("voxel_level", voxel_level, 2**31 - 1, "3 to 8, or 0 for one that suits each mesh"),
-            ("level", level, 2**31 - 1, "1 to voxel_level, or to 8 without one, or 0 for all levels"),
-            ("pair_budget", pair_budget, 2**63 - 1, ""),
-            ("max_points", max_points, 2**31 - 1, '1 to 4096, or 0 for none, or for the default of "voxtree"')):
-        if value is not None:
-            out[name] = _arrays.unsigned(value, field=name, maximum=most, expected=expected)
-    for name, flag in (("center_normals", center_normals), ("plain_average", plain_average), ("refine", refine)):
-        if flag is not None:
-            out[name] = _flag(flag, name)
-    return {"voxels": out} if out else {}
-
-
 def limits_message(time_budget: float | None, tolerance: float | None) -> dict[str, Any]:
     """The wire's limits of a step, with only what is given; 0 on the wire says that there is none."""
     out: dict[str, Any] = {}
@@ -741,29 +633,16 @@ def limits_message(time_budget: float | None, tolerance: float | None) -> dict[s
             raise error_for(ErrorCode.OUT_OF_RANGE, f"expected less than 4294 s, got {time_budget:g}", field="time_budget")
         out["time_budget_us"] = max(1, int(microseconds))
     if tolerance is not None:
-        out["tolerance"] = _tolerance(tolerance)
+        out["tolerance"] = _settings.message({"tolerance": tolerance})["tolerance"]
+        if out["tolerance"] == 0:
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected {_settings.BY_NAME['tolerance'].expected}, got 0",
+                            field="tolerance")
     return out
-
-
-def _tolerance(value: Any, allows_none: bool = False) -> float:
-    """allows_none: 0 says that there is none."""
-    number = _arrays.real(value, field="tolerance")
-    if 0 < number <= 1e300 or allows_none and number == 0:
-        return number
-    raise error_for(ErrorCode.OUT_OF_RANGE,
-                    "expected a volume above 0, up to 1e300 m^3; the smallest depends on the bodies' extents, and a step that "
-                    f"asks for less names it{', or 0 for none' * allows_none}; got {number:g}", field="tolerance")
-
-
-def _flag(value: Any, field: str) -> int:
-    if not isinstance(value, (bool, np.bool_)):  # a word such as "no" would be true
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {value!r}", field=field)
-    return int(value)
 
 
 def _not_negative(value: Any, field: str) -> float:
     number = _arrays.real(value, field=field)
-    if number < 0:  # on the wire, that would say "keep the old value"
+    if number < 0:
         raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more, got {number:g}", field=field)
     return number
 
@@ -775,17 +654,17 @@ def _positive(value: Any, field: str) -> float:
     return number
 
 
-def _step_time(value: Any) -> float:
-    number = _arrays.real(value, field="max_step_time")
-    if not math.isfinite(number):
-        raise error_for(ErrorCode.NON_FINITE, f"expected a number of seconds, got {number:g}", field="max_step_time")
-    return _positive(number, "max_step_time")
-
-
 def _check_range(end: int, state: BodyState, body: Body, field: str) -> None:
     if end > state.vertices:
         raise error_for(ErrorCode.OUT_OF_RANGE, f"expected vertices 0 to {state.vertices - 1}, got {end - 1}",
                         object=str(body), field=field)
+
+
+def _pair(given: tuple[Any, ...], field: str) -> tuple[Sequence[Any], Any]:
+    """Bodies and the array of all their values."""
+    if len(given) != 2 or not isinstance(given[0], Sequence):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected (bodies, array), got a tuple of {len(given)}", field=field)
+    return given[0], given[1]
 
 
 def _items(given: Any, field: str) -> Iterable[tuple[Any, Any]]:
@@ -794,8 +673,10 @@ def _items(given: Any, field: str) -> Iterable[tuple[Any, Any]]:
         return ()
     if not hasattr(given, "items"):
         raise error_for(ErrorCode.INVALID_ARGUMENT,
-                        f"expected a dictionary with bodies as keys, got {type(given).__name__}", field=field)
-    return given.items()
+                        f"expected a dictionary with bodies as keys{', or (bodies, array)' if field in ('positions', 'poses') else ''}, "
+                        f"got {type(given).__name__}", field=field)
+    items: Iterable[tuple[Any, Any]] = given.items()
+    return items
 
 
 def _show_bits(show: str | Sequence[str]) -> int:

@@ -70,7 +70,7 @@ def start_server(build: pathlib.Path, log: pathlib.Path) -> tuple[subprocess.Pop
         process = subprocess.Popen([str(binary), "--http", f"127.0.0.1:{free_port()}", "--stream", address],
                                    stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
     try:
-        with contactd.connect(address, timeout=10) as client:
+        with contactd.connect(address, timeout=10, wait=30) as client:
             server = client.server
     except contactd.ContactdError as e:
         process.kill()

@@ -22,7 +22,15 @@ typedef struct ct_working {
     uint32_t body[2];  /* of the pair; 0: none */
 } ct_working;
 
-extern __thread ct_working ct_thread_working __attribute__((tls_model("initial-exec")));
+/* By initial-exec no poll calls a function. It takes the room of all of the library's thread-local variables from what
+ * the C library has left over (some 1600 bytes) when a running program opens libcontact.so, as Python does. CUDA's runtime
+ * has 8 KiB of them, for which there is no room. In programs with libcontact.a the linker makes both the same. */
+#ifdef CT_HAVE_CUDA
+#define CT_TLS_MODEL "global-dynamic"
+#else
+#define CT_TLS_MODEL "initial-exec"
+#endif
+extern __thread ct_working ct_thread_working __attribute__((tls_model(CT_TLS_MODEL)));
 
 /* Whether work for `cancel` is to end; sets its reason when its time has passed. */
 bool ct_cancel_check(const ct_working *working, const char *what, uint64_t count);

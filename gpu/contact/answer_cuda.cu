@@ -262,9 +262,9 @@ CT_DEVICE void write_contact(const ct_answer_tables &b, uint64_t c) {
             const ct_moments moments = moments_of(&parts[k]);
             ct_moments_finish(&moments, window, &units, origin, contact->generalized_gradient[k]);
         }
-        const int has_normal = ct_frame_normal(contact, contact->generalized_gradient[0], 0);
+        ct_frame_normal(contact, contact->generalized_gradient[0], 0);
         const ct_barycentre barycentres[2] = {barycentre_of(&parts[0]), barycentre_of(&parts[1])};
-        ct_frame_finish(window, barycentres, has_normal, ct_barycentre_scale(window), contact);
+        ct_frame_finish(window, barycentres, contact);
     }
     b.out_contacts[b.contact_offset[c]] = out;
 }

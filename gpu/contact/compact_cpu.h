@@ -9,7 +9,8 @@
 #define CT_COMPACT_CPU_H
 
 #include "gpu/contact/result.h"
-#include "gpu/span/span_cpu.h"
+#include "gpu/contact/sums_cpu.h"
+#include "gpu/view/snap_cpu.h"
 
 /* One body's gradient sums, in one set of partial sums per thread that computed spans. */
 typedef struct ct_partial_sums {

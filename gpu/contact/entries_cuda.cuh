@@ -3,8 +3,8 @@
 #ifndef CT_ENTRIES_CUDA_CUH
 #define CT_ENTRIES_CUDA_CUH
 
-#include "gpu/backend/cuda/answer.cuh"
-#include "gpu/backend/cuda/collective.cuh"
+#include "gpu/contact/answer_cuda.cuh"
+#include "gpu/device/cuda/collective.cuh"
 
 /* Wishes that return arrays made of the sparse gradient. */
 enum { CT_WANT_ARRAYS = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };

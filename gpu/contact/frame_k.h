@@ -7,7 +7,7 @@
 #define CT_FRAME_K_H
 
 #include "gpu/include/contact.h"
-#include "gpu/raster/raster_k.h"
+#include "gpu/view/raster_k.h"
 #include "gpu/view/view_k.h"
 
 typedef __int128 ct_wide;
@@ -248,7 +248,17 @@ CT_FN int ct_frame_normal(ct_contact *contact, const double f[3], double roundin
     return 1;
 }
 
-/* ---- area and centre ---- */
+/* Area and depth of a contact with volume, 6-vectors and normal. Any other area, such as the sum of the positive
+ * friction weights, would depend on how flat faces are divided into triangles: one vertex may have faces of both signs.
+ */
+CT_FN void ct_frame_area(ct_contact *contact) {
+    const double *f = contact->generalized_gradient[0], *n = contact->normal;
+    const int has_normal = n[0] != 0 || n[1] != 0 || n[2] != 0;
+    contact->area = has_normal ? sqrt(f[0] * f[0] + f[1] * f[1] + f[2] * f[2]) : 0;
+    contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
+}
+
+/* ---- centre ---- */
 
 /* Sums over one body's vertices, of fixed-point weights. */
 typedef struct ct_barycentre {
@@ -306,13 +316,9 @@ CT_FN int ct_barycentre_at(const ct_barycentre *b, const ct_window *window, doub
     return 1;
 }
 
-/* Area, depth and centre of a contact whose volume and normal are set. */
-CT_FN void ct_frame_finish(const ct_window *window, const ct_barycentre side[2], int has_normal, double scale,
-                           ct_contact *contact) {
-    /* The area is the sum of the positive weights. All weights sum to 0, so it is half the sum of |weight|, a form in
-     * which swapping the bodies changes no bit. */
-    contact->area = has_normal ? ct_wide_to_double(side[0].sum_abs + side[1].sum_abs) / (2 * scale) : 0;
-    contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
+/* Area, depth and centre of a contact whose volume, 6-vectors and normal are set. */
+CT_FN void ct_frame_finish(const ct_window *window, const ct_barycentre side[2], ct_contact *contact) {
+    ct_frame_area(contact);
     double p[2][3];
     int found0 = ct_barycentre_at(&side[0], window, p[0]), found1 = ct_barycentre_at(&side[1], window, p[1]);
     for (int i = 0; i < 3; i++) {

@@ -1,11 +1,13 @@
-/* result.c - allocates results and fills their arrays of entries. */
+/* result.c - allocates results, fills their arrays of entries, and lets their frames follow those before. */
 #include "gpu/contact/result.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/arena.h"
 #include "gpu/base/fail.h"
-#include "gpu/contact/entry_arrays.h"
+#include "gpu/base/vec.h"
 
 enum { ANY_ARRAY = CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES };
 
@@ -134,4 +136,60 @@ bool ct_result_add_products(ct_result *r, size_t n_contacts, uint64_t n_products
     ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for products of %u directions at %llu vertices", n_directions,
             (unsigned long long)n_products);
     return false;
+}
+
+/* ---- of many steps ---- */
+
+uint64_t ct_steps_gather(const ct_step *steps, size_t n_steps, ct_contact *contacts, uint64_t *first) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < n_steps; i++) {
+        const ct_result *r = steps[i].result;
+        first[i] = n;
+        if (!r) continue;
+        if (contacts && r->n_contacts) memcpy(contacts + n, r->contacts, r->n_contacts * sizeof *contacts);
+        n += r->n_contacts;
+    }
+    first[n_steps] = n;
+    return n;
+}
+
+void ct_steps_free_results(ct_step *steps, size_t n_steps) {
+    for (size_t i = 0; i < n_steps; i++) ct_result_free(&steps[i].result);
+}
+
+/* ---- tangents that follow those of the step before ---- */
+
+static int compare(const ct_contact *a, const ct_contact *b) {
+    if (a->body[0] != b->body[0]) return a->body[0] < b->body[0] ? -1 : 1;
+    if (a->body[1] != b->body[1]) return a->body[1] < b->body[1] ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+/* The part of v across n, scaled to length 1. False: little of v is across n. */
+static bool project(const double v[3], const double n[3], double out[3]) {
+    const double along = ct_dot3(v, n);
+    for (int i = 0; i < 3; i++) out[i] = v[i] - along * n[i];
+    const double size = sqrt(ct_dot3(out, out));
+    for (int i = 0; i < 3 && size > 0; i++) out[i] /= size;
+    return size > 0.5;
+}
+
+void ct_result_continue_frames(const ct_result *previous, ct_result *result) {
+    size_t at = 0;
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        ct_contact *c = &result->contacts[i];
+        while (at < previous->n_contacts && compare(&previous->contacts[at], c) < 0) at++;
+        if (at == previous->n_contacts) return;
+        const ct_contact *before = &previous->contacts[at];
+        if (compare(before, c) != 0 || ct_dot3(c->normal, c->normal) == 0 ||
+            ct_dot3(before->normal, before->normal) == 0)
+            continue;
+        double *const t = c->tangents[0], *const u = c->tangents[1];
+        if (project(before->tangents[0], c->normal, t)) {
+            ct_cross3(c->normal, t, u);
+        } else { /* the normal has turned to the first tangent: then the second is across it */
+            project(before->tangents[1], c->normal, u);
+            ct_cross3(u, c->normal, t);
+        }
+    }
 }

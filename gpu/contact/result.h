@@ -17,6 +17,11 @@ typedef struct ct_entry_arrays {
  * memory; *arrays is all NULL. */
 bool ct_entry_arrays_new(ct_entry_arrays *arrays, uint32_t want, uint64_t n);
 void ct_entry_arrays_free(ct_entry_arrays *arrays);
+struct ct_arena;
+struct ct_budget;
+/* As ct_entry_arrays_new, but allocated from an arena: reset or free the arena to free them. */
+bool ct_entry_arrays_in(struct ct_arena *arena, struct ct_budget *budget, ct_entry_arrays *arrays, uint32_t want,
+                        uint64_t n);
 
 /* A result with capacity for n_contacts contacts, of which it has none yet, and with the arrays that `want` asks for,
  * which the caller fills. If `filled` is not NULL, the result takes over its entry arrays instead of allocating them,

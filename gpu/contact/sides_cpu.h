@@ -3,8 +3,9 @@
 #ifndef CT_SIDES_CPU_H
 #define CT_SIDES_CPU_H
 
+#include "gpu/base/scratch.h"
 #include "gpu/contact/frame_k.h"
-#include "gpu/span/span_cpu.h"
+#include "gpu/contact/sums_cpu.h"
 #include "gpu/view/near.h"
 
 /* Reusable memory. */

@@ -1,15 +1,15 @@
 /* sides_cuda.cu - moves the sums of a body with itself between the two parts of its contact. */
 #include "gpu/contact/sides_cuda.cuh"
 
-#include "gpu/backend/cuda/collective.cuh"
+#include "gpu/device/cuda/collective.cuh"
 
 /* The sums of a vertex in a part, or NULL: it has none. */
-CT_DEVICE int64_t *sums_of(const ct_span_tables &b, uint64_t part, uint32_t vertex) {
+CT_DEVICE int64_t *sums_of(const ct_answer_tables &b, uint64_t part, uint32_t vertex) {
     const uint32_t page = *ct_page_slot(b, part, vertex);
     return page == CT_NO_PAGE ? NULL : ct_vertex_sums(b, page, vertex);
 }
 
-CT_DEVICE bool has_sums(const ct_span_tables &b, uint64_t part, uint32_t vertex) {
+CT_DEVICE bool has_sums(const ct_answer_tables &b, uint64_t part, uint32_t vertex) {
     const int64_t *sums = sums_of(b, part, vertex);
     return sums && (sums[0] | sums[1] | sums[2]);
 }
@@ -19,7 +19,7 @@ CT_DEVICE const ct_gpu_self *owner_of_row(const ct_side_tables &sides, uint64_t 
     return &sides.list[ct_find_owner(sides.n, row, [&](uint64_t i) { return sides.list[i].first_row; })];
 }
 
-CT_KERNEL gather_sides(const ct_span_tables b, const ct_side_tables sides) {
+CT_KERNEL gather_sides(const ct_answer_tables b, const ct_side_tables sides) {
     if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
     CT_FOR(row, sides.n_rows) {
         const ct_gpu_self *self = owner_of_row(sides, row);
@@ -28,7 +28,7 @@ CT_KERNEL gather_sides(const ct_span_tables b, const ct_side_tables sides) {
     }
 }
 
-CT_KERNEL split_sides(const ct_span_tables b, const ct_side_tables sides) {
+CT_KERNEL split_sides(const ct_answer_tables b, const ct_side_tables sides) {
     if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
     CT_FOR(row, sides.n_rows) {
         if (!sides.is_part_1[row]) continue;
@@ -44,7 +44,7 @@ CT_KERNEL split_sides(const ct_span_tables b, const ct_side_tables sides) {
 }
 
 /* The part that most corners of the lower end's triangle are in. */
-CT_KERNEL find_lower_sides(const ct_span_tables b) {
+CT_KERNEL find_lower_sides(const ct_answer_tables b) {
     if (ct_gpu_raster_shortage(b.counts, &b.capacity)) return;
     const uint64_t n = b.counts->spans < b.capacity.spans ? b.counts->spans : b.capacity.spans;
     CT_FOR(i, n) {
@@ -63,12 +63,12 @@ CT_KERNEL find_lower_sides(const ct_span_tables b) {
 const ct_kernel_entry ct_side_kernels[] = {CT_KERNEL_ENTRY(gather_sides), CT_KERNEL_ENTRY(split_sides),
                                            CT_KERNEL_ENTRY(find_lower_sides), CT_KERNELS_END};
 
-unsigned ct_cuda_gather_sides(const ct_span_tables *tables, const ct_side_tables *sides, unsigned grid,
+unsigned ct_cuda_gather_sides(const ct_answer_tables *tables, const ct_side_tables *sides, unsigned grid,
                               cudaStream_t stream) {
     return CT_LAUNCH(gather_sides, grid, stream, *tables, *sides);
 }
 
-unsigned ct_cuda_split_sides(const ct_span_tables *tables, const ct_side_tables *sides, unsigned grid,
+unsigned ct_cuda_split_sides(const ct_answer_tables *tables, const ct_side_tables *sides, unsigned grid,
                              cudaStream_t stream) {
     const unsigned n = CT_LAUNCH(split_sides, grid, stream, *tables, *sides);
     return n + CT_LAUNCH(find_lower_sides, grid, stream, *tables);

@@ -1,10 +1,10 @@
 /* sides_cuda.cuh - divides the sums of bodies with themselves between the two parts of their contacts, which the host
- * finds (sides_k.h, gpu/backend/cuda/sides.cu): its pieces are few and joined by a union-find, which is no work for a
+ * finds (sides_k.h, gpu/run/sides_cuda.cu): its pieces are few and joined by a union-find, which is no work for a
  * device. */
 #ifndef CT_SIDES_CUDA_CUH
 #define CT_SIDES_CUDA_CUH
 
-#include "gpu/backend/cuda/span.cuh"
+#include "gpu/contact/answer_cuda.cuh"
 
 /* A body with itself. Rows are those of its vertices, one body's after the other's. */
 struct ct_gpu_self {
@@ -20,10 +20,10 @@ struct ct_side_tables {
 };
 
 /* Copies the sums of part 0 to sides->sums. */
-unsigned ct_cuda_gather_sides(const ct_span_tables *tables, const ct_side_tables *sides, unsigned grid,
+unsigned ct_cuda_gather_sides(const ct_answer_tables *tables, const ct_side_tables *sides, unsigned grid,
                               cudaStream_t stream);
 /* Moves the sums of the vertices of part 1 there, and gives kept spans the side of their lower end. */
-unsigned ct_cuda_split_sides(const ct_span_tables *tables, const ct_side_tables *sides, unsigned grid,
+unsigned ct_cuda_split_sides(const ct_answer_tables *tables, const ct_side_tables *sides, unsigned grid,
                              cudaStream_t stream);
 
 extern const ct_kernel_entry ct_side_kernels[];

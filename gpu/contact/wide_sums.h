@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "gpu/contact/frame_k.h"
-#include "gpu/raster/lanes.h"
+#include "gpu/view/lanes.h"
 #include "gpu/view/snap_cpu.h"
 
 enum { DIGIT_BITS = 24, WEIGHT_BITS = 48, MAX_PRODUCTS = 128 };

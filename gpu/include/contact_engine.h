@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "gpu/include/contact_mesh.h"
+#include "proto/settings.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,24 +16,12 @@ extern "C" {
 
 /* ---- methods ---- */
 
-/* How contacts are computed. gpu/methods.c is the table of methods, and of the backends that have them. */
-typedef enum ct_method {
-    CT_METHOD_NONE = 0,    /* no method */
-    CT_METHOD_LDI = 1,     /* layered depth images: rays along three axes on a regular lattice (Faure 2008) */
-    CT_METHOD_EXACT = 2,   /* volume and gradient in closed form, from the triangles that cross; no samples */
-    CT_METHOD_EBPI = 4,    /* volume to a requested tolerance, with adaptive rays (Wang, Faure and Pai 2012) */
-    CT_METHOD_VOXTREE = 5, /* estimates and guaranteed intervals from voxel trees, which may be interrupted at any time;
-                              rigid bodies only (Dingliana and O'Sullivan 2005) */
-    CT_METHOD_AUTO = 3,    /* a setting of scenes, not a method: see ct_scene_settings. No result has it */
-} ct_method;
-
+/* How contacts are computed. gpu/run/methods.c is the table of methods, and of the backends that have them. */
 enum { CT_MAX_METHODS = 8 };
 
 /* "ldi"; "auto"; "unknown" for a number that is no method of this build */
 const char *ct_method_name(ct_method method);
 ct_method ct_method_at(size_t i); /* the i-th method of this build, from 0; NONE: there are no more. Never AUTO */
-/* The method of this name, or AUTO. UNSUPPORTED: this build has none; the message lists those it has. */
-ct_status ct_method_find(const char *name, ct_method *out, ct_error *error);
 
 /* ---- engines ---- */
 

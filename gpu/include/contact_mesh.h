@@ -37,7 +37,9 @@ typedef struct ct_mesh_limits {
 /* 2^26 vertices, 2^27 triangles. The engine's own limit is 2^30 of either. */
 void ct_mesh_limits_init(ct_mesh_limits *limits);
 
-/* Reads a mesh file from memory. Polygons are split into fans; everything but geometry is ignored. The caller owns one
+/* Reads a mesh file from memory. Polygons are cut into triangles: as a fan where that
+ * folds over nowhere, else by clipping ears; of those that are not flat the cut is taken whose area is least. Everything
+ * but geometry is ignored. The caller owns one
  * reference to *out. limits NULL: the defaults.
  * PARSE_ERROR, INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY, CANCELLED (ct_cancel_scope). */
 ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_limits *limits,
@@ -77,6 +79,8 @@ typedef struct ct_mesh_changes {
     bool is_changed;         /* some count is not 0 */
     uint64_t fill_triangles; /* that fill the holes, behind those given */
     ct_mesh_change of[CT_CHANGE_KINDS];
+    uint64_t uneven_polygons; /* of a file: faces that are not flat, with or without a repair */
+    double unevenness;        /* m, the most that a corner of one is off the plane of its face */
 } ct_mesh_changes;
 
 #define CT_DEFAULT_HOLE 0.1 /* 1, of the diagonal of the mesh's box */

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "proto/contact_fields.h"
+
 /* ---- contacts ---- */
 
 /* One volume V in which two bodies overlap, or in which a body overlaps itself. V > 0: bodies that only touch have no
@@ -51,80 +53,27 @@
  *     what the body covers twice counts once, and what it covers three times counts three times, once for each two
  *     layers, as the contacts of three bodies would. Where the body is inside out, w = -1, V counts once too, so that
  *     forces turn it back, and inverted_triangles tells. Triangles that share vertices cross like others, but for what
- *     they share (gpu/exact/self_k.h). Its products with the second derivative are all part 0's. */
-typedef struct ct_contact {
-    uint32_t body[2];       /* handles; body[0] <= body[1] */
-    uint32_t index;         /* among the contacts of this pair, from 0 */
-    double volume;          /* m^3. LDI: the mean of three views, weighted by what they resolve (above) */
-    double volumes[3];      /* m^3. LDI: seen along x, y, z; exact: all are volume */
-    double error_bounds[3]; /* m^3, bounds of the errors of volumes[], guaranteed as error_bound is; or all NaN */
-    double error_bound;     /* m^3, guaranteed bound of |error of volume|; NaN where the method gives none (LDI) */
-    double error_estimate; /* m^3, an estimate of |error of volume|. LDI: from the spread of the three volumes and their
-                              rays; in 97 of 100 contacts the error is below it, but it is no bound. Exact: error_bound.
-                              VOXTREE: a part of error_bound, above 95 of 100 errors: a quarter where volume_lower is
-                              above 0, half where it is 0, and all of it on levels 0 and 1 */
-    double pitch[3];       /* m between neighbouring rays along x, y, z. Exact: 0. VOXTREE: the finest cubes' side */
-    /* m^3, guaranteed by VOXTREE: the volume lies between them, and they close in from level to level. Volume where one
-     * of the bodies overlaps itself counts once. Other methods: NaN. */
-    double volume_lower, volume_upper;
-
-    uint32_t max_winding; /* largest |winding number| of one body at points of the other's surface, at least 1. Above 1
-                             that body overlaps itself there, and the volume counts the place as often. 1 does not
-                             exclude it: a body that overlaps itself where no surface of the other one passes, as where
-                             it lies wholly inside the other, is counted as often too. 0: not counted (LDI, EBPI,
-                             VOXTREE). Of a body with itself: the largest |winding number| just outside its surface, 1
-                             where it overlaps itself once */
-    uint32_t
-        inverted_triangles; /* of both surfaces, those with a corner inside the other body where that is inside out:
-                               its winding number is negative, and the volume there counts negatively. Of a body with
-                               itself: just outside a corner, and the volume there counts positively. Not counted
-                               by LDI, whose max_winding is 0: there an inverted region counts as outside */
-    double inverted_volume; /* m^3, sampled: the volume inside both bodies where one or both are inside out, so that
-                               `volume` leaves it out: both winding numbers are not 0, and one is negative. The views'
-                               mean, weighted as volume's. Of a body with itself: where its winding number is negative.
-                               LDI and EBPI. NaN: not sampled (EXACT, VOXTREE, and cells) */
-
-    /* The contact frame (Allard 2010 section 4.2), for steps that want FRAME, FRICTION, GRADIENT or FORCES; else 0. */
-    double area;      /* m^2, sum of the positive friction weights */
-    double depth;     /* m, volume / area; 0 where area is 0 */
-    double normal[3]; /* unit vector that pushes body[0] out of body[1]; zero if no direction does (nested bodies) */
-    double tangents[2][3];    /* unit vectors, orthogonal to the normal and to each other */
-    double center[3];         /* m. LDI: midpoint of the two surfaces' weighted barycentres; exact: the
-                                 intersection's centre of gravity */
-    double side_center[2][3]; /* m. The barycentre of each part's surface, its vertices weighted by friction weights
-                                 (Allard 2010); `center` where they cancel, as in nested bodies */
-    double inertia[3][3];     /* m^5, for steps that want INERTIA, else 0: the integral over the intersection of
-                                 |r|^2 - r r^T, r from center; times a density, the inertia tensor about center */
-    double generalized_gradient[2][6]; /* per part: dV/d(translation) in m^2, then dV/d(rotation about the body's
-                                          origin) in m^3. The origin is a rigid body's t, a deformable body's 0 0 0 */
-
-    /* How part 1 slides on part 0, for steps with velocities, else 0; 0 too where there is no normal. A_k are the
-     * friction weights, v_k the velocities of vertices p_k, n the normal, c the barycentre of the part's vertices.
-     *   relative_velocity = sum of A_k v_k / area: that of part 1 relative to part 0, m/s
-     *   spin: of part 1 relative to part 0 about n, rad/s; a part's is that of the turn about n through c that fits its
-     *     velocities best: sum of A_k v_k . (n x (p_k - c)) / J_part, J_part = sum of A_k |n x (p_k - c)|^2
-     * With a viscosity ν the force on each vertex is (Faure 2008 section 3.3, with the relative velocity of the contact
-     * in place of that of a ray)
-     *   f_k = -ν A_k (t + J / |J_part| spin n x (p_k - c)),  t: relative_velocity without its part along n,
-     * where J = area^2 / (2 pi), that of a disc. So a flat patch of `area` sliding at t is held back by ν area t, and
-     * one that turns by the torque ν J spin: exact for a disc, 5 % low for a square, more for a long patch. Forces on
-     * both parts sum to 0, and they never add energy: their power is -ν (area |t|^2 + J spin^2). */
-    double relative_velocity[3], spin;
-    double friction[2][6]; /* per part: the sum of f_k, N, and of their torques about the body's origin, N m */
-
-    /* The contact's entries in the result's arrays. Part i is entries first[i] .. first[i] + count[i] - 1, one per
-     * vertex of body[i] with a non-zero gradient, in rising order of vertex. A half-space has none; its weights still
-     * count for `area`. */
-    uint64_t first[2], count[2];
-    uint64_t first_span, n_spans;
-    uint64_t first_tile, n_tiles;
-    uint64_t first_point, n_points; /* VOXTREE: in falling order of weight; else in that in which they were chosen; a
-                                       cell has none of its own */
-    /* The same of ct_result.products: part i has one per vertex of body[i] at which some product is not 0. */
-    uint64_t first_product[2], count_product[2];
-    uint64_t first_cell, n_cells; /* its cells in ct_result.cells; 0 without a cell_size, and of a cell */
-    int32_t cell[3]; /* of a cell: the cube from cell to cell + 1, times cell_size, along x, y, z; else 0 */
-} ct_contact;
+ *     they share (gpu/methods/exact/self_k.h). Its products with the second derivative are all part 0's.
+ *
+ * Slip. How part 1 slides on part 0, for steps with velocities; 0 too where there is no normal. A_k are the friction
+ * weights, v_k the velocities of vertices p_k, n the normal, c the barycentre of the part's vertices.
+ *   relative_velocity = sum of A_k v_k / area: that of part 1 relative to part 0, m/s
+ *   spin: of part 1 relative to part 0 about n, rad/s: of rigid bodies the difference of their angular velocities; of
+ *     vertices that of the turn that fits their velocities best
+ * With a viscosity ν (law "volume") friction acts on both parts at the point midway between side_center[0] and [1]: the
+ * force -ν area t on part 1, t the velocity there relative to part 0 without its part along n, and the torque
+ * -ν J spin n, J = area^2 / (2 pi), that of a disc: 5 % low for a square, more for a long patch (Faure 2008 section 3.3,
+ * with the relative velocity of the contact in place of that of a ray). Forces and torques on both parts are opposite,
+ * and never add energy. Those on vertices amount to them: A_k t, a turn about n, and along n what makes up for the
+ * distance between the two surfaces.
+ *
+ * With the law "pressure" contacts have wrench, extents and axes, and friction is Coulomb's: gpu/after/law.c says how.
+ * Beneath both surfaces is a foundation of the pair's modulus k (ct_material), and h, the intersection's thickness along
+ * n, is pressed together: the pressure k h (1 + d v), v the approach speed, and never less than 0. Where flat faces meet
+ * the force is exactly k V n, through the volume's centre.
+ *
+ * The struct is in proto/contact_fields.h, with the unit of each field. The contact frame (Allard 2010 section 4.2) is
+ * for steps that want FRAME, FRICTION, GRADIENT or FORCES, else 0. */
 
 /* ---- cells ---- */
 

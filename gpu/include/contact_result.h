@@ -109,10 +109,11 @@ typedef struct ct_result {
     uint32_t *vertices; /* [n_entries], or NULL where none of the following is wanted */
     double *gradient;   /* [n_entries][3], m^2, or NULL */
     double *weights;    /* [n_entries], m^2, or NULL */
-    double *forces;     /* [n_entries][3], N, or NULL */
+    double *forces;     /* [n_entries][3], N, without friction, or NULL */
     double
         *friction_forces; /* [n_entries][3], N: f_k of ct_contact; NULL: the step has no velocities or no viscosity */
     bool has_slip;        /* the step had velocities */
+    bool has_wrenches;    /* the scene has the law "pressure" */
     uint64_t n_spans;
     ct_span *spans; /* [n_spans], or NULL */
     uint64_t n_tiles;

@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #include "gpu/include/contact_engine.h"
+#include "proto/material.h"
+#include "proto/settings.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,26 +17,27 @@ extern "C" {
 
 /* ---- settings ---- */
 
-/* Ray samples along one axis of a window: the box in which the boxes of two bodies overlap, or, where the bodies meet
- * in far less, the part of it that both surfaces reach into. */
-#define CT_MAX_RESOLUTION     4096
+/* ct_scene_settings, its enumerations and its limits are those of the wire and the clients, too: proto/settings.h.
+ *
+ * The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
+ * CT_DEFAULT_RESOLUTION rays along each axis of a window: the box in which the boxes of two bodies overlap, or, where
+ * the bodies meet in far less, the part of it that both surfaces reach into. EXACT has no samples and refuses a sampling
+ * (INVALID_ARGUMENT) rather than ignore it. AUTO runs LDI where a sampling is named, and else what
+ * ct_engine_auto_method says. */
 #define CT_DEFAULT_RESOLUTION 64
 
-/* Rays that EBPI may cast for a pair: by default, and at most. */
+/* Rays that EBPI may cast for a pair, if the settings name none. */
 #define CT_DEFAULT_RAY_BUDGET 1048576
-#define CT_MAX_RAY_BUDGET     268435456
 
 /* Cells of one contact: by default, and at most; and along one axis of a window. */
 #define CT_DEFAULT_CELLS   4096
 #define CT_MAX_CELLS       (1 << 20)
 #define CT_MAX_CELLS_ALONG 4096
 
-/* Levels of voxel trees: level l divides the cube around a mesh into 2^l cubes along each axis. */
-#define CT_MIN_VOXEL_LEVEL 3
-#define CT_MAX_VOXEL_LEVEL 8
+/* m/s, with the law "pressure", if the settings name none. */
+#define CT_DEFAULT_STICTION_SPEED 1e-3
 
-/* Points of one contact: at most, and by default with VOXTREE. */
-#define CT_MAX_POINTS         4096
+/* Points of one contact with VOXTREE, if the settings name none. */
 #define CT_DEFAULT_MAX_POINTS 8
 
 /* Of one step with a margin: separations, and pairs of bodies without a contact whose boxes are within the margin. A
@@ -42,74 +45,17 @@ extern "C" {
 #define CT_MAX_SEPARATIONS (1u << 20)
 #define CT_MAX_NEAR_PAIRS  (1u << 23)
 
-/* How EBPI spends rays on a tolerance. */
-typedef enum ct_allocation {
-    CT_ALLOCATION_OPTIMAL =
-        0, /* the fewest rays for a sum of bounds within the tolerance: one multiplier for all tiles */
-    CT_ALLOCATION_PUBLISHED = 1, /* the same part of the tolerance for each pixel, tiles of one size in it, and pixels
-                                    gathered where they need no rays of their own (Wang 2012, section 4.3) */
-    CT_ALLOCATION_PER_PIXEL = 2, /* the same without gathering */
-} ct_allocation;
-
 /* "optimal", "published", "per_pixel"; NULL: none of them. */
 const char *ct_allocation_name(ct_allocation allocation);
 
-/* The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
- * CT_DEFAULT_RESOLUTION. EXACT has no samples and refuses a sampling (INVALID_ARGUMENT) rather than ignore it. AUTO
- * runs LDI where a sampling is named, and else what ct_engine_auto_method says. */
-typedef struct ct_scene_settings {
-    uint32_t cookie;  /* set by ct_scene_settings_init */
-    ct_method method; /* one that the engine's backend has, or AUTO */
-    uint32_t
-        resolution[3]; /* ray samples across the window along x, y, z (Faure 2008); 1..CT_MAX_RESOLUTION, or all 0 */
-    double pixel_size; /* m; > 0: rays on a world-anchored lattice of this pitch (Allard 2010); 0: use resolution */
-    double tolerance;  /* m^3; EBPI: error bound of each contact's volume to reach; 0: none. A step may name its own */
-    double tolerance_rel;     /* 1; EBPI: the same, as a fraction of the volume; 0: none. Of both the larger counts */
-    bool strict;              /* EBPI: a bound that is proven, instead of the published one, which a contact is computed
-                                 by unless its views refute it: see refine.h */
-    bool optimize_directions; /* EBPI: each pair's views lie along axes that few of its faces are parallel to (Wang
-                                 2012, section 4.4), instead of the world's; volumes[w] and error_bounds[w] are then of
-                                 those views. All else is in world axes; gradients sum to exactly 0. The axes are found
-                                 from the faces in each step anew, so answers do not depend on earlier steps */
-    ct_allocation allocation; /* EBPI: which parts of the views get more rays */
-    uint64_t ray_budget;      /* EBPI: rays that a pair may cast, those of refined tiles included, from 3 on; 0:
-                                 CT_DEFAULT_RAY_BUDGET. A ray takes some 200 bytes of working memory
-                                 (max_scratch_bytes), and 4 more for each face over its tile */
-    double stiffness;         /* k of the penalty energy E = k V^2 / 2, in N/m^5; scales forces; >= 0 */
-    bool patches;     /* each connected piece of a pair's intersection is a contact (ct_contact). EXACT gives them, and
-                         with patches AUTO runs it; other methods refuse them */
-    double cell_size; /* m; > 0: contacts are divided by a grid of cubes of this size that is fixed in the world, one
-                         of whose corners is the origin (ct_result.cells; Allard 2010, section 5). LDI gives cells, and
-                         with a cell_size AUTO runs it; other methods refuse it. 0: no cells */
-    double margin;    /* m; > 0: pairs of bodies without a contact that are closer than this are listed with their
-                         distance (ct_result.separations), whatever the method and the backend: the search runs on the
-                         host, once for each step. At most CT_MAX_SEPARATIONS of them. 0: none */
-    double max_step_time; /* s; a step that takes longer is cancelled (CT_CANCELLED), and has changed nothing; every
-                             method. 0: no limit of the scene's own */
-
-    /* VOXTREE; other methods refuse what is not 0 (INVALID_ARGUMENT). Answers have the same bits whatever the threads
-     * and the backend as long as the step has no time budget. */
-    uint32_t voxel_level; /* finest level of the meshes' trees, CT_MIN_VOXEL_LEVEL to CT_MAX_VOXEL_LEVEL. A tree is made
-                             when a body is added. 0: cubes about as large as the mesh's triangles, 5 to 7 */
-    uint32_t level;       /* no tree is followed below this level, which is at most voxel_level; 0: to its finest */
-    uint64_t pair_budget; /* pairs of a cube and the cubes that it may meet which a step may compare, shared by its
-                             pairs of bodies, level by level and the deepest overlaps first; 0: no limit */
-    bool center_normals;  /* points' normals along the line of the cubes' centres (section 3.2) instead of from the
-                             gradients of their occupancies (equation 6) */
-    bool plain_average;   /* points by equations 7 and 8, instead of weighted with probabilities (9 and 10) */
-    bool refine;          /* after the trees, pairs in contact are computed as EXACT computes them, the largest volumes
-                             first: all of them, or with a time budget those that are expected to take no longer than
-                             the time left. See ct_pair_progress.is_refined */
-
-    uint32_t max_points; /* of each contact (ct_point), up to CT_MAX_POINTS: the ones that matter most, of those that
-                            a bounded search finds. 0: none; VOXTREE: CT_DEFAULT_MAX_POINTS. With points a step wants
-                            FRAME and FRICTION as well */
-} ct_scene_settings;
-
-void ct_scene_settings_init(ct_scene_settings *settings); /* AUTO, no sampling, stiffness 1, no patches, no cells */
+void ct_scene_settings_init(ct_scene_settings *settings); /* the defaults: AUTO, no sampling, stiffness 1 */
 /* Checks the settings without an engine: UNSUPPORTED (an unknown method), INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE.
  */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
+/* Applies a request for some settings as the service does: what it gives chooses a method where it names none, and a
+ * change of the method drops what the new one does not take. The result is not checked. OUT_OF_RANGE: it gives 0 where 0
+ * says that nothing is named. */
+ct_status ct_scene_settings_change(ct_scene_settings *settings, const ct_settings_change *change, ct_error *error);
 
 /* ---- scenes ---- */
 
@@ -160,9 +106,11 @@ typedef struct ct_body_options {
      * collision). group, mask and ignore are about other bodies. Only for methods that find it (LDI, and EXACT
      * without patches), and not for a half-space. */
     bool self_contact;
+    ct_material material; /* for the law "pressure" */
 } ct_body_options;
 
-void ct_body_options_init(ct_body_options *options); /* deformable, identity, group 1, mask ~0, no self-contact */
+/* Deformable, identity, group 1, mask ~0, no self-contact, no material. */
+void ct_body_options_init(ct_body_options *options);
 
 /* The scene takes its own reference to the mesh, which is NULL for a half-space and for nothing else. *body is the
  * body's handle, non-zero. Handles rise in the order in which bodies are added, as long as none has been removed. The
@@ -197,10 +145,11 @@ typedef struct ct_body_info {
     uint64_t vertices;   /* that positions, directions and entries may have: without closing ones */
     const ct_mesh *mesh; /* NULL: a half-space */
     double pose[12];
-    double lo[3], hi[3]; /* m, world bounding box at the last step, or of the start state; -+ CT_ENDLESS where a
+    double lo[3], hi[3];  /* m, world bounding box at the last step, or of the start state; -+ CT_ENDLESS where a
                             half-space has no end. With VOXTREE after a step, the smallest around the cubes of the
                             body's tree, of level 5 at most */
-    bool self_contact;   /* as asked for when it was added */
+    bool self_contact;    /* as asked for when it was added */
+    ct_material material; /* likewise */
 } ct_body_info;
 
 size_t ct_scene_device(const ct_scene *scene); /* index of the device it is on */

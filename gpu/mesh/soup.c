@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/array.h"
 #include "gpu/base/fail.h"
 
 #define ENGINE_LIMIT ((uint64_t)1 << 30) /* ct_check_edges packs an index and a flag into 32 bits */
@@ -26,6 +27,7 @@ void ct_soup_init(ct_soup *soup, const ct_mesh_limits *limits) {
 void ct_soup_free(ct_soup *soup) {
     free(soup->positions);
     free(soup->triangles);
+    free(soup->polygons);
     memset(soup, 0, sizeof *soup);
 }
 
@@ -72,4 +74,11 @@ ct_status ct_soup_grow_vertices(ct_soup *soup, ct_error *error) {
 
 ct_status ct_soup_grow_triangles(ct_soup *soup, ct_error *error) {
     return ct_soup_reserve_triangles(soup, double_capacity(soup->triangle_capacity, soup->limits.max_triangles), error);
+}
+
+ct_status ct_soup_add_polygon(ct_soup *soup, uint32_t n, ct_error *error) {
+    if (!ct_array_grow(&soup->polygons, &soup->polygon_capacity, soup->n_polygons + 1))
+        return ct_fail(error, CT_OUT_OF_MEMORY, "bytes", "no memory for %zu faces", soup->n_polygons);
+    soup->polygons[soup->n_polygons++] = (ct_polygon){(uint32_t)(soup->n_triangles - (n - 2)), n};
+    return CT_OK;
 }

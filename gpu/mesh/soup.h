@@ -6,11 +6,18 @@
 
 #include "gpu/include/contact.h"
 
+/* A face of more than three corners: the fan of n - 2 triangles that starts with this one. */
+typedef struct ct_polygon {
+    uint32_t first, n;
+} ct_polygon;
+
 typedef struct ct_soup {
     float *positions;    /* [n_vertices][3] */
     uint32_t *triangles; /* [n_triangles][3], not yet checked against n_vertices */
     size_t n_vertices, n_triangles;
     size_t vertex_capacity, triangle_capacity;
+    ct_polygon *polygons; /* [n_polygons], rising: some of these fans are cut otherwise (build/polygons.h) */
+    size_t n_polygons, polygon_capacity;
     ct_mesh_limits limits;
 } ct_soup;
 
@@ -46,7 +53,10 @@ static inline ct_status ct_soup_add_triangle(ct_soup *soup, uint32_t a, uint32_t
     return CT_OK;
 }
 
-/* Repairs the soup if asked for, validates it and makes a mesh of it. The mesh takes ownership of the arrays; the soup
+/* Notes that the last triangles are the fan of a face of n corners. OUT_OF_MEMORY. */
+ct_status ct_soup_add_polygon(ct_soup *soup, uint32_t n, ct_error *error);
+
+/* Cuts polygons, repairs the soup if asked for, validates it and makes a mesh of it. The mesh takes ownership of the arrays; the soup
  * is empty afterwards. *changes is set. */
 ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh **out, ct_mesh_changes *changes,
                          ct_error *error);

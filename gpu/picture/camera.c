@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "gpu/base/cancel.h"
 #include "gpu/picture/picture.h"
 
 static const double MARGIN = 1.06; /* the field of view is wider than the framed points by this factor */
@@ -202,4 +203,29 @@ void ct_camera_matrix(const ct_camera *camera, const uint32_t size[2], const uin
     }
     for (int r = 0; r < 4; r++)
         for (int c = 0; c < 4; c++) matrix[4 * c + r] = (float)rows[r][c];
+}
+
+/* ---- normals of vertices, for shading ---- */
+
+void ct_vertex_normals(const float *positions, const uint32_t *triangles, size_t n_vertices, size_t n_triangles,
+                       float *normals) {
+    memset(normals, 0, n_vertices * 3 * sizeof *normals);
+    for (size_t t = 0; t < n_triangles; t++) {
+        if (CT_POLL_EVERY(t, 1024) && ct_is_cancelled()) return; /* whoever asks polls too */
+        const uint32_t *v = triangles + 3 * t;
+        float a[3], b[3]; /* edges; their cross product is the face's normal times twice its area */
+        for (int i = 0; i < 3; i++) {
+            a[i] = positions[3 * (size_t)v[1] + i] - positions[3 * (size_t)v[0] + i];
+            b[i] = positions[3 * (size_t)v[2] + i] - positions[3 * (size_t)v[0] + i];
+        }
+        const float n[3] = {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
+        for (int c = 0; c < 3; c++)
+            for (int i = 0; i < 3; i++) normals[3 * (size_t)v[c] + i] += n[i];
+    }
+    for (size_t v = 0; v < n_vertices; v++) {
+        if (CT_POLL_EVERY(v, 1024) && ct_is_cancelled()) return;
+        float *n = normals + 3 * v;
+        float length = sqrtf(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]);
+        for (int i = 0; i < 3; i++) n[i] = length > 0 ? n[i] / length : 0;
+    }
 }

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/gl/context.h"
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
+#include "gpu/device/gl/context.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
 

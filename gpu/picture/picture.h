@@ -129,7 +129,7 @@ static inline void ct_snapshot_vertex(const ct_snapshot_body *body, size_t verte
 
 /* ---- what methods find, as marks ---- */
 
-/* CT_SHOW_CONTACTS and CT_SHOW_GRADIENTS (contact_marks.c): marks the shown contacts of a step that wanted FRAME and
+/* CT_SHOW_CONTACTS and CT_SHOW_GRADIENTS (marks.c): marks the shown contacts of a step that wanted FRAME and
  * GRADIENT. For a snapshot that has its bodies and its camera, as the others too. */
 ct_status ct_mark_contacts(ct_snapshot *snapshot, const ct_result *result, ct_error *error);
 
@@ -138,18 +138,18 @@ ct_status ct_mark_contacts(ct_snapshot *snapshot, const ct_result *result, ct_er
 ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t first, size_t n, uint32_t color,
                         ct_error *error);
 
-/* CT_SHOW_RAYS_... (tile_marks.c): marks the tiles of the shown contacts of a step that wanted TILES. */
+/* CT_SHOW_RAYS_... (marks.c): marks the tiles of the shown contacts of a step that wanted TILES. */
 ct_status ct_mark_tiles(ct_snapshot *snapshot, const ct_result *result, ct_error *error);
 
-/* CT_SHOW_NODES and CT_SHOW_NORMALS (voxel_marks.c): marks the trees of the scene's bodies at the levels of a step of
+/* CT_SHOW_NODES and CT_SHOW_NORMALS (marks.c): marks the trees of the scene's bodies at the levels of a step of
  * VOXTREE, and the primitives and points of its shown contacts. */
 ct_status ct_mark_voxels(ct_snapshot *snapshot, const ct_scene_settings *settings, const ct_result *result,
                          ct_error *error);
 
-/* m, of the picture's shorter side at the distance at which the camera looks (contact_marks.c). */
+/* m, of the picture's shorter side at the distance at which the camera looks (marks.c). */
 double ct_snapshot_shorter_side(const ct_snapshot *snapshot);
 
-/* A colour for 0..1 (tile_marks.c): pale blue over yellow to dark red. */
+/* A colour for 0..1 (marks.c): pale blue over yellow to dark red. */
 void ct_color_scale(double part, uint8_t color[4]);
 
 /* ---- pixels ---- */

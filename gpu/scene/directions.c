@@ -6,15 +6,27 @@
 #include "gpu/mesh/mesh.h"
 #include "gpu/scene/scene.h"
 
+/* m and rad: products with coordinates and areas, summed over any mesh, stay finite. */
+#define MOST 1e200
+
+static ct_status check_size(const ct_direction *d, double value, ct_error *error) {
+    if (fabs(value) <= MOST) return CT_OK;
+    return ct_fail(error, CT_OUT_OF_RANGE, "directions", "body %u: direction %u has %g, expected at most %g", d->body,
+                   d->index, value, MOST);
+}
+
 static ct_status check_twist(const ct_direction *d, ct_error *error) {
     if (d->count)
         return ct_fail(error, CT_INVALID_ARGUMENT, "directions",
                        "body %u is rigid: its part of a direction is a twist, not values of its vertices", d->body);
-    for (int i = 0; i < 6; i++)
+    ct_status status = CT_OK;
+    for (int i = 0; i < 6 && !status; i++) {
         if (!isfinite(d->twist[i]))
             return ct_fail(error, CT_NON_FINITE, "directions", "body %u: number %d of the twist is %g", d->body, i,
                            d->twist[i]);
-    return CT_OK;
+        status = check_size(d, d->twist[i], error);
+    }
+    return status;
 }
 
 static ct_status check_values(const ct_direction *d, uint32_t vertices, ct_error *error) {
@@ -34,10 +46,13 @@ static ct_status check_values(const ct_direction *d, uint32_t vertices, ct_error
         double row[3];
         if (CT_POLL_EVERY(k, 8192) && ct_is_cancelled()) return ct_fail_cancelled(error);
         ct_direction_row(d, k, row);
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 3; i++) {
             if (!isfinite(row[i]))
                 return ct_fail(error, CT_NON_FINITE, "directions", "body %u: vertex %llu of direction %u has %c = %g",
                                d->body, (unsigned long long)k, d->index, "xyz"[i], row[i]);
+            const ct_status status = check_size(d, row[i], error);
+            if (status) return status;
+        }
     }
     return CT_OK;
 }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "gpu/base/box.h"
-#include "gpu/broadphase/broadphase.h"
 #include "gpu/include/contact.h"
+#include "gpu/scene/broadphase.h"
 
 struct ct_backend;
 struct ct_resident;
@@ -19,12 +19,13 @@ typedef struct ct_body {
     ct_mesh *mesh;      /* the body holds one reference */
     bool is_half_space; /* kind is RIGID, and the mesh is that of ct_half_space_mesh */
     uint32_t group, mask;
-    double pose[12];               /* rigid: the current pose; deformable: identity */
-    ct_box box;                    /* world, of the current state */
-    double volume;                 /* m^3, deformable: signed volume when it was measured last, set by the backend */
-    bool is_volume_old;            /* deformable: it has got positions since its volume was measured */
-    ct_warning_code condition;     /* of the volume; NONE for a rigid body */
-    bool self_contact;             /* see ct_body_options */
+    double pose[12];           /* rigid: the current pose; deformable: identity */
+    ct_box box;                /* world, of the current state */
+    double volume;             /* m^3, deformable: signed volume when it was measured last, set by the backend */
+    bool is_volume_old;        /* deformable: it has got positions since its volume was measured */
+    ct_warning_code condition; /* of the volume; NONE for a rigid body */
+    bool self_contact;         /* see ct_body_options */
+    ct_material material;
     struct ct_resident *resident;  /* the backend's state of the body */
     uint64_t device_bytes;         /* bytes of the device's own memory, without the mesh; 0 if the device has none */
     uint32_t updates_since_volume; /* see ct_body_volume_is_due */

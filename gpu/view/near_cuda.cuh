@@ -7,9 +7,9 @@
 #ifndef CT_NEAR_CUDA_CUH
 #define CT_NEAR_CUDA_CUH
 
-#include "gpu/backend/cuda/collective.cuh"
-#include "gpu/backend/cuda/plan.cuh"
+#include "gpu/device/cuda/collective.cuh"
 #include "gpu/view/near_k.h"
+#include "gpu/view/plan_cuda.cuh"
 
 /* How the initial winding numbers of body k on the view along axis w are found, once the window is planned. The
  * triangles in front are as many as fit between the body's near end and the window, those that straddle its begin as

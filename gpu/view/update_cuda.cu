@@ -1,8 +1,8 @@
 /* update_cuda.cu - writes the positions and poses that steps send into the bodies, and computes the boxes of the bodies
  * that moved. */
-#include "gpu/backend/cuda/resident.cuh"
-#include "gpu/backend/cuda/scan.cuh"
-#include "gpu/view/half_space_k.h"
+#include "gpu/device/cuda/scan.cuh"
+#include "gpu/scene/half_space_k.h"
+#include "gpu/scene/resident_cuda.cuh"
 #include "gpu/view/near_k.h"
 
 /* Copies the rows of one chunk to their vertices. The chunk's first row belongs to write number `write`; each row is

@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/error.h"
+#include "server/base/error.h"
 #include "server/guard/identity.h"
 
 typedef struct guard guard;

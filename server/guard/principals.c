@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "proto/keyfile.h"
-#include "server/duration.h"
+#include "server/base/duration.h"
 
 static const char *const role_names[] = {"unrestricted", "simulator", "operator", "admin"};
 

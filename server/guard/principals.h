@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "server/error.h"
+#include "server/base/error.h"
 #include "server/guard/identity.h"
 
 enum { TOKEN_HASH_BYTES = 32, CREDENTIAL_BYTES = 48, MAX_WEIGHT = 1000 };

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/contact_rows.h"
+#include "proto/setting_rows.h"
+
 static void repair(json_out *out, const ct_mesh_changes *changes) {
     static const char *const names[CT_CHANGE_KINDS] = {
         [CT_CHANGE_DEGENERATE] = "degenerate_triangles",
@@ -55,34 +58,34 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, 
     json_out_object_end(out);
 }
 
-/* All but the method. */
-static void settings(json_out *out, const ct_scene_settings *settings, uint64_t revision) {
-    if (settings->resolution[0]) {
-        json_out_array(out, "resolution");
-        for (int i = 0; i < 3; i++) json_out_integer(out, NULL, settings->resolution[i]);
+static void setting(json_out *out, const ct_setting_row *row, const ct_scene_settings *settings) {
+    switch (row->type) {
+    case CT_SETTING_IS_F64:
+        json_out_number(out, row->name, ct_setting_number(row, settings));
+        break;
+    case CT_SETTING_IS_FLAG:
+        json_out_bool(out, row->name, ct_setting_integer(row, settings, 0) == 1);
+        break;
+    case CT_SETTING_IS_CHOICE:
+        json_out_string(out, row->name, ct_setting_choice_name(row, ct_setting_integer(row, settings, 0)));
+        break;
+    case CT_SETTING_IS_U32:
+    case CT_SETTING_IS_U64:
+        json_out_integer(out, row->name, (uint64_t)ct_setting_integer(row, settings, 0));
+        break;
+    case CT_SETTING_IS_U32X3:
+        if (ct_setting_is_zero(row, settings)) {
+            json_out_number(out, row->name, NAN); /* null: none is named */
+            break;
+        }
+        json_out_array(out, row->name);
+        for (int i = 0; i < 3; i++) json_out_integer(out, NULL, (uint64_t)ct_setting_integer(row, settings, i));
         json_out_array_end(out);
-    } else {
-        json_out_number(out, "resolution", NAN); /* null: none is named */
     }
-    json_out_number(out, "pixel_size", settings->pixel_size);
-    json_out_number(out, "stiffness", settings->stiffness);
-    json_out_bool(out, "patches", settings->patches);
-    json_out_number(out, "tolerance", settings->tolerance);
-    json_out_number(out, "tolerance_rel", settings->tolerance_rel);
-    json_out_bool(out, "strict", settings->strict);
-    json_out_bool(out, "optimize_directions", settings->optimize_directions);
-    json_out_string(out, "allocation", ct_allocation_name(settings->allocation));
-    json_out_integer(out, "ray_budget", settings->ray_budget);
-    json_out_number(out, "cell_size", settings->cell_size);
-    json_out_number(out, "margin", settings->margin);
-    json_out_number(out, "max_step_time", settings->max_step_time);
-    json_out_integer(out, "voxel_level", settings->voxel_level);
-    json_out_integer(out, "level", settings->level);
-    json_out_integer(out, "pair_budget", settings->pair_budget);
-    json_out_integer(out, "max_points", settings->max_points);
-    json_out_bool(out, "center_normals", settings->center_normals);
-    json_out_bool(out, "plain_average", settings->plain_average);
-    json_out_bool(out, "refine", settings->refine);
+}
+
+static void settings(json_out *out, const ct_scene_settings *settings, uint64_t revision) {
+    for (int s = 0; s < CT_SETTINGS; s++) setting(out, &ct_setting_rows[s], settings);
     json_out_integer(out, "revision", revision);
 }
 
@@ -90,7 +93,6 @@ void answer_scene(json_out *out, const scene_record *scene) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", scene->handle);
     json_out_string(out, "name", scene->name);
-    json_out_string(out, "method", ct_method_name(scene->settings.method));
     json_out_string(out, "running_method", ct_method_name(scene->running.method));
     settings(out, &scene->settings, scene->revision);
     json_out_integer(out, "bodies", scene->bodies);
@@ -238,18 +240,25 @@ static void spans(json_out *out, const ct_result *result, const ct_contact *cont
     json_out_array_end(out);
 }
 
-static void slip(json_out *out, const ct_contact *contact) {
-    json_out_numbers(out, "relative_velocity", contact->relative_velocity, 3);
-    json_out_number(out, "spin", contact->spin);
-    json_out_array(out, "friction");
-    for (int i = 0; i < 2; i++) json_out_numbers(out, NULL, contact->friction[i], 6);
-    json_out_array_end(out);
-}
-
-/* Only of a method that gives an interval. */
-static void interval(json_out *out, const ct_contact *contact) {
-    json_out_number(out, "volume_lower", contact->volume_lower);
-    json_out_number(out, "volume_upper", contact->volume_upper);
+/* A field as its row says: a number, a list, or a list of lists. */
+static void field(json_out *out, const ct_contact_row *row, const ct_contact *contact) {
+    const char *at = (const char *)contact + row->offset;
+    if (row->type == CT_CONTACT_IS_U32) {
+        json_out_integer(out, row->name, *(const uint32_t *)(const void *)at);
+    } else if (row->type == CT_CONTACT_IS_I32) {
+        json_out_array(out, row->name);
+        for (int i = 0; i < row->columns; i++) json_out_number(out, NULL, ((const int32_t *)(const void *)at)[i]);
+        json_out_array_end(out);
+    } else if (!row->rows) {
+        json_out_number(out, row->name, *(const double *)(const void *)at);
+    } else if (row->rows == 1) {
+        json_out_numbers(out, row->name, (const double *)(const void *)at, (size_t)row->columns);
+    } else {
+        json_out_array(out, row->name);
+        for (int i = 0; i < row->rows; i++)
+            json_out_numbers(out, NULL, (const double *)(const void *)at + i * row->columns, (size_t)row->columns);
+        json_out_array_end(out);
+    }
 }
 
 /* Only of a step that gives points. */
@@ -310,35 +319,19 @@ static void progress(json_out *out, const ct_result *result) {
     json_out_array_end(out);
 }
 
-/* What contacts and cells both have. */
-static void contact_fields(json_out *out, const ct_result *result, const ct_contact *contact) {
+/* What contacts and cells both have. groups: CT_CONTACT_... */
+static void contact_fields(json_out *out, const ct_result *result, const ct_contact *contact, unsigned groups) {
     json_out_array(out, "bodies");
     json_out_integer(out, NULL, contact->body[0]);
     json_out_integer(out, NULL, contact->body[1]);
     json_out_array_end(out);
-    json_out_integer(out, "index", contact->index);
-    json_out_number(out, "volume", contact->volume);
-    json_out_numbers(out, "volumes", contact->volumes, 3);
-    json_out_number(out, "error_bound", contact->error_bound);
-    if (!isnan(contact->error_bounds[0])) json_out_numbers(out, "error_bounds", contact->error_bounds, 3);
-    json_out_number(out, "error_estimate", contact->error_estimate);
-    json_out_integer(out, "max_winding", contact->max_winding);
-    json_out_integer(out, "inverted_triangles", contact->inverted_triangles);
-    json_out_number(out, "inverted_volume", contact->inverted_volume);
-    if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) {
-        json_out_number(out, "area", contact->area);
-        json_out_number(out, "depth", contact->depth);
-        json_out_numbers(out, "normal", contact->normal, 3);
-        json_out_array(out, "tangents");
-        json_out_numbers(out, NULL, contact->tangents[0], 3);
-        json_out_numbers(out, NULL, contact->tangents[1], 3);
-        json_out_array_end(out);
-        json_out_numbers(out, "center", contact->center, 3);
-        rows(out, "side_centers", contact->side_center[0], 2);
-        json_out_array(out, "generalized_gradient");
-        json_out_numbers(out, NULL, contact->generalized_gradient[0], 6);
-        json_out_numbers(out, NULL, contact->generalized_gradient[1], 6);
-        json_out_array_end(out);
+    if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) groups |= CT_CONTACT_FRAME;
+    if (result->has_slip) groups |= CT_CONTACT_SLIP;
+    if (result->has_wrenches && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_LAW;
+    if (!isnan(contact->error_bounds[0])) groups |= CT_CONTACT_BOUNDS;
+    for (int k = 0; k < CT_CONTACT_ROWS; k++) {
+        const ct_contact_row *row = &ct_contact_rows[k];
+        if (!row->group || row->group & groups) field(out, row, contact);
     }
     if (result->want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES)) {
         json_out_array(out, "gradient_nonzeros");
@@ -347,7 +340,6 @@ static void contact_fields(json_out *out, const ct_result *result, const ct_cont
         json_out_array_end(out);
         sparse(out, result, contact);
     }
-    if (result->has_slip) slip(out, contact);
 }
 
 static void cells(json_out *out, const ct_result *result, const ct_contact *contact) {
@@ -355,10 +347,7 @@ static void cells(json_out *out, const ct_result *result, const ct_contact *cont
     for (uint64_t i = 0; i < contact->n_cells && out->state == JSON_OUT_OK; i++) {
         const ct_contact *cell = &result->cells[contact->first_cell + i];
         json_out_object(out, NULL);
-        json_out_array(out, "cell");
-        for (int k = 0; k < 3; k++) json_out_number(out, NULL, cell->cell[k]);
-        json_out_array_end(out);
-        contact_fields(out, result, cell);
+        contact_fields(out, result, cell, CT_CONTACT_CELL);
         json_out_object_end(out);
     }
     json_out_array_end(out);
@@ -366,12 +355,12 @@ static void cells(json_out *out, const ct_result *result, const ct_contact *cont
 
 static void contact_answer(json_out *out, const ct_result *result, const ct_contact *contact) {
     json_out_object(out, NULL);
-    contact_fields(out, result, contact);
+    contact_fields(out, result, contact,
+                   (result->want & CT_WANT_INERTIA ? CT_CONTACT_INERTIA : 0u) |
+                       (result->method == CT_METHOD_VOXTREE ? CT_CONTACT_INTERVAL : 0u));
     if (contact->n_cells) cells(out, result, contact);
-    if (result->want & CT_WANT_INERTIA) rows(out, "inertia", contact->inertia[0], 3);
     if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);
-    if (result->method == CT_METHOD_VOXTREE) interval(out, contact);
     if (result->method == CT_METHOD_VOXTREE || contact->n_points) points(out, result, contact);
     json_out_object_end(out);
 }
@@ -421,7 +410,6 @@ void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const
     if (in_force->margin > 0) separations(out, result);
     if (result->method == CT_METHOD_VOXTREE) progress(out, result);
     json_out_object(out, "settings");
-    json_out_string(out, "method", ct_method_name(in_force->method));
     settings(out, in_force, revision);
     json_out_object_end(out);
     json_out_integer(out, "passes", result->passes);

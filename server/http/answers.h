@@ -3,8 +3,8 @@
 #ifndef CONTACTD_HTTP_ANSWERS_H
 #define CONTACTD_HTTP_ANSWERS_H
 
-#include "server/json_out.h"
-#include "server/service.h"
+#include "server/base/json_out.h"
+#include "server/core/service.h"
 
 /* changes: what a repair did; NULL: none was asked for. */
 void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, const ct_mesh_changes *changes);

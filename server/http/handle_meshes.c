@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/name.h"
 #include "server/http/answers.h"
 #include "server/http/handlers.h"
 #include "server/http/requests.h"
 #include "server/http/text.h"
-#include "server/name.h"
 
 static bool may_register(const identity *who, problem *p) {
     if (role_simulates(who->role)) return true;

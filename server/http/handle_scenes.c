@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/picture.h"
+#include "server/core/reports.h"
 #include "server/http/answers.h"
 #include "server/http/handlers.h"
 #include "server/http/requests.h"
-#include "server/picture.h"
-#include "server/reports.h"
 
 static bool execute(const service *service, const http_request *request, command *command, problem *p) {
     command->session = SESSION_NONE;
@@ -107,7 +107,7 @@ static bool get_scene(const service *service, const http_request *request, uint6
 static bool patch_scene(const service *service, uint64_t scene, const http_request *request, http_answer *answer,
                         problem *p) {
     command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
-    if (!request_scene_patch(request->body, request->size, &command.in.configure.settings, p)) return false;
+    if (!request_settings(request->body, request->size, &command.in.configure.settings, p)) return false;
     if (request->if_match) {
         scene_record record;
         server_error error = {0};

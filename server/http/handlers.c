@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/reports.h"
 #include "server/http/answers.h"
 #include "server/http/assets.h"
 #include "server/http/text.h"
-#include "server/reports.h"
 
 bool handler_is_slow(const route_match *match, work_kind *kind) {
     switch (match->route) {

@@ -2,12 +2,12 @@
 #ifndef CONTACTD_HTTP_HANDLERS_H
 #define CONTACTD_HTTP_HANDLERS_H
 
+#include "server/base/json_out.h"
+#include "server/core/service.h"
 #include "server/http/media.h"
 #include "server/http/repeats.h"
 #include "server/http/requests.h"
 #include "server/http/router.h"
-#include "server/json_out.h"
-#include "server/service.h"
 
 typedef struct http_request {
     route_match match;

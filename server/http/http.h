@@ -1,7 +1,7 @@
 /* http.h - the HTTP side of contactd: control API, metrics, health, the web page. Started and stopped by main.c.
  *
  * Threads: a few of libmicrohttpd's own do the socket work and answer what is answered from memory; the
- * service's workers (server/workers.h) do what may take long (reading a mesh, a step), so neither waits for the other.
+ * service's workers (server/core/workers.h) do what may take long (reading a mesh, a step), so neither waits for the other.
  * A picture holds no thread while the scheduler takes its snapshot.
  */
 #ifndef CONTACTD_HTTP_H

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "server/error.h"
+#include "server/base/error.h"
 
 typedef struct listener {
     int fd;

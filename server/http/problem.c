@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "server/json_out.h"
+#include "server/base/json_out.h"
 
 __attribute__((format(printf, 6, 0))) static bool fill(problem *p, contactd_code code, int status, const char *title,
                                                        const char *field, const char *format, va_list arguments) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/error.h"
+#include "server/base/error.h"
 
 typedef struct problem {
     contactd_code code;      /* OK: nothing went wrong yet */

@@ -1,13 +1,14 @@
 /* requests.c - see requests.h. */
 #include "server/http/requests.h"
 
+#include <assert.h>
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/base/name.h"
 #include "server/http/json_in.h"
-#include "server/name.h"
 
 enum { MAX_TTL_S = 31536000 }; /* a year */
 
@@ -44,141 +45,100 @@ void request_mesh_free(mesh_request *request) {
 
 /* ---- scenes ---- */
 
-static bool take_resolution(const json_fields *fields, scene_patch *out) {
+/* A number, or three of x, y and z. */
+static bool take_three(const json_fields *fields, const ct_setting_row *row, ct_scene_settings *out, bool *has) {
     const json_t *value = NULL;
-    if (!json_take_value(fields, "resolution", &value, &out->has_resolution)) return false;
+    if (!json_take_value(fields, row->name, &value, has)) return false;
     if (!value) return true;
-    bool three = json_is_array(value);
+    const bool three = json_is_array(value);
     if (three && json_array_size(value) != 3)
-        return problem_set(fields->problem, CONTACTD_WRONG_LENGTH, "resolution",
-                           "resolution has %zu numbers; expected one, or three for x, y and z", json_array_size(value));
+        return problem_set(fields->problem, CONTACTD_WRONG_LENGTH, row->name,
+                           "%s has %zu numbers; expected one, or three for x, y and z", row->name,
+                           json_array_size(value));
     for (size_t i = 0; i < 3; i++) {
         const json_t *number = three ? json_array_get(value, i) : value;
-        char place[24] = "resolution";
-        if (three) snprintf(place, sizeof place, "resolution[%zu]", i);
+        char place[40];
+        snprintf(place, sizeof place, three ? "%s[%zu]" : "%s", row->name, i);
         if (!json_is_integer(number))
             return json_wrong_type(fields, place, three ? "an integer" : "an integer or three", number);
-        json_int_t n = json_integer_value(number);
-        if (n < 1 || n > CT_MAX_RESOLUTION)
-            return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, place, "%s is %lld; expected 1 to %d", place,
-                               (long long)n, CT_MAX_RESOLUTION);
-        out->resolution[i] = (uint32_t)n;
+        const json_int_t n = json_integer_value(number);
+        if (n < (json_int_t)row->from || n > (json_int_t)row->to)
+            return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, place, "%s is %lld; expected %llu to %llu",
+                               place, (long long)n, (unsigned long long)row->from, (unsigned long long)row->to);
+        ct_setting_set_integer(row, out, (int)i, n);
     }
     return true;
 }
 
-/* Whether the engine has the method is asked when the scene is opened or changed. */
-static bool take_method(const json_fields *fields, scene_patch *out) {
-    ct_method methods[CT_MAX_METHODS + 1] = {CT_METHOD_AUTO};
-    const char *names[CT_MAX_METHODS + 2] = {ct_method_name(CT_METHOD_AUTO)};
-    for (size_t i = 0; ct_method_at(i) != CT_METHOD_NONE; i++) {
-        methods[i + 1] = ct_method_at(i);
-        names[i + 1] = ct_method_name(methods[i + 1]);
-    }
+/* The index of a row's choice; of the method, whether the engine has it is asked when the scene is opened or changed. */
+static bool take_choice(const json_fields *fields, const ct_setting_row *row, ct_scene_settings *out, bool *has) {
+    enum { MOST = 16 };
+    const char *names[MOST] = {NULL};
     int which = 0;
-    if (!json_take_word(fields, "method", names, &which, &out->has_method)) return false;
-    out->method = methods[which];
+    for (int k = 0; k < MOST - 1 && row->choices[k].name; k++) names[k] = row->choices[k].name;
+    if (!json_take_word(fields, row->name, names, &which, has)) return false;
+    if (*has) ct_setting_set_integer(row, out, 0, row->choices[which].number);
     return true;
 }
 
-static bool take_allocation(const json_fields *fields, scene_patch *out) {
-    const char *names[4] = {NULL};
-    for (int k = 0; k < 3; k++) names[k] = ct_allocation_name((ct_allocation)k);
-    int which = 0;
-    if (!json_take_word(fields, "allocation", names, &which, &out->has_allocation)) return false;
-    out->allocation = (ct_allocation)which;
-    return true;
-}
-
-static bool take_precision(const json_fields *fields, scene_patch *out) {
-    int64_t rays = 0;
-    if (!json_take_number(fields, "tolerance", 0, 1e300, &out->tolerance, &out->has_tolerance) ||
-        !json_take_number(fields, "tolerance_rel", 0, 1, &out->tolerance_rel, &out->has_tolerance_rel) ||
-        !json_take_bool(fields, "strict", &out->strict, &out->has_strict) ||
-        !json_take_bool(fields, "optimize_directions", &out->optimize_directions, &out->has_optimize_directions) ||
-        !take_allocation(fields, out) ||
-        !json_take_integer(fields, "ray_budget", 0, CT_MAX_RAY_BUDGET, &rays, &out->has_ray_budget))
-        return false;
-    out->ray_budget = (uint64_t)rays;
-    return true;
-}
-
-/* Each becomes -1 where it is absent. */
-static bool take_voxels(const json_fields *fields, scene_patch *out) {
-    voxel_patch *v = &out->voxels;
-    const struct {
-        const char *name;
-        int64_t most;
-        int64_t *to;
-    } numbers[] = {{"voxel_level", CT_MAX_VOXEL_LEVEL, &v->voxel_level},
-                   {"level", CT_MAX_VOXEL_LEVEL, &v->level},
-                   {"pair_budget", INT64_MAX, &v->pair_budget},
-                   {"max_points", CT_MAX_POINTS, &v->max_points}};
-    bool has = false;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (!json_take_integer(fields, numbers[i].name, 0, numbers[i].most, numbers[i].to, &has)) return false;
-        if (!has) *numbers[i].to = -1;
-        out->has_voxels |= has;
-    }
-    const struct {
-        const char *name;
-        int64_t *to;
-    } flags[] = {{"center_normals", &v->center_normals}, {"plain_average", &v->plain_average}, {"refine", &v->refine}};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        bool value = false;
-        if (!json_take_bool(fields, flags[i].name, &value, &has)) return false;
-        *flags[i].to = has ? value : -1;
-        out->has_voxels |= has;
+static bool take_setting(const json_fields *fields, const ct_setting_row *row, ct_scene_settings *out, bool *has) {
+    bool flag = false;
+    int64_t integer = 0;
+    double number = 0;
+    switch (row->type) {
+    case CT_SETTING_IS_U32X3:
+        return take_three(fields, row, out, has);
+    case CT_SETTING_IS_CHOICE:
+        return take_choice(fields, row, out, has);
+    case CT_SETTING_IS_FLAG:
+        if (!json_take_bool(fields, row->name, &flag, has)) return false;
+        ct_setting_set_integer(row, out, 0, flag);
+        break;
+    case CT_SETTING_IS_U32:
+    case CT_SETTING_IS_U64:
+        if (!json_take_integer(fields, row->name, 0, (int64_t)row->to, &integer, has)) return false;
+        ct_setting_set_integer(row, out, 0, integer);
+        break;
+    case CT_SETTING_IS_F64:
+        if (!json_take_number(fields, row->name, -DBL_MAX, DBL_MAX, &number, has)) return false;
+        ct_setting_set_number(row, out, number);
     }
     return true;
 }
 
-/* m: the engine takes pixels and cells between these, and margins up to the second. Wrong numbers are refused before
- * the scene is looked for. */
-#define LEAST_LENGTH 1e-30
-#define MOST_LENGTH  1e30
-
-/* The size of pixels or cells, or 0 for none. */
-static bool take_length(const json_fields *fields, const char *name, double *out, bool *has) {
-    double length = 0;
-    if (!json_take_number(fields, name, -DBL_MAX, DBL_MAX, &length, has)) return false;
-    if (length != 0 && !(length >= LEAST_LENGTH && length <= MOST_LENGTH))
-        return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, name, "%s is %g m; expected %g to %g, or 0 for none",
-                           name, length, LEAST_LENGTH, MOST_LENGTH);
-    *out = length;
+/* Wrong numbers are refused before the scene is looked for. */
+static bool take_settings(const json_fields *fields, ct_settings_change *out) {
+    memset(out, 0, sizeof *out);
+    ct_scene_settings_init(&out->to);
+    for (int s = 0; s < CT_SETTINGS; s++) {
+        const ct_setting_row *row = &ct_setting_rows[s];
+        bool has = false;
+        char message[512];
+        if (!take_setting(fields, row, &out->to, &has)) return false;
+        if (!has) continue;
+        const contactd_code code = ct_setting_check_request(row, &out->to, message, sizeof message);
+        if (code) return problem_set(fields->problem, code, row->name, "%s", message);
+        out->given |= CT_GIVEN(s);
+    }
     return true;
 }
 
-static bool take_step_time(const json_fields *fields, scene_patch *out) {
-    double seconds = 0;
-    if (!json_take_number(fields, "max_step_time", -DBL_MAX, DBL_MAX, &seconds, &out->has_max_step_time)) return false;
-    if (out->has_max_step_time && !(seconds > 0))
-        return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, "max_step_time",
-                           "max_step_time is %g s; expected a positive number, or none at all for the server's limit",
-                           seconds);
-    out->max_step_time = seconds;
-    return true;
+/* The names of all settings after `own`, for json_in_parse. */
+enum { MOST_FIELDS = 48 };
+static_assert((int)CT_SETTINGS + 8 < (int)MOST_FIELDS, "a request has more fields");
+static void list_fields(const char *const *own, const char *known[MOST_FIELDS]) {
+    int n = 0;
+    for (; own[n]; n++) known[n] = own[n];
+    for (int s = 0; s < CT_SETTINGS; s++) known[n++] = ct_setting_rows[s].name;
+    known[n] = NULL;
 }
-
-static bool take_settings(const json_fields *fields, scene_patch *out) {
-    if (!take_method(fields, out)) return false;
-    return take_resolution(fields, out) && take_length(fields, "pixel_size", &out->pixel_size, &out->has_pixel_size) &&
-           json_take_number(fields, "stiffness", 0, 1e300, &out->stiffness, &out->has_stiffness) &&
-           json_take_bool(fields, "patches", &out->patches, &out->has_patches) &&
-           take_length(fields, "cell_size", &out->cell_size, &out->has_cell_size) &&
-           json_take_number(fields, "margin", 0, MOST_LENGTH, &out->margin, &out->has_margin) &&
-           take_step_time(fields, out) && take_precision(fields, out) && take_voxels(fields, out);
-}
-
-#define VOXEL_FIELDS "voxel_level", "level", "pair_budget", "max_points", "center_normals", "plain_average", "refine"
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p) {
-    static const char *const known[] = {
-        "name",          "method", "resolution",          "pixel_size", "stiffness",  "patches",   "tolerance",
-        "tolerance_rel", "strict", "optimize_directions", "allocation", "ray_budget", "cell_size", "margin",
-        "max_step_time", "ttl_s",  VOXEL_FIELDS,          NULL};
+    static const char *const own[] = {"name", "ttl_s", NULL};
+    const char *known[MOST_FIELDS];
     json_fields fields;
     int64_t ttl_s = 0;
+    list_fields(own, known);
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, known, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_name(&fields, "scene", out->name) &&
@@ -189,12 +149,11 @@ bool request_scene(const char *bytes, size_t size, scene_request *out, problem *
     return ok;
 }
 
-bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p) {
-    static const char *const known[] = {
-        "method",        "resolution",    "pixel_size",          "stiffness",  "patches",    "tolerance",
-        "tolerance_rel", "strict",        "optimize_directions", "allocation", "ray_budget", "cell_size",
-        "margin",        "max_step_time", VOXEL_FIELDS,          NULL};
+bool request_settings(const char *bytes, size_t size, ct_settings_change *out, problem *p) {
+    static const char *const own[] = {NULL};
+    const char *known[MOST_FIELDS];
     json_fields fields;
+    list_fields(own, known);
     memset(out, 0, sizeof *out);
     json_t *root = json_in_parse(bytes, size, known, p);
     bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_settings(&fields, out);
@@ -272,7 +231,10 @@ static bool take_options(const json_fields *fields, bool is_half_space, ct_body_
         !(is_half_space ? take_plane(fields, out) : json_take_pose(fields, "pose", out->pose, &has_pose)) ||
         !json_take_integer(fields, "group", 0, UINT32_MAX, &group, &has) ||
         !json_take_integer(fields, "mask", 0, UINT32_MAX, &mask, &has) ||
-        !json_take_bool(fields, "self_contact", &out->self_contact, &has))
+        !json_take_bool(fields, "self_contact", &out->self_contact, &has) ||
+        !json_take_number(fields, "modulus", CT_MIN_MODULUS, CT_MAX_MODULUS, &out->material.modulus, &has) ||
+        !json_take_number(fields, "friction", 0, CT_MAX_FRICTION, &out->material.friction, &has) ||
+        !json_take_number(fields, "dissipation", 0, CT_MAX_DISSIPATION, &out->material.dissipation, &has))
         return false;
     bool rigid = has_kind ? kind == 1 : has_pose;
     if (has_pose && !rigid)
@@ -289,8 +251,8 @@ static bool take_options(const json_fields *fields, bool is_half_space, ct_body_
 }
 
 bool request_body(const char *bytes, size_t size, body_request *out, problem *p) {
-    static const char *const known[] = {"mesh",  "kind", "pose",   "normal",       "offset",
-                                        "group", "mask", "ignore", "self_contact", NULL};
+    static const char *const known[] = {"mesh",   "kind",         "pose",    "normal",   "offset",      "group", "mask",
+                                        "ignore", "self_contact", "modulus", "friction", "dissipation", NULL};
     json_fields fields;
     bool is_half_space = false;
     memset(out, 0, sizeof *out);
@@ -333,8 +295,8 @@ static bool take_placed_mesh(const json_fields *fields, const char *name, body_r
            json_take_pose(&inner, "pose", out->options.pose, &has);
 }
 
-static bool check_overlap_method(const scene_patch *settings, problem *p) {
-    if (!settings->has_method || settings->method != CT_METHOD_EBPI) return true;
+static bool check_overlap_method(const ct_settings_change *settings, problem *p) {
+    if (!(settings->given & CT_GIVEN(CT_SETTING_METHOD)) || settings->to.method != CT_METHOD_EBPI) return true;
     return problem_set(p, CONTACTD_INVALID_ARGUMENT, "method",
                        "an overlap takes \"auto\", \"ldi\", \"exact\" or \"voxtree\", and no tolerance, which \"ebpi\" "
                        "needs: open a scene for it");

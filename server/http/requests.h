@@ -5,6 +5,7 @@
 #ifndef CONTACTD_HTTP_REQUESTS_H
 #define CONTACTD_HTTP_REQUESTS_H
 
+#include "proto/setting_rows.h"
 #include "server/http/problem.h"
 #include "server/schedule/schedule.h"
 
@@ -19,20 +20,19 @@ typedef struct mesh_request { /* {"name", "vertices": [[x,y,z],...], "triangles"
 bool request_mesh(const char *bytes, size_t size, mesh_request *out, problem *p);
 void request_mesh_free(mesh_request *request);
 
-typedef struct scene_request { /* {"name", "method", "resolution", "pixel_size", "stiffness", "patches",
-                                  "tolerance", "tolerance_rel", "strict", "optimize_directions", "ray_budget",
-                                  "cell_size", "margin", "max_step_time", "voxel_level", "level",
-                                  "pair_budget", "max_points", "center_normals", "plain_average", "refine", "ttl_s"} */
+typedef struct scene_request { /* {"name", "ttl_s", and the settings: docs/settings.md} */
     char name[REGISTRY_NAME];
-    scene_patch settings;
+    ct_settings_change settings;
     bool has_ttl;
     uint32_t ttl_s; /* 0: none */
 } scene_request;
 
 bool request_scene(const char *bytes, size_t size, scene_request *out, problem *p);
-bool request_scene_patch(const char *bytes, size_t size, scene_patch *out, problem *p); /* the same without a name */
+bool request_settings(const char *bytes, size_t size, ct_settings_change *out,
+                      problem *p); /* the same without a name */
 
-typedef struct body_request { /* {"mesh", "kind", "pose", "group", "mask", "ignore", "self_contact"},
+typedef struct body_request { /* {"mesh", "kind", "pose", "group", "mask", "ignore", "self_contact",
+                                 "modulus", "friction", "dissipation"},
                                  or for kind half_space "normal" and "offset" in place of "mesh" */
     uint64_t mesh;            /* 0: mesh_hash */
     char mesh_hash[33];       /* the hash or its first 8 digits or more */
@@ -67,7 +67,7 @@ typedef struct overlap_request { /* {"a": {"mesh", "pose"}, "b": {"mesh", "pose"
                                    "max_step_time"}
                                   */
     body_request body[2];        /* rigid */
-    scene_patch settings;
+    ct_settings_change settings;
 } overlap_request;
 
 bool request_overlap(const char *bytes, size_t size, overlap_request *out, problem *p);

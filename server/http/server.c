@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "proto/trace.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/core/picture.h"
 #include "server/guard/shares.h"
 #include "server/http/access.h"
 #include "server/http/framing.h"
@@ -24,8 +26,6 @@
 #include "server/http/text.h"
 #include "server/http/tls.h"
 #include "server/http/watch.h"
-#include "server/log.h"
-#include "server/picture.h"
 
 enum {
     IO_THREADS = 2,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/utf8.h"
-#include "server/name.h"
+#include "server/base/name.h"
 
 static bool is_control(const char *s) {
     return (unsigned char)*s < 0x20 || *s == 0x7f;

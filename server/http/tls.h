@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "server/error.h"
+#include "server/base/error.h"
 
 typedef struct tls tls;
 

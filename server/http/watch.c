@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 
 struct watch {
     pthread_t thread;

@@ -1,7 +1,7 @@
 /* metrics.h - counters, gauges, histograms of phases and batches, and their Prometheus text.
  *
  * Recording is a relaxed atomic add and may be done from any thread. Gauges are set just before the text is made (see
- * service_metrics_text in server/service.h, which is what HTTP serves), and devices are asked then.
+ * service_metrics_text in server/core/service.h, which is what HTTP serves), and devices are asked then.
  */
 #ifndef SERVER_METRICS_H
 #define SERVER_METRICS_H

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/registry/internal.h"
 
 enum { MIN_HASH_DIGITS = 8 };

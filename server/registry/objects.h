@@ -11,12 +11,13 @@
 
 #include <stdatomic.h>
 
+#include "server/registry/answer.h"
 #include "server/registry/registry.h"
-#include "server/schedule/answer.h"
 
 typedef struct scene scene;
 typedef struct session session;
 typedef struct mesh_entry mesh_entry;
+typedef struct command command; /* schedule.h */
 
 /* A session's part of one lane's queue. */
 typedef struct lane_queue {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/utf8.h"
-#include "server/name.h"
+#include "server/base/name.h"
 
 registry *registry_new(const registry_limits *limits, ct_engine *engine, metrics *metrics) {
     registry *registry = calloc(1, sizeof *registry);

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "gpu/include/contact.h"
-#include "server/error.h"
+#include "server/base/error.h"
 #include "server/guard/identity.h"
 #include "server/metrics/metrics.h"
 #include "server/state/state.h"

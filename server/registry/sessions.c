@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/registry/internal.h"
 
 #define LATELY_NS UINT64_C(1000000000)

@@ -5,89 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
 #include "server/schedule/internal.h"
 
 void command_object(const command *command, char object[96]) {
     snprintf(object, 96, "scene %" PRIu64, command->scene);
 }
 
-static bool names_voxels(const scene_patch *patch) {
-    const voxel_patch *v = &patch->voxels;
-    return patch->has_voxels && (v->voxel_level > 0 || v->level > 0 || v->pair_budget > 0 || v->center_normals > 0 ||
-                                 v->plain_average > 0 || v->refine > 0);
-}
-
-/* A number that is too large for the engine's type is too large for the engine, too. */
-static uint32_t as_u32(int64_t value) {
-    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
-}
-
-static void apply_voxels(ct_scene_settings *settings, const voxel_patch *v) {
-    if (v->voxel_level >= 0) settings->voxel_level = as_u32(v->voxel_level);
-    if (v->level >= 0) settings->level = as_u32(v->level);
-    if (v->pair_budget >= 0) settings->pair_budget = (uint64_t)v->pair_budget;
-    if (v->max_points >= 0) settings->max_points = as_u32(v->max_points);
-    if (v->center_normals >= 0) settings->center_normals = v->center_normals;
-    if (v->plain_average >= 0) settings->plain_average = v->plain_average;
-    if (v->refine >= 0) settings->refine = v->refine;
-}
-
-/* Drops what the method does not take. Points of voxel trees are others than those of methods without them. */
-static void set_method(ct_scene_settings *settings, ct_method method) {
-    const int64_t keep_points = settings->method == CT_METHOD_VOXTREE ? 0 : -1;
-    settings->method = method;
-    if (method != CT_METHOD_LDI) {
-        memset(settings->resolution, 0, sizeof settings->resolution);
-        settings->pixel_size = 0;
-    }
-    if (method != CT_METHOD_LDI && method != CT_METHOD_AUTO) settings->cell_size = 0;
-    if (method != CT_METHOD_EBPI) {
-        settings->tolerance = settings->tolerance_rel = 0;
-        settings->strict = settings->optimize_directions = false;
-        settings->allocation = CT_ALLOCATION_OPTIMAL;
-        settings->ray_budget = 0;
-    }
-    if (method != CT_METHOD_VOXTREE) apply_voxels(settings, &(voxel_patch){.max_points = keep_points});
-}
-
-/* See scene_patch. OUT_OF_RANGE: a resolution or a step time of 0, which the engine would take for none. */
-static bool apply_patch(ct_scene_settings *settings, const scene_patch *patch, const char *object,
-                        server_error *error) {
-    const uint32_t *n = patch->resolution;
-    if (patch->has_resolution && !(n[0] || n[1] || n[2]))
-        return server_fail(error, CONTACTD_OUT_OF_RANGE, object, "resolution",
-                           "resolution is 0, expected 1 to %d, or none at all for the default", CT_MAX_RESOLUTION);
-    const bool is_sampled = patch->has_resolution || (patch->has_pixel_size && patch->pixel_size != 0);
-    const bool is_bounded =
-        (patch->has_tolerance && patch->tolerance != 0) || (patch->has_tolerance_rel && patch->tolerance_rel != 0);
-    /* 0 is how settings say that there is no limit of their own. */
-    if (patch->has_max_step_time && patch->max_step_time == 0)
-        return server_fail(error, CONTACTD_OUT_OF_RANGE, object, "max_step_time",
-                           "max_step_time is 0 s, expected a positive number, or none at all for the server's limit");
-    if (patch->has_method)
-        set_method(settings, patch->method);
-    else if (is_sampled)
-        set_method(settings, CT_METHOD_LDI);
-    else if (is_bounded && settings->method != CT_METHOD_EBPI)
-        set_method(settings, CT_METHOD_EBPI);
-    else if (!is_bounded && names_voxels(patch))
-        set_method(settings, CT_METHOD_VOXTREE);
-    if (patch->has_resolution) memcpy(settings->resolution, patch->resolution, sizeof settings->resolution);
-    if (patch->has_pixel_size) settings->pixel_size = patch->pixel_size;
-    if (patch->has_stiffness) settings->stiffness = patch->stiffness;
-    if (patch->has_patches) settings->patches = patch->patches;
-    if (patch->has_tolerance) settings->tolerance = patch->tolerance;
-    if (patch->has_tolerance_rel) settings->tolerance_rel = patch->tolerance_rel;
-    if (patch->has_strict) settings->strict = patch->strict;
-    if (patch->has_optimize_directions) settings->optimize_directions = patch->optimize_directions;
-    if (patch->has_allocation) settings->allocation = patch->allocation;
-    if (patch->has_ray_budget) settings->ray_budget = patch->ray_budget;
-    if (patch->has_cell_size) settings->cell_size = patch->cell_size;
-    if (patch->has_margin) settings->margin = patch->margin;
-    if (patch->has_max_step_time) settings->max_step_time = patch->max_step_time;
-    if (patch->has_voxels) apply_voxels(settings, &patch->voxels);
-    return true;
+static bool apply(ct_scene_settings *settings, const ct_settings_change *change, const char *object,
+                  server_error *error) {
+    const char *field;
+    char message[512];
+    const contactd_code code = ct_settings_apply(settings, change, &field, message, sizeof message);
+    return !code || server_fail(error, code, object, field, "%s", message);
 }
 
 /* A limit above the one that the principal has is lowered to it, as the answer shows. */
@@ -124,7 +54,7 @@ bool command_open(scheduler *scheduler, command *command) {
     ct_error cause = {0};
     ct_scene *engine = NULL;
     ct_scene_settings_init(&settings);
-    if (!apply_patch(&settings, &command->in.open.settings, "scene", &command->error)) return false;
+    if (!apply(&settings, &command->in.open.settings, "scene", &command->error)) return false;
     take_stored(scheduler, command, &settings);
     lower_step_time(scheduler, command, &settings);
     if (!registry_has_scene_room(scheduler->registry, 0, &command->who, "scene", &command->error)) return false;
@@ -161,7 +91,7 @@ static void run_configure(scheduler *scheduler, command *command, const char *ob
         return;
     }
     ct_scene_get_settings(command->target->engine, &settings);
-    if (!apply_patch(&settings, &command->in.configure.settings, object, &command->error)) return;
+    if (!apply(&settings, &command->in.configure.settings, object, &command->error)) return;
     lower_step_time(scheduler, command, &settings);
     if (ct_scene_configure(command->target->engine, &settings, &cause) != CT_OK) {
         server_fail_engine(&command->error, object, &cause);
@@ -304,6 +234,7 @@ static void run_list_bodies(command *command, const char *object) {
         item->kind = info.kind;
         item->vertices = info.vertices;
         item->self_contact = info.self_contact;
+        item->material = info.material;
         item->mesh = use ? mesh_handle(use->mesh) : 0;
         memcpy(item->mesh_hash, mesh.hash, sizeof item->mesh_hash);
         memcpy(item->pose, info.pose, sizeof item->pose);

@@ -85,12 +85,13 @@ static double preparation_of(ct_method method) {
 }
 
 /* A change of the method makes for all meshes at once what the new one needs. */
-static double cost_of_change(const scene *scene, const scene_patch *settings, double speed) {
-    double preparation = 0;
-    if (settings->has_method) preparation = preparation_of(settings->method);
-    if (settings->has_tolerance || settings->has_tolerance_rel)
-        preparation = fmax(preparation, preparation_of(CT_METHOD_EBPI));
-    if (settings->has_voxels) preparation = preparation_of(CT_METHOD_VOXTREE);
+static double cost_of_change(const scene *scene, const ct_settings_change *change, double speed) {
+    ct_scene_settings changed = scene->record.settings;
+    const char *field;
+    char message[512];
+    /* One that is refused costs nothing. */
+    if (ct_settings_apply(&changed, change, &field, message, sizeof message)) return 1e-6;
+    const double preparation = preparation_of(changed.method);
     return 1e-6 + preparation * (double)scene->triangles / speed;
 }
 

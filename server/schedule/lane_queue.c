@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/schedule/internal.h"
 
 enum {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/schedule/internal.h"
 
 /* ---- until when ---- */

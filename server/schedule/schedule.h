@@ -69,9 +69,11 @@
 
 #include "gpu/include/contact.h"
 #include "gpu/include/snapshot.h"
-#include "server/error.h"
+#include "proto/setting_rows.h"
+#include "server/base/error.h"
 #include "server/guard/identity.h"
 #include "server/metrics/metrics.h"
+#include "server/registry/outcome.h"
 #include "server/registry/registry.h"
 
 typedef struct scheduler scheduler;
@@ -98,53 +100,7 @@ bool scheduler_drain(scheduler *scheduler, uint64_t timeout_ms);
 /* Ends the workers, answers what is still queued with SHUTTING_DOWN, closes all scenes. */
 void scheduler_stop(scheduler **scheduler);
 
-/* ---- answers ---- */
-
-/* A step's outcome: immutable and reference-counted, as the scene keeps it for repeats while it is being sent. */
-typedef struct step_answer step_answer;
-
-const ct_result *step_answer_result(const step_answer *answer);   /* NULL: the step failed */
-const server_error *step_answer_error(const step_answer *answer); /* NULL: the step succeeded */
-uint64_t step_answer_bytes(const step_answer *answer);            /* of memory */
-double step_answer_queue_seconds(const step_answer *answer);
-/* That the step ran with, as asked for, and their revision (scene_record). */
-const ct_scene_settings *step_answer_settings(const step_answer *answer, uint64_t *revision);
-step_answer *step_answer_retain(step_answer *answer);
-void step_answer_release(step_answer **answer); /* nulls; NULL is allowed */
-
 /* ---- commands ---- */
-
-/* Settings of VOXTREE (ct_scene_settings); -1: keeps its value. */
-typedef struct voxel_patch {
-    int64_t voxel_level, level, pair_budget, max_points, center_normals, plain_average, refine;
-} voxel_patch;
-
-/* Settings. Fields whose has_* is false keep their value, with two exceptions. A patch that names a resolution or a
- * pixel size, but no method, makes the method LDI; one that names a tolerance, but no method, makes it EBPI; one that
- * names something of voxels alone, VOXTREE. A change of the method drops what the new one does not take: all but LDI
- * the resolution and pixel size of before, all but EBPI the tolerances, strict, the ray budget, allocation and
- * optimize_directions,
- * all but VOXTREE voxels. AUTO drops all: with them it would choose LDI or EBPI. All but LDI and AUTO drop the cell
- * size. */
-typedef struct scene_patch {
-    bool has_method, has_resolution, has_pixel_size, has_stiffness, has_patches;
-    bool has_tolerance, has_tolerance_rel, has_strict, has_optimize_directions, has_ray_budget, has_cell_size,
-        has_margin, has_max_step_time, has_allocation;
-    ct_method method;
-    uint32_t resolution[3];
-    double pixel_size; /* m; 0: back to resolution */
-    double stiffness;  /* N/m^5 */
-    bool patches;
-    double tolerance, tolerance_rel; /* m^3, 1; 0: none */
-    bool strict, optimize_directions;
-    ct_allocation allocation;
-    uint64_t ray_budget;  /* 0: the default */
-    double cell_size;     /* m; 0: no cells */
-    double margin;        /* m; 0: none. Every method keeps it */
-    double max_step_time; /* s, > 0; above the server's limit it is lowered to that. Every method keeps it */
-    bool has_voxels;
-    voxel_patch voxels;
-} scene_patch;
 
 typedef struct body_record {
     uint32_t body;
@@ -155,6 +111,7 @@ typedef struct body_record {
     double pose[12];
     double lo[3], hi[3]; /* m, at the last step */
     bool self_contact;
+    ct_material material;
 } body_record;
 
 typedef enum command_kind {
@@ -191,12 +148,12 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     union {
         struct {
             const char *name; /* may be NULL */
-            scene_patch settings;
+            ct_settings_change settings;
             uint32_t ttl_s;         /* of a scene without owner, see scene_record; 0: none */
             uint64_t key, revision; /* see OpenScene of proto/contactd.fbs */
         } open;
         struct {
-            scene_patch settings;
+            ct_settings_change settings;
             uint64_t if_version; /* CONFLICT if the scene has another one; 0: any */
         } configure;
         struct {
@@ -226,7 +183,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         } step;
         struct {
             ct_snapshot_options options;
-        } snapshot; /* taken, not drawn: drawing is slow, and needs neither the scene nor the runner (server/picture.h)
+        } snapshot; /* taken, not drawn: drawing is slow, and needs neither the scene nor the runner (server/core/picture.h)
                      */
     } in;
     void (*done)(command *command); /* called once, on any thread; short. Not used by scheduler_execute */

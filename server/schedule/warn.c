@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "proto/warnings.h"
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 #include "server/schedule/internal.h"
 
 #define CHECK_WARNING(name, number, text)                                                                              \

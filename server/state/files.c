@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
 #include "server/state/internal.h"
 
 static int write_all(int fd, const void *data, size_t size) {

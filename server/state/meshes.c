@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
 #include "server/state/internal.h"
 
 #define DAMAGED ".damaged"

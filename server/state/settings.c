@@ -1,5 +1,4 @@
 /* settings.c - settings of scenes that outlive the server: a small text file for each, all of them in memory. */
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/log.h"
+#include "proto/setting_rows.h"
+#include "server/base/log.h"
 #include "server/state/internal.h"
 
 enum { FILE_NAME = 40, KEY_DIGITS = 16, MOST_BYTES = 4096, RETRY_AFTER_MS = 10000 };
@@ -71,43 +71,22 @@ static bool list(state *state, const stored_settings *settings) {
 
 /* ---- files ---- */
 
-/* The settings in the file's order: name, type, field. */
-#define SETTINGS_MAP(X)                                                                                                \
-    X("resolution_x", COUNT, resolution[0])                                                                            \
-    X("resolution_y", COUNT, resolution[1])                                                                            \
-    X("resolution_z", COUNT, resolution[2])                                                                            \
-    X("pixel_size", NUMBER, pixel_size)                                                                                \
-    X("tolerance", NUMBER, tolerance)                                                                                  \
-    X("tolerance_rel", NUMBER, tolerance_rel)                                                                          \
-    X("strict", SWITCH, strict)                                                                                        \
-    X("ray_budget", BUDGET, ray_budget)                                                                                \
-    X("stiffness", NUMBER, stiffness)                                                                                  \
-    X("patches", SWITCH, patches)                                                                                      \
-    X("cell_size", NUMBER, cell_size)                                                                                  \
-    X("margin", NUMBER, margin)                                                                                        \
-    X("max_step_time", NUMBER, max_step_time)                                                                          \
-    X("voxel_level", COUNT, voxel_level)                                                                               \
-    X("level", COUNT, level)                                                                                           \
-    X("pair_budget", BUDGET, pair_budget)                                                                              \
-    X("max_points", COUNT, max_points)                                                                                 \
-    X("center_normals", SWITCH, center_normals)                                                                        \
-    X("plain_average", SWITCH, plain_average)                                                                          \
-    X("refine", SWITCH, refine)                                                                                        \
-    X("optimize_directions", SWITCH, optimize_directions)                                                              \
-    X("allocation", COUNT, allocation)
-static_assert(sizeof(ct_scene_settings) == 128, "a setting that is new belongs into SETTINGS_MAP");
+/* A setting's lines: the method by its name, numbers to the bit, and of three one each. Returns the characters. */
+static int print_setting(const ct_setting_row *row, const ct_scene_settings *s, char *text, size_t size) {
+    if (row == &ct_setting_rows[CT_SETTING_METHOD])
+        return snprintf(text, size, "%s %s\n", row->name, ct_method_name(s->method));
+    if (row->type == CT_SETTING_IS_F64) return snprintf(text, size, "%s %a\n", row->name, ct_setting_number(row, s));
+    if (row->type == CT_SETTING_IS_U32X3)
+        return snprintf(text, size, "%s_x %" PRIu64 "\n%s_y %" PRIu64 "\n%s_z %" PRIu64 "\n", row->name,
+                        (uint64_t)ct_setting_integer(row, s, 0), row->name, (uint64_t)ct_setting_integer(row, s, 1),
+                        row->name, (uint64_t)ct_setting_integer(row, s, 2));
+    return snprintf(text, size, "%s %" PRIu64 "\n", row->name, (uint64_t)ct_setting_integer(row, s, 0));
+}
 
 static int print(const stored_settings *in, char *text, size_t size) {
-    const ct_scene_settings *s = &in->settings;
-    int n = snprintf(text, size, "contactd scene 1\nprincipal %s\nrevision %" PRIu64 "\nmethod %s\n", in->principal,
-                     in->revision, ct_method_name(s->method));
-#define PRINT_COUNT(name, field)  n += snprintf(text + n, size - (size_t)n, name " %" PRIu32 "\n", s->field);
-#define PRINT_BUDGET(name, field) n += snprintf(text + n, size - (size_t)n, name " %" PRIu64 "\n", s->field);
-#define PRINT_NUMBER(name, field) n += snprintf(text + n, size - (size_t)n, name " %a\n", s->field);
-#define PRINT_SWITCH(name, field) n += snprintf(text + n, size - (size_t)n, name " %d\n", s->field);
-#define PRINT(name, type, field)  PRINT_##type(name, field)
-    SETTINGS_MAP(PRINT)
-#undef PRINT
+    int n = snprintf(text, size, "contactd scene 1\nprincipal %s\nrevision %" PRIu64 "\n", in->principal, in->revision);
+    for (int s = 0; s < CT_SETTINGS; s++)
+        n += print_setting(&ct_setting_rows[s], &in->settings, text + n, size - (size_t)n);
     return n + snprintf(text + n, size - (size_t)n, "end\n");
 }
 
@@ -128,6 +107,24 @@ static bool copy_word(char *to, size_t size, const char *value) {
     return true;
 }
 
+/* Reads a setting. Returns the number of its lines that the file lacks. */
+static unsigned parse_setting(const char *text, const ct_setting_row *row, ct_scene_settings *s) {
+    unsigned absent = 0;
+    const bool is_three = row->type == CT_SETTING_IS_U32X3;
+    for (int i = 0; i < (is_three ? 3 : 1); i++) {
+        char name[40];
+        snprintf(name, sizeof name, is_three ? "%s_%c" : "%s", row->name, "xyz"[i]);
+        const char *value = value_of(text, name);
+        if (!value)
+            absent++;
+        else if (row->type == CT_SETTING_IS_F64)
+            ct_setting_set_number(row, s, strtod(value, NULL));
+        else
+            ct_setting_set_integer(row, s, i, (int64_t)strtoull(value, NULL, 10));
+    }
+    return absent;
+}
+
 /* Settings that the file does not have keep their defaults; but for these, print makes the same text of it, or it is
  * damaged. */
 static bool parse(const char *text, uint64_t key, stored_settings *out) {
@@ -140,23 +137,12 @@ static bool parse(const char *text, uint64_t key, stored_settings *out) {
         !copy_word(method, sizeof method, value_of(text, "method")))
         return false;
     out->revision = strtoull(value, NULL, 10);
-    bool is_known = false;
-    for (int m = 0; m < CT_MAX_METHODS && !is_known; m++) {
-        s->method = (ct_method)m;
-        is_known = strcmp(ct_method_name(s->method), method) == 0;
-    }
+    int64_t number;
+    const bool is_known = ct_setting_choice_find(&ct_setting_rows[CT_SETTING_METHOD], method, &number);
     unsigned absent = 0;
-#define PARSE_COUNT(field)  s->field = (uint32_t)strtoul(value, NULL, 10)
-#define PARSE_BUDGET(field) s->field = strtoull(value, NULL, 10)
-#define PARSE_NUMBER(field) s->field = strtod(value, NULL)
-#define PARSE_SWITCH(field) s->field = *value == '1'
-#define PARSE(name, type, field)                                                                                       \
-    if ((value = value_of(text, name)))                                                                                \
-        PARSE_##type(field);                                                                                           \
-    else                                                                                                               \
-        absent++;
-    SETTINGS_MAP(PARSE)
-#undef PARSE
+    for (int k = 0; k < CT_SETTINGS; k++)
+        if (k != CT_SETTING_METHOD) absent += parse_setting(text, &ct_setting_rows[k], s);
+    if (is_known) s->method = (ct_method)number;
     char again[MOST_BYTES];
     print(out, again, sizeof again);
     unsigned lines = 0, expected = 0;

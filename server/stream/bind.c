@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
 #include "server/stream/internal.h"
 
 /* ZeroMQ replaces a socket file that it finds; whether a server still listens behind it only a connection tells. */

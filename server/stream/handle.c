@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/log.h"
-#include "server/name.h"
+#include "server/base/log.h"
+#include "server/base/name.h"
 #include "server/stream/internal.h"
 
 /* A message may take so many times its header's size once decoded. An update takes 152 bytes then, and 96 or more in a
@@ -243,43 +243,6 @@ static bool list_scenes(stream *stream, request *request, server_error *error) {
     return true;
 }
 
-static scene_patch patch_of(const wire_settings *in) {
-    scene_patch patch = {
-        .has_method = in->has_method,
-        .has_resolution = in->has_resolution,
-        .has_pixel_size = in->has_pixel_size,
-        .has_stiffness = in->has_stiffness,
-        .has_patches = in->has_patches,
-        .has_tolerance = in->has_tolerance,
-        .has_tolerance_rel = in->has_tolerance_rel,
-        .has_strict = in->has_strict,
-        .has_optimize_directions = in->has_optimize_directions,
-        .has_allocation = in->has_allocation,
-        .has_ray_budget = in->has_ray_budget,
-        .has_cell_size = in->has_cell_size,
-        .has_margin = in->has_margin,
-        .has_max_step_time = in->has_max_step_time,
-        .method = (ct_method)in->method,
-        .pixel_size = in->pixel_size,
-        .stiffness = in->stiffness,
-        .patches = in->patches,
-        .tolerance = in->tolerance,
-        .tolerance_rel = in->tolerance_rel,
-        .strict = in->strict,
-        .optimize_directions = in->optimize_directions,
-        .allocation = (ct_allocation)in->allocation,
-        .ray_budget = in->ray_budget,
-        .cell_size = in->cell_size,
-        .margin = in->margin,
-        .max_step_time = in->max_step_time,
-        .has_voxels = in->has_voxels,
-        .voxels = {in->voxels.voxel_level, in->voxels.level, in->voxels.pair_budget, in->voxels.max_points,
-                   in->voxels.center_normals, in->voxels.plain_average, in->voxels.refine},
-    };
-    memcpy(patch.resolution, in->resolution, sizeof patch.resolution);
-    return patch;
-}
-
 static void fill_add_body(command *command, const wire_add_body *in) {
     ct_body_options *options = &command->in.add_body.options;
     command->kind = COMMAND_ADD_BODY;
@@ -291,6 +254,7 @@ static void fill_add_body(command *command, const wire_add_body *in) {
     options->group = in->group;
     options->mask = in->mask;
     options->self_contact = in->self_contact;
+    options->material = in->material;
     options->ignore = in->ignore;
     options->n_ignore = in->n_ignore;
 }
@@ -491,14 +455,14 @@ static bool fill_command(request *request, server_error *error) {
     case WIRE_OPEN_SCENE:
         command->kind = COMMAND_OPEN;
         command->in.open.name = message->u.open_scene.name;
-        command->in.open.settings = patch_of(&message->u.open_scene.settings);
+        command->in.open.settings = message->u.open_scene.settings;
         command->in.open.key = message->u.open_scene.key;
         command->in.open.revision = message->u.open_scene.revision;
         return name_check(message->u.open_scene.name, "scene", error);
     case WIRE_CONFIGURE:
         command->kind = COMMAND_CONFIGURE;
         command->scene = message->u.configure.scene;
-        command->in.configure.settings = patch_of(&message->u.configure.settings);
+        command->in.configure.settings = message->u.configure.settings;
         return true;
     case WIRE_ADD_BODY:
         fill_add_body(command, &message->u.add_body);

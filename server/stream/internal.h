@@ -14,11 +14,11 @@
 #include "proto/spin.h"
 #include "proto/trace.h"
 #include "proto/zmq_thread.h"
+#include "server/base/json_out.h"
+#include "server/base/memory.h"
+#include "server/core/picture.h"
+#include "server/core/service.h"
 #include "server/guard/shares.h"
-#include "server/json_out.h"
-#include "server/memory.h"
-#include "server/picture.h"
-#include "server/service.h"
 #include "server/stream/peers.h"
 #include "server/stream/stream.h"
 #include "server/stream/zap.h"
@@ -111,8 +111,6 @@ struct stream {
     unsigned n_outstanding; /* requests that the scheduler or the workers have */
     shares in_hand;         /* bytes of all requests not yet answered, decoded or not, by principal */
     wire_encoder *encoder;
-    wire_contact *contacts; /* of the answer being encoded */
-    size_t room_contacts;
 };
 
 /* Requests not yet answered may take so many times --max-message of memory; more are BUSY. */
@@ -178,10 +176,6 @@ void reply_encode_step(
 void reply_step(stream *stream, request *request);
 void reply_drop_encoded(request *request); /* frees an answer that will not be sent */
 
-/* The wire's methods have the engine's numbers. */
-#define SAME_METHOD(name, number, text) static_assert(CT_METHOD_##name == (number), "method " text);
-WIRE_METHOD_MAP(SAME_METHOD)
 static_assert((int)CT_ENDED_PRECISION == (int)WIRE_PRECISION && (int)CT_ENDED_TIME == (int)WIRE_ENDED_TIME, "ended");
-#undef SAME_METHOD
 
 #endif

@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 #include "server/stream/peers_internal.h"
 
 enum { LOG_LINES_PER_S = 10 };

@@ -1,5 +1,5 @@
 /* peers_unread.c - answers that clients have not read: how many more may be queued, and who is cut for them. */
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/stream/peers_internal.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "server/clock.h"
-#include "server/memory.h"
+#include "server/base/clock.h"
+#include "server/base/memory.h"
 #include "server/stream/peers_internal.h"
 
 enum { UNFINISHED_MESSAGES = 4 }; /* unfinished bytes of all connections, in --max-message */

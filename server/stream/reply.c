@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 #include "server/stream/internal.h"
 
 frame_owner *frame_owner_new(request *request, size_t header_size) {
@@ -294,44 +294,11 @@ void reply_meshes(stream *stream, request *request, const mesh_record *records, 
 /* ---- scenes ---- */
 
 wire_settings reply_settings(const ct_scene_settings *settings) {
-    return (wire_settings){
-        .has_method = true,
-        .has_resolution = settings->resolution[0] != 0,
-        .has_pixel_size = true,
-        .has_stiffness = true,
-        .has_patches = true,
-        .has_tolerance = true,
-        .has_tolerance_rel = true,
-        .has_strict = true,
-        .has_optimize_directions = true,
-        .has_allocation = true,
-        .has_ray_budget = true,
-        .has_cell_size = true,
-        .has_margin = true,
-        .has_max_step_time = settings->max_step_time > 0,
-        .method = (wire_method)settings->method,
-        .resolution = {settings->resolution[0], settings->resolution[1], settings->resolution[2]},
-        .pixel_size = settings->pixel_size,
-        .stiffness = settings->stiffness,
-        .patches = settings->patches,
-        .tolerance = settings->tolerance,
-        .tolerance_rel = settings->tolerance_rel,
-        .strict = settings->strict,
-        .optimize_directions = settings->optimize_directions,
-        .allocation = (uint8_t)settings->allocation,
-        .ray_budget = settings->ray_budget,
-        .cell_size = settings->cell_size,
-        .margin = settings->margin,
-        .max_step_time = settings->max_step_time,
-        .has_voxels = true,
-        .voxels = {.voxel_level = (int32_t)settings->voxel_level,
-                   .level = (int32_t)settings->level,
-                   .pair_budget = (int64_t)settings->pair_budget,
-                   .max_points = (int32_t)settings->max_points,
-                   .center_normals = settings->center_normals,
-                   .plain_average = settings->plain_average,
-                   .refine = settings->refine},
-    };
+    wire_settings all = {CT_GIVEN_ALL, *settings};
+    for (int s = 0; s < CT_SETTINGS; s++)
+        if (ct_setting_rows[s].is_zero_left_out && ct_setting_is_zero(&ct_setting_rows[s], settings))
+            all.given &= ~CT_GIVEN(s);
+    return all;
 }
 
 static wire_scene_info scene_of(const request *request, const scene_record *record) {
@@ -344,7 +311,7 @@ static wire_scene_info scene_of(const request *request, const scene_record *reco
         .bytes = record->bytes,
         .steps = record->steps,
         .contacts = record->contacts,
-        .running_method = (wire_method)record->running.method,
+        .running_method = record->running.method,
         .mine = record->owner == request->message.session && record->owner != SESSION_NONE,
         .owner = record->owner_name,
     };

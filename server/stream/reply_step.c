@@ -10,48 +10,11 @@
  * without a copy. */
 enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16, MANY_WARNINGS = 4096 };
 
-static void copy_contact(wire_contact *to, const ct_contact *from, const ct_result *result) {
-    *to = (wire_contact){
-        .body = {from->body[0], from->body[1]},
-        .volume = from->volume,
-        .error_bound = from->error_bound,
-        .error_estimate = from->error_estimate,
-        .area = from->area,
-        .depth = from->depth,
-        .first = {from->first[0], from->first[1]},
-        .count = {from->count[0], from->count[1]},
-        .first_span = from->first_span,
-        .n_spans = from->n_spans,
-        .index = from->index,
-        .max_winding = from->max_winding,
-        .inverted_triangles = from->inverted_triangles,
-        .volume_lower = from->volume_lower,
-        .volume_upper = from->volume_upper,
-        .inverted_volume = from->inverted_volume,
-        .first_point = from->first_point,
-        .n_points = from->n_points,
-        .first_product = {from->first_product[0], from->first_product[1]},
-        .count_product = {from->count_product[0], from->count_product[1]},
-        .has_inertia = result->want & CT_WANT_INERTIA,
-        .has_error_bounds = !isnan(from->error_bounds[0]),
-        .has_side_centers = result->want & (CT_WANT_FRAME | CT_WANT_FRICTION),
-        .has_slip = result->has_slip,
-        .spin = from->spin,
-        .inertia = {from->inertia[0][0], from->inertia[1][1], from->inertia[2][2], from->inertia[0][1],
-                    from->inertia[1][2], from->inertia[2][0]},
-    };
-    memcpy(to->volumes, from->volumes, sizeof to->volumes);
-    if (to->has_error_bounds) memcpy(to->error_bounds, from->error_bounds, sizeof to->error_bounds);
-    memcpy(to->normal, from->normal, sizeof to->normal);
-    memcpy(to->tangents, from->tangents, sizeof to->tangents);
-    memcpy(to->center, from->center, sizeof to->center);
-    memcpy(to->generalized, from->generalized_gradient, sizeof to->generalized);
-    memcpy(to->side_centers, from->side_center, sizeof to->side_centers);
-    memcpy(to->relative_velocity, from->relative_velocity, sizeof to->relative_velocity);
-    memcpy(to->friction, from->friction, sizeof to->friction);
-    to->first_cell = from->first_cell;
-    to->n_cells = from->n_cells;
-    memcpy(to->cell, from->cell, sizeof to->cell);
+/* What fields of contacts the step gives. */
+static unsigned groups_of(const ct_result *result) {
+    return (result->want & CT_WANT_INERTIA ? CT_CONTACT_INERTIA : 0u) |
+           (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION) ? CT_CONTACT_FRAME : 0u) |
+           (result->has_slip ? CT_CONTACT_SLIP : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u);
 }
 
 static void copy_products(const ct_result *result, wire_step_result *out) {
@@ -137,10 +100,8 @@ static void copy_warnings(wire_warning *to, const ct_result *result) {
     }
 }
 
-/* *contacts has room for *room contacts and cells and grows if needed. *block is allocated here, and the caller frees
- * it. */
-static bool encode_step(request *request, wire_encoder *encoder, wire_contact **contacts, size_t *room, void **block,
-                        wire_encoded *encoded) {
+/* *block is allocated here, and the caller frees it. */
+static bool encode_step(request *request, wire_encoder *encoder, void **block, wire_encoded *encoded) {
     const step_answer *answer = request->command.out.step.answer;
     wire_message filled, *message = &filled;
     const ct_result *result = step_answer_result(answer);
@@ -148,8 +109,12 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
     *message = (wire_message){.u.step_result = {
                                   .scene = request->message.u.step.scene,
                                   .sequence = request->message.u.step.sequence,
+                                  .contacts = result->contacts,
                                   .n_contacts = (uint32_t)result->n_contacts,
-                                  .method = (wire_method)result->method,
+                                  .cells = result->cells,
+                                  .n_cells = (uint32_t)result->n_cells,
+                                  .groups = groups_of(result),
+                                  .method = result->method,
                                   .backend = request->stream->engine.backend,
                                   .pairs = result->pairs,
                                   .rays = result->rays,
@@ -176,21 +141,6 @@ static bool encode_step(request *request, wire_encoder *encoder, wire_contact **
         out->wall_us[1 + p] = result->wall_seconds[p] * 1e6;
     }
 
-    const size_t n_all = result->n_contacts + result->n_cells;
-    if (n_all > *room) {
-        wire_contact *grown = realloc(*contacts, n_all * sizeof *grown);
-        if (!grown) return false;
-        *contacts = grown;
-        *room = n_all;
-    }
-    for (size_t i = 0; i < result->n_contacts; i++) copy_contact(&(*contacts)[i], &result->contacts[i], result);
-    out->contacts = *contacts;
-    out->cells = *contacts + result->n_contacts;
-    out->n_cells = (uint32_t)result->n_cells;
-    for (size_t i = result->n_contacts; i < n_all; i++) {
-        copy_contact(&(*contacts)[i], &result->cells[i - result->n_contacts], result);
-        (*contacts)[i].is_cell = true;
-    }
     if (!copy_rows(result, out, block)) return false;
     wire_warning *warnings = NULL;
     if (result->n_warnings) {
@@ -219,17 +169,14 @@ void reply_encode_step(request *request) {
     if (request->is_overfull) return;
     frame_owner *owner = frame_owner_new(request, 0);
     if (!owner) return;
-    wire_contact *contacts = NULL;
     owner->answer = step_answer_retain(command->out.step.answer);
     owner->encoder = wire_encoder_new();
-    if (owner->encoder &&
-        encode_step(request, owner->encoder, &contacts, &(size_t){0}, &owner->block, &request->encoded)) {
+    if (owner->encoder && encode_step(request, owner->encoder, &owner->block, &request->encoded)) {
         frame_owner_charge(owner, &request->encoded);
         request->encoded_owner = owner;
     } else {
         frame_owner_release(owner); /* the I/O thread tries again, and answers with an error if it fails too */
     }
-    free(contacts);
 }
 
 void reply_step(stream *stream, request *request) {
@@ -245,7 +192,7 @@ void reply_step(stream *stream, request *request) {
     }
     void *spans = NULL;
     wire_encoded encoded;
-    if (!encode_step(request, stream->encoder, &stream->contacts, &stream->room_contacts, &spans, &encoded)) {
+    if (!encode_step(request, stream->encoder, &spans, &encoded)) {
         free(spans);
         reply_no_memory(stream, request);
         return;

@@ -2,7 +2,7 @@
  * from memory at once; a scene's bodies are listed by its command, and made into a document on a worker. */
 #include <stdlib.h>
 
-#include "server/reports.h"
+#include "server/core/reports.h"
 #include "server/stream/internal.h"
 
 bool report_needs_command(const request *request) {

@@ -11,8 +11,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 #include "server/stream/internal.h"
 
 enum {
@@ -447,7 +447,6 @@ static void free_stream(stream *stream) {
     zap_stop(&stream->zap);
     if (stream->context) zmq_ctx_term(stream->context); /* ends when all is sent, or linger has passed */
     wire_encoder_free(&stream->encoder);
-    free(stream->contacts);
     shares_free(&stream->in_hand);
     if (stream->wake_fd >= 0) close(stream->wake_fd);
     pthread_mutex_destroy(&stream->lock);

@@ -1,7 +1,7 @@
 /* stream.h - the ZeroMQ side of contactd: simulators' sessions, scenes and steps. Started and stopped by main.c.
  *
  * One I/O thread owns the ROUTER socket: it receives, decodes, admits and answers, and runs small steps itself when the
- * scheduler's worker is idle. The service's workers (server/workers.h) read and free meshes, open scenes and draw.
+ * scheduler's worker is idle. The service's workers (server/core/workers.h) read and free meshes, open scenes and draw.
  */
 #ifndef SERVER_STREAM_H
 #define SERVER_STREAM_H
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/error.h"
-#include "server/service.h"
+#include "server/base/error.h"
+#include "server/core/service.h"
 
 typedef struct stream stream;
 

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 
 /* A request's parts. */
 enum { VERSION, REQUEST_ID, DOMAIN, ADDRESS, ROUTING_ID, MECHANISM, CREDENTIAL, MOST_PARTS, PART_BYTES = 255 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "gpu/include/contact.h"
-#include "gpu/voxtree/tree.h"
+#include "gpu/methods/voxtree/tree.h"
 #include "tests/bench/samples.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/stage.h"

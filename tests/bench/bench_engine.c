@@ -81,6 +81,7 @@ typedef struct bench {
     uint32_t want;
     double reach; /* m: how far the second body strays from its start */
     bool is_exact, patches;
+    bool has_law;                 /* "pressure" */
     uint32_t max_points;          /* of each contact; 0: none */
     uint32_t n_directions;        /* of each rigid body: products with the second derivative */
     double pixel_size, cell_size; /* m; 0: the resolution, no cells */
@@ -129,6 +130,7 @@ static void set_up(stage *s, const bench *b, const runner *runner) {
         ct_scene_settings_init(&settings);
         settings.method = method_of(b);
         settings.patches = b->patches;
+        if (b->has_law) settings.law = CT_LAW_PRESSURE;
         settings.max_points = b->max_points;
         if (settings.method == CT_METHOD_EBPI) settings.tolerance_rel = b->tolerance_rel;
         if (settings.method == CT_METHOD_EBPI) settings.ray_budget = CT_MAX_RAY_BUDGET;
@@ -288,6 +290,21 @@ static void compare_cells(bench *b, double cell_size, unsigned threads) {
     for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
 }
 
+/* With the law "pressure"; the baseline has none. On the CPU alone. */
+static void compare_law(bench *b, unsigned threads) {
+    runner cpu = {"cpu", "auto", threads < max_threads ? threads : max_threads};
+    b->is_exact = b->has_law = true;
+    b->want = CT_WANT_FRAME;
+    run(b, &cpu);
+    b->has_law = false;
+    run(b, &cpu);
+    for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
+}
+
+static void compare_law_on_one(bench *b) {
+    compare_law(b, 1);
+}
+
 static void compare_methods_on_one(bench *b) {
     compare_methods(b, 1);
 }
@@ -384,6 +401,28 @@ static void exact_wishes(void) {
             make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
         compare(&b, 2);
     }
+}
+
+static void law_scenes(void) {
+    double pose[12], identity[12];
+    if (strcmp(backend, "cpu") != 0) return;
+    shape_pose_identity(identity);
+    if (is_wanted("law_boxes")) {
+        bench b = {.name = "law_boxes", .n_scenes = 1, .reach = 0.01};
+        shape_pose_axis((double[]){1, 2, 3}, 0.05, (double[]){0.9, 0.1, 0.1}, pose);
+        b.bodies[0] = make_body(NULL, shape_box(1, 1, 1), "box", identity);
+        b.bodies[1] = make_body(NULL, shape_box(1, 1, 1), "box", pose);
+        compare_law(&b, 1);
+    }
+    if (is_wanted("law_ball")) {
+        bench b = {.name = "law_ball", .n_scenes = 1, .reach = 0.002};
+        shape_pose_identity(pose);
+        pose[11] = 0.97;
+        b.bodies[0] = make_body(NULL, shape_icosphere(0.5, 5), "ball 20,480", pose);
+        b.bodies[1] = make_body(NULL, shape_box(2, 2, 1), "box", identity);
+        compare_law(&b, 1);
+    }
+    bunny_and_cube("law_bunny_cube", 128, false, compare_law_on_one);
 }
 
 /* As the method exact, with points of the contact: of bodies that are deep in each other, of such as have many long
@@ -602,6 +641,7 @@ int main(int argc, char **argv) {
     cell_scenes();
     exact_scenes();
     exact_wishes();
+    law_scenes();
     points_scenes();
     self_contact("self_20k", false);
     self_contact("exact_self_20k", true);

@@ -66,7 +66,7 @@ static void check_cell(const ct_result *r, const ct_contact *pair, const ct_cont
                 assert_true(r->forces[3 * e + (uint64_t)w] == -cell->volume * g);
             }
             assert_float_equal(r->weights[e], weight, 1e-12 * (1 + fabs(weight)));
-            area += fmax(weight, 0);
+            area += part ? weight : 0;
         }
     for (int w = 0; w < 3; w++) { /* Newton's third law, exactly */
         assert_int_equal(sum[w], 0);
@@ -523,7 +523,8 @@ static void bad_settings_are_refused(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const ct_scene_settings settings = with_cells(stage_resolution(16), bad[i]);
         ct_error error = {0};
-        assert_int_equal(ct_scene_create(engine, &settings, &scene, &error), CT_OUT_OF_RANGE);
+        assert_int_equal(ct_scene_create(engine, &settings, &scene, &error),
+                         isfinite(bad[i]) ? CT_OUT_OF_RANGE : CT_NON_FINITE);
         assert_string_equal(error.field, "cell_size");
     }
     ct_error error = {0};

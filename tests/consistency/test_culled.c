@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/backend.h"
+#include "gpu/method/backend.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/stage.h"
 

@@ -372,12 +372,31 @@ static void test_thin_contacts(void **state) {
     shape_free(&block);
 }
 
+/* Of a tolerance and a fraction of the volume the larger counts: one that is too small to be reached asks for nothing. */
+static void test_both_tolerances(void **state) {
+    (void)state;
+    struct shape floor = shape_box(100, 100, 1), cube = shape_box(0.01, 0.01, 0.01);
+    double high[12];
+    shape_pose_identity(high);
+    high[11] = 0.5 + 0.0045;
+    const struct placed bodies[] = {{&floor, NULL, 0, 0}, {&cube, high, 0, 0}};
+    const ct_scene_settings both = ebpi_settings(1e-9, 0.01, true), relative = ebpi_settings(0, 0.01, true);
+    ct_result *r[2] = {stage_once(engine, &both, bodies, 2, CT_WANT_FRAME),
+                       stage_once(engine, &relative, bodies, 2, CT_WANT_FRAME)};
+    assert_int_equal(r[0]->n_contacts, 1);
+    assert_memory_equal(&r[0]->contacts[0].volume, &r[1]->contacts[0].volume, sizeof(double));
+    for (int i = 0; i < 2; i++) ct_result_free(&r[i]);
+    shape_free(&floor);
+    shape_free(&cube);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_pairs_strict), cmocka_unit_test(test_random_pairs_published),
         cmocka_unit_test(test_same_bits),           cmocka_unit_test(test_gradients),
         cmocka_unit_test(test_thin_contacts),       cmocka_unit_test(test_turned_views_strict),
         cmocka_unit_test(test_turned_views),        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_both_tolerances),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

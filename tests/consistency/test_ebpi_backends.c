@@ -19,7 +19,7 @@ static ct_scene_settings ebpi(double tolerance, double tolerance_rel, bool stric
 /* What the method gives. */
 enum { WANTED = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES | CT_WANT_TILES };
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ /* slow on the shim */
+#ifdef CT_CUDA_SHIM /* slow */
 enum { SHARE = 3 };
 #else
 enum { SHARE = 1 };

@@ -659,8 +659,12 @@ static void test_bad_directions(void **state) {
     assert_int_equal(try_directions(&run, &bad, 1, 0, &error), CT_INVALID_ARGUMENT);
     bad = rigid, bad.twist[4] = NAN;
     assert_int_equal(try_directions(&run, &bad, 1, 0, &error), CT_NON_FINITE);
+    bad = rigid, bad.twist[4] = -1e300; /* a product with it would not be finite */
+    assert_int_equal(try_directions(&run, &bad, 1, 0, &error), CT_OUT_OF_RANGE);
     both[1] = soft;
     assert_int_equal(try_directions(&run, both, 2, 0, &error), CT_INVALID_ARGUMENT);
+    values[5] = 1e300;
+    assert_int_equal(try_directions(&run, both, 1, 0, &error), CT_OUT_OF_RANGE);
     values[5] = INFINITY;
     assert_int_equal(try_directions(&run, both, 1, 0, &error), CT_NON_FINITE);
     stage_close(&run.stage);

@@ -154,7 +154,7 @@ static void test_moving_border(void **state) {
  * and those of gradients, by the products. A box reaches over the border, so that walls count. */
 static void test_differences(void **state) {
     (void)state;
-    if (!has_exact()) return;
+    if (!has_exact()) skip();
     const struct shape box = shape_box(1.5, 1.4, 1.2);
     double pose[12];
     shape_pose_axis((const double[]){1, 2, 3}, 0.06, (const double[]){1.8, 0.3, -0.1}, pose);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/backend.h"
 #include "gpu/include/snapshot.h"
+#include "gpu/method/backend.h"
 #include "tests/scenes/stage.h"
 
 /* The CPU backend, and another that is held to it. */

@@ -178,7 +178,7 @@ static void test_lack_of_memory(void **state) {
     (void)state;
     ct_engine_facts facts;
     ct_engine_get_facts(engines[1], 0, &facts);
-    if (!strcmp(facts.backend, "cpu")) return;
+    if (!strcmp(facts.backend, "cpu")) skip(); /* its memory has no limit */
     ct_engine_options options;
     ct_engine *engine;
     ct_error error = {0};

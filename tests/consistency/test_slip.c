@@ -80,10 +80,11 @@ static void test_flat_patch(void **state) {
         near(c->side_center[1][2], -0.0625, 1e-6);
         for (int s = 0; s < 2; s++)
             for (int i = 0; i < 2; i++) near(c->side_center[s][i], 0, 1e-6);
-        /* Torques about each body's origin: the block's lower face is 0.25 below its own. */
-        near(c->friction[1][3], 0.25 * c->friction[1][1], 1e-5);
-        near(c->friction[1][4], -0.25 * c->friction[1][0], 1e-5);
-        near(c->friction[0][3], -0.5 * c->friction[0][1], 1e-5);
+        /* Torques about each body's origin. Both forces act midway between the surfaces, at -0.03125: 0.21875 below the
+         * block's origin, 0.46875 above the floor's. */
+        near(c->friction[1][3], 0.21875 * c->friction[1][1], 1e-5);
+        near(c->friction[1][4], -0.21875 * c->friction[1][0], 1e-5);
+        near(c->friction[0][3], -0.46875 * c->friction[0][1], 1e-5);
         const double power = power_of(r, c, bodies, velocities);
         near(power, -viscosity * area * (1.5 * 1.5 + 1), 1e-4);
         ct_result_free(&r);
@@ -192,14 +193,22 @@ static void test_random_pairs(void **state) {
         double kept[32] = {0};
         if (r->n_contacts && r->contacts[0].area > 0) {
             const ct_contact *c = &r->contacts[0];
-            double t2 = 0, along = 0, sum[3] = {0, 0, 0};
-            for (int i = 0; i < 3; i++) along += c->relative_velocity[i] * c->normal[i];
-            for (int i = 0; i < 3; i++) t2 += pow(c->relative_velocity[i] - along * c->normal[i], 2);
-            const double expected = -5 * (c->area * t2 + c->area * c->area / (2 * M_PI) * c->spin * c->spin);
-            near(power_of(r, c, bodies, velocities), expected, 1e-9 * (1 + fabs(expected)));
-            for (uint64_t k = 0; k < r->n_entries; k++)
-                for (int i = 0; i < 3; i++) sum[i] += r->friction_forces[3 * k + (uint64_t)i];
-            for (int i = 0; i < 3; i++) near(sum[i], 0, 1e-10);
+            double power = 0, torque[3] = {0, 0, 0}, size = 0;
+            for (int i = 0; i < 12; i++) power += c->friction[i / 6][i % 6] * velocities[i / 6].twist[i % 6];
+            assert_true(power <= 0);
+            near(power_of(r, c, bodies, velocities), power, 1e-9 * (1 + fabs(power)));
+            for (int s = 0; s < 2; s++) { /* about the world's origin */
+                const double *f = c->friction[s], at[3] = {poses[s][3], poses[s][7], poses[s][11]};
+                for (int i = 0; i < 3; i++) {
+                    const int j = (i + 1) % 3, k = (i + 2) % 3;
+                    torque[i] += f[3 + i] + at[j] * f[k] - at[k] * f[j];
+                    size += fabs(f[i]);
+                }
+            }
+            for (int i = 0; i < 3; i++) {
+                near(c->friction[0][i] + c->friction[1][i], 0, 1e-12 * (1 + size));
+                near(torque[i], 0, 1e-12 * (1 + size));
+            }
             memcpy(kept, c->relative_velocity, sizeof c->relative_velocity);
             kept[3] = c->spin;
             memcpy(kept + 4, c->friction, sizeof c->friction);

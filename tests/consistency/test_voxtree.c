@@ -372,6 +372,36 @@ static void test_bits(void **state) {
     }
 }
 
+/* Bodies of one size, in either order: one of them drives the descent, and must not be the first for being first. */
+static void test_order_of_equals(void **state) {
+    (void)state;
+    uint64_t rng = 21;
+    struct shape shapes[] = {shape_box(1, 1, 1), shape_torus(0.35, 0.15, 20, 10), shape_box(1, 0.3, 0.6)};
+    int contacts = 0;
+    for (int round = 0; round < 30; round++) {
+        double poses[2][12], found[2][9] = {{0}};
+        for (int i = 0; i < 2; i++) shape_pose_random(&rng, 0.3, poses[i]);
+        const int of[2] = {round % 3, round / 3 % 3};
+        for (int order = 0; order < 2; order++) {
+            const struct placed bodies[] = {{&shapes[of[order]], poses[order], 0, 0},
+                                            {&shapes[of[1 - order]], poses[1 - order], 0, 0}};
+            const ct_scene_settings settings = stage_voxtree(5, 0);
+            ct_result *r = stage_once(engine, &settings, bodies, 2, CT_WANT_FRAME);
+            if (r->n_contacts) {
+                const ct_contact *c = r->contacts;
+                const double numbers[3] = {c->volume, c->volume_lower, c->volume_upper};
+                memcpy(found[order], numbers, sizeof numbers);
+                memcpy(found[order] + 3, c->generalized_gradient[order], 6 * sizeof(double));
+                contacts++;
+            }
+            ct_result_free(&r);
+        }
+        assert_memory_equal(found[0], found[1], sizeof found[0]);
+    }
+    assert_true(contacts > 30);
+    for (int i = 0; i < 3; i++) shape_free(&shapes[i]);
+}
+
 /* Bodies have the boxes of their trees in steps of VOXTREE, and those of their vertices in steps of other methods,
  * which are as if the scene had never been another's. */
 static void test_boxes(void **state) {
@@ -633,9 +663,10 @@ static void test_no_memory(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) n_pairs = atoi(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_exact), cmocka_unit_test(test_estimates), cmocka_unit_test(test_intervals),
-        cmocka_unit_test(test_aligned),       cmocka_unit_test(test_balls),     cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_boxes),         cmocka_unit_test(test_refined),   cmocka_unit_test(test_pair_budget),
-        cmocka_unit_test(test_time_budget),   cmocka_unit_test(test_refusals),  cmocka_unit_test(test_no_memory)};
+        cmocka_unit_test(test_against_exact),   cmocka_unit_test(test_estimates),   cmocka_unit_test(test_intervals),
+        cmocka_unit_test(test_aligned),         cmocka_unit_test(test_balls),       cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_order_of_equals), cmocka_unit_test(test_boxes),       cmocka_unit_test(test_refined),
+        cmocka_unit_test(test_pair_budget),     cmocka_unit_test(test_time_budget), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_no_memory)};
     return cmocka_run_group_tests(tests, setup_all, teardown_all);
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/backend.h"
+#include "gpu/method/backend.h"
 #include "tests/scenes/stage.h"
 
 /* The CPU backend, and another that is held to it. */

@@ -50,6 +50,8 @@ static inline void assert_same_second(const ct_result *a, const ct_result *b) {
     for (size_t i = 0; i < a->n_contacts; i++) {
         const ct_contact *c = &a->contacts[i], *d = &b->contacts[i];
         assert_memory_equal(c->inertia, d->inertia, sizeof c->inertia);
+        assert_memory_equal(c->linear_pressure, d->linear_pressure, sizeof c->linear_pressure);
+        assert_memory_equal(c->plane_moments, d->plane_moments, sizeof c->plane_moments);
         assert_memory_equal(c->first_product, d->first_product, sizeof c->first_product);
         assert_memory_equal(c->count_product, d->count_product, sizeof c->count_product);
         assert_true(c->volume == d->volume && c->area == d->area);

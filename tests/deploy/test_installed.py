@@ -46,11 +46,61 @@ def test_all_is_in_place(installed):
                  "include/contactd/contactd.h", "share/man/man1/contactd.1", "share/man/man1/contactctl.1",
                  "share/bash-completion/completions/contactctl", "share/zsh/site-functions/_contactctl",
                  "share/fish/vendor_completions.d/contactctl.fish",
+                 "lib/libcontact.so", "lib/libcontact.a", "lib/pkgconfig/contact.pc", "include/contact/contact.h",
+                 "lib/cmake/contact/contact-config.cmake", "lib/cmake/contactd/contactd-config.cmake",
                  "lib/systemd/system/contactd.socket", "lib/systemd/system/contactd-http.socket"):  # fmt: skip
         assert (local / path).exists(), path
     unit = (local / "lib/systemd/system/contactd.service").read_text()
     assert "ExecStart=/usr/local/bin/contactd\n" in unit and "EnvironmentFile=-/usr/local/etc/default/contactd\n" in unit
     assert "@" not in re.sub(r"^(#.*|SystemCallFilter=.*)$", "", unit, flags=re.M)
+
+
+EXAMPLES = needs.ROOT / "docs" / "examples"
+VOLUMES = ["0.09375", "0.0625", "0.03125"]  # (1 - x) (1 - 0.5) (1 - 0.75) of boxes moved by x
+
+
+def volumes(program: pathlib.Path, root: pathlib.Path) -> list[str]:
+    done = subprocess.run([program], capture_output=True, text=True, env={"LD_LIBRARY_PATH": str(root / "usr/local/lib")})
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"^volume (\S+) m", done.stdout, re.M)
+
+
+@pytest.mark.parametrize("source, compiler", [("overlap.c", ["cc", "-std=c99"]), ("overlap.cpp", ["c++", "-std=c++17"])])
+def test_the_engine_is_found_by_pkg_config(installed, tmp_path, source, compiler):
+    needs.tools(compiler[0], "pkg-config")
+    found = subprocess.run(["pkg-config", "--cflags", "--libs", "contact"], check=True, capture_output=True,
+                           text=True, env=os.environ | {"PKG_CONFIG_PATH": str(installed / "usr/local/lib/pkgconfig"),
+                                             "PKG_CONFIG_SYSROOT_DIR": str(installed)})
+    subprocess.run([*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", EXAMPLES / source, *found.stdout.split(), "-o",
+                    tmp_path / "overlap"], check=True)
+    assert volumes(tmp_path / "overlap", installed) == VOLUMES
+
+
+def test_both_libraries_are_found_by_cmake(installed, tmp_path):
+    needs.tools("cmake", "c++")
+    (tmp_path / "CMakeLists.txt").write_text(f"""
+cmake_minimum_required(VERSION 3.20)
+project(user C CXX)
+set(CMAKE_CXX_STANDARD 17)
+find_package(contact 0.1 REQUIRED CONFIG)
+find_package(contactd REQUIRED CONFIG)
+add_executable(in_c {EXAMPLES}/overlap.c)
+target_link_libraries(in_c contact::contact)
+add_executable(in_cxx {EXAMPLES}/overlap.cpp)
+target_link_libraries(in_cxx contact::static)
+add_executable(client {needs.ROOT}/client_c/examples/simple.c)
+target_link_libraries(client contactd::contactd)
+""")
+    moved = tmp_path / "moved"  # the tree is found wherever it stands
+    shutil.copytree(installed, moved, symlinks=True)
+    for command in (["cmake", "-B", "build", f"-DCMAKE_PREFIX_PATH={moved}/usr/local"], ["cmake", "--build", "build"]):
+        done = subprocess.run(command, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode == 0, done.stdout
+    assert volumes(tmp_path / "build/in_c", moved) == volumes(tmp_path / "build/in_cxx", moved) == VOLUMES
+    (tmp_path / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.20)\nfind_package(contact 9 REQUIRED CONFIG)\n")
+    done = subprocess.run(["cmake", "-B", "other", f"-DCMAKE_PREFIX_PATH={moved}/usr/local"], cwd=tmp_path, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.returncode != 0 and "0.1.0" in done.stdout  # which it found, and is too old
 
 
 def test_what_an_operator_has_configured_stays(installed):
@@ -107,7 +157,7 @@ def packages(installed) -> dict[str, pathlib.Path]:
 
 def test_lintian_finds_nothing(packages):
     needs.tools("lintian")
-    assert set(packages) == {"contactd", "libcontactd0", "libcontactd-dev", "python3-contactd"}
+    assert set(packages) == {"contactd", "libcontactd0", "libcontactd-dev", "libcontact0", "libcontact-dev", "python3-contactd"}
     done = subprocess.run(["lintian", "--fail-on", "error,warning", *packages.values()], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert not re.search(r"^[EW]:", done.stdout, re.M), done.stdout

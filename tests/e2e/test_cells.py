@@ -93,7 +93,7 @@ def test_refused_by_name(client):
     assert (scene.method, scene.running_method) == ("auto", "ldi")
     scene.configure(method="exact")  # drops it
     assert scene.cell_size == 0
-    with pytest.raises(errors.InvalidArgumentError, match='"exact" gives no cells.*choose method "ldi"'):
+    with pytest.raises(errors.InvalidArgumentError, match='"exact" takes no cell_size.*choose method "ldi"'):
         scene.configure(cell_size=0.1)
 
 
@@ -144,7 +144,7 @@ def test_contactctl(server, client, tmp_path):
         assert cell["volume"] == pytest.approx(np.prod(sides(cell["cell"])))
     assert "cells      18 of 0.375 m" in run("contact", *files, "--cell-size", SIZE)
     assert "cells" not in run("contact", *files)
-    assert "gives no cells" in run("contact", *files, "--method", "exact", "--cell-size", "1", code=3)
+    assert "takes no cell_size" in run("contact", *files, "--method", "exact", "--cell-size", "1", code=3)
     assert "--cell-size" in run("contact", *files, "--cell-size", "-1", code=2)
     scene = client.open_scene(name="cells by contactctl")
     assert json.loads(run("scene", "set", scene.id, "--cell-size", "0.5", "-o", "json"))["cell_size"] == 0.5

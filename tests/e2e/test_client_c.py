@@ -59,6 +59,82 @@ def test_static_library(server, binaries, tmp_path):
     assert "libcontactd" not in needs
 
 
+LOOP = ROOT / "docs" / "examples" / "loop.c"
+
+# What a loop has: steps that come in any order, an answer that is not there yet, one that is slow, none in flight.
+ASLEEP = r"""
+#include <contactd.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+static double now(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec; }
+#define ASK(call) do { if (call) { printf("%s %s\n", #call, contactd_last_error(client)->message); return 1; } } while (0)
+int main(int argc, char **argv) {
+    contactd_options options;
+    contactd_options_init(&options);
+    options.server = argv[argc - 1];
+    options.timeout_ms = 120000;
+    contactd_client *client;
+    if (contactd_connect(&options, &client, NULL)) return 1;
+    contactd_scene scene[3];
+    contactd_ticket ticket[3], any;
+    const contactd_result *result;
+    int wait_ms = 7;
+    ASK(contactd_wait_any(client, &any));
+    ASK(contactd_process(client, &wait_ms));
+    printf("%d %d\n", (int)any, wait_ms);
+    for (int i = 0; i < 3; i++) ASK(contactd_open_scene(client, "", NULL, &scene[i]));
+    for (int i = 0; i < 3; i++) ASK(contactd_step_submit(client, scene[i], NULL, 0, NULL, &ticket[i]));
+    for (;;) {
+        struct pollfd fd = {contactd_fd(client), POLLIN, 0};
+        ASK(contactd_process(client, &wait_ms));
+        ASK(contactd_step_try_wait(client, ticket[2], &result));
+        if (result) break;
+        if (wait_ms < 0) return printf("nothing is due\n"), 1;
+        poll(&fd, 1, wait_ms);
+    }
+    ASK(contactd_wait_any(client, &any));
+    printf("%d\n", any == ticket[0] || any == ticket[1]);
+    ASK(contactd_step_wait(client, any, &result));
+    ASK(contactd_wait_any(client, &any));
+    ASK(contactd_step_wait(client, any, &result));
+    printf("%d\n", contactd_step_try_wait(client, any, &result) == CONTACTD_NOT_FOUND);
+    /* Asleep: nothing is in flight for half a second. */
+    const double before = now(CLOCK_PROCESS_CPUTIME_ID), start = now(CLOCK_MONOTONIC);
+    int rounds = 0;
+    for (; now(CLOCK_MONOTONIC) < start + 0.5; rounds++) {
+        struct pollfd fd = {contactd_fd(client), POLLIN, 0};
+        ASK(contactd_process(client, &wait_ms));
+        poll(&fd, 1, wait_ms < 0 ? 100 : wait_ms);
+    }
+    printf("%d %d\n", rounds < 50, now(CLOCK_PROCESS_CPUTIME_ID) - before < 0.05);
+    contactd_close(&client);
+    return 0;
+}
+"""
+
+
+def compiled(tmp_path, binaries, source) -> str:
+    program = tmp_path / "program"
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", *SANITIZERS, str(source), *pkg_config(binaries), "-o",
+                    str(program)], check=True)
+    return str(program)
+
+
+def test_two_clients_in_one_event_loop(server, binaries, tmp_path):
+    done = subprocess.run([compiled(tmp_path, binaries, LOOP), server.stream, "300"], capture_output=True, text=True,
+                          timeout=60 * SLOW)
+    assert (done.returncode, done.stdout) == (0, "300 and 300 steps\n"), done.stderr
+
+
+def test_steps_in_an_event_loop(server, binaries, tmp_path):
+    (tmp_path / "asleep.c").write_text(ASLEEP)
+    done = subprocess.run([compiled(tmp_path, binaries, tmp_path / "asleep.c"), server.stream], capture_output=True, text=True,
+                          timeout=60 * SLOW)
+    assert done.stdout.split() == ["0", "-1", "1", "1", "1", "1"], done.stdout + done.stderr
+
+
 def test_simple_without_a_server(binaries, tmp_path):
     done = build_and_run(tmp_path, pkg_config(binaries), "nonsense")
     assert done.returncode == 1 and "INVALID_ARGUMENT" in done.stderr and done.stdout == ""

@@ -430,9 +430,13 @@ def test_a_mesh_that_made_room_is_registered_again(fake, client):
 def test_no_server_there():
     began = time.monotonic()
     with pytest.raises(ConnectionError) as e:
-        contactd.connect("tcp://127.0.0.1:9", timeout=0.3)
-    assert isinstance(e.value, contactd.UnreachableError) and "tcp://127.0.0.1:9" in str(e.value)
-    assert time.monotonic() - began < PATIENCE
+        contactd.connect("127.0.0.1:9", timeout=10 * PATIENCE)
+    assert isinstance(e.value, contactd.UnreachableError) and "nothing listens at tcp://127.0.0.1:9" in str(e.value)
+    with pytest.raises(contactd.UnreachableError, match="nothing listens at ipc:"):
+        contactd.connect("ipc:///nowhere/at/all", timeout=10 * PATIENCE, wait=0.2)
+    assert time.monotonic() - began < PATIENCE  # and not until the timeout
+    with pytest.raises(errors.OutOfRangeError):
+        contactd.connect("localhost:9", wait=-1)
 
 
 def test_no_contactd_there(fake):
@@ -463,7 +467,7 @@ def test_other_version(fake):
 def test_waits_for_a_server_that_is_not_up_yet(fake):
     fake.crash()
     threading.Timer(0.3, fake.start).start()
-    with contactd.connect(fake.address, timeout=PATIENCE) as client:
+    with contactd.connect(fake.address.removeprefix("tcp://"), timeout=PATIENCE, wait=PATIENCE) as client:
         client.ping()
 
 

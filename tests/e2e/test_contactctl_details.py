@@ -86,8 +86,6 @@ def test_refused_input(ctl, box, tmp_path):
     refused(ctl("contact", noise, box), 3, "noise.ply", "PARSE_ERROR")
     refused(ctl("contact", box, box, "--resolution", "0"), 3, "resolution")
     refused(ctl("contact", box, box, "--resolution", "1000000"), 3, "resolution")
-    for method in ("certified", "magic"):
-        refused(ctl("contact", box, box, "--method", method), 3, method, "UNSUPPORTED", "ldi")
     refused(ctl("contact", box, box, "--method", "exact", "--tolerance", "1e-9"), 3, "tolerance", "exact", "INVALID_ARGUMENT")
     refused(ctl("contact", box, box, "--tolerance", "1e-15"), 3, "tolerance", "ask for", "OUT_OF_RANGE")
     refused(ctl("mesh", "rm", "0123456789abcdef"), 3, "NOT_FOUND")
@@ -102,7 +100,9 @@ def test_usage(ctl, box, tmp_path):
     refused(ctl("contact", box, box, "--pose-a", "nan 0 0 0 0 1 0 0 0 0 1 0"), 2, "--pose-a", "number 1 is nan")
     refused(ctl("contact", box, box, "--resolution", "many"), 2, "--resolution")
     refused(ctl("contact", box, box, "--resolution", "8", "--pixel-size", "1"), 2, "exclude")
-    refused(ctl("contact", box, box, "--tolerance", "0"), 2, "--tolerance")
+    for method in ("certified", "magic"):
+        refused(ctl("contact", box, box, "--method", method), 2, "--method", method, "auto, ldi, exact, ebpi or voxtree")
+    refused(ctl("contact", box, box, "--tolerance", "-1"), 2, "--tolerance")
     refused(ctl("contact", box, box, "--frobnicate"), 2, "--frobnicate")
     refused(ctl("status", "--resolution", "8"), 2, "--resolution")
     refused(ctl("dance"), 2, "dance")
@@ -159,3 +159,12 @@ def test_bench(ctl):
 def test_help(ctl, words):
     done = ctl(*words, "--help")
     assert done.returncode == 0 and "usage: contactctl" in done.stdout and "--timeout" in done.stdout
+    as_command = ctl("help", *words, address=None)
+    assert (as_command.returncode, as_command.stdout, as_command.stderr) == (0, done.stdout, "")
+
+
+def test_help_of_no_command(ctl):
+    refused(ctl("help", "scnee", address=None), 2, "no command scnee")
+    refused(ctl("help", "scene", "lists", address=None), 2, "no command scene lists", "contactctl help scene")
+    refused(ctl("help", "top", "now", address=None), 2, "no command top now")
+    refused(ctl("help", "scene", "set", "1", address=None), 2, "help takes [COMMAND]")

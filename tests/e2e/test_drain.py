@@ -168,7 +168,7 @@ def test_an_idle_c_client_moves_too(pair, tmp_path):
                     "".join(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in triangles))
     source.write_text(PROGRAM)
     flags = {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(BUILD.name, [])
-    subprocess.run(["cc", "-o", program, source, f"-I{BUILD / 'include'}", f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lcontactd", *flags],
+    subprocess.run(["cc", "-o", program, source, f"-I{BUILD / 'include' / 'contactd'}", f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lcontactd", *flags],
                    check=True)
     process = subprocess.Popen([program, old.stream, str(int(TIMEOUT * 1000)), mesh], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

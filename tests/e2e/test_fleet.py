@@ -26,7 +26,7 @@ FLEETS_BOX = ([[v & 1, v >> 1 & 1, v >> 2] for v in range(8)],  # as in fleet.c
 def program(tmp_path_factory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("fleet") / "fleet"
     subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", *SANITIZERS,
-                    str(pathlib.Path(__file__).with_name("fleet.c")), "-o", str(path), f"-I{BUILD / 'include'}",
+                    str(pathlib.Path(__file__).with_name("fleet.c")), "-o", str(path), f"-I{BUILD / 'include' / 'contactd'}",
                     f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lcontactd"], check=True)
     return path
 

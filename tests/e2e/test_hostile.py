@@ -244,6 +244,7 @@ def test_a_client_that_never_reads(server, bystander):
             break
     time.sleep(0.3)
     setup.raw.close()
+    wait_until(lambda: metrics(server)["contactd_unread_bytes"] < 1 << 16, "the memory of its answers")
 
 
 def is_probed(server, client: socket.socket) -> bool:

@@ -71,7 +71,7 @@ def test_refused_by_name(client):
             client.open_scene(patches=True, **settings)
         assert refused.value.field == "patches"
     scene = client.open_scene(method="exact", patches=True)
-    with pytest.raises(errors.InvalidArgumentError, match='"ldi" gives no patches.*choose method "exact"'):
+    with pytest.raises(errors.InvalidArgumentError, match='"ldi" takes no patches.*choose method "exact"'):
         scene.configure(method="ldi")
     assert scene.info()["settings"]["patches"] and scene.method == "exact"
     scene.configure(method="ldi", patches=False)
@@ -121,7 +121,7 @@ def test_contactctl(server, client, tmp_path):
     text = run("contact", *files, "--patches")
     assert all(f"patch {i}\n" in text for i in range(3))
     assert "patch" not in run("contact", *files)
-    assert "gives no patches" in run("contact", *files, "--method", "ldi", "--patches", code=3)
+    assert "takes no patches" in run("contact", *files, "--method", "ldi", "--patches", code=3)
     scene = client.open_scene(name="patches by contactctl")
     assert json.loads(run("scene", "set", scene.id, "--patches", "-o", "json"))["patches"] is True
     assert json.loads(run("scene", "set", scene.id, "--no-patches", "-o", "json"))["patches"] is False

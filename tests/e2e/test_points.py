@@ -80,7 +80,7 @@ def test_settings(client):
     assert (scene.method, scene.voxels["max_points"]) == ("voxtree", 4)
     scene.configure(method="exact")  # points of voxel trees are others
     assert scene.voxels["max_points"] == 0
-    with pytest.raises(errors.OutOfRangeError, match="or 0 for none") as caught:
+    with pytest.raises(errors.OutOfRangeError, match="1 to 4096, or 0 for none") as caught:
         scene.configure(max_points=4097)
     assert caught.value.field == "max_points"
 

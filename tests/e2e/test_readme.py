@@ -34,7 +34,8 @@ def run(command: list[str], server, folder, **more) -> str:
 def folder(tmp_path, fresh_server):
     """Where the README's reader stands, with the files of this tree that it names."""
     (tmp_path / "build").symlink_to(BUILD)
-    (tmp_path / "client_c").symlink_to(ROOT / "client_c")
+    for name in ("client_c", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
 
 
@@ -47,7 +48,7 @@ def shell(text: str, server, folder) -> str:
 
 
 def test_every_line(fresh_server, folder):
-    command_line, from_c, over_http = blocks("sh")
+    command_line, from_c, in_process, over_http = blocks("sh")
     out = shell(command_line, fresh_server, folder)
     assert "volume     0.09375 m^3" in out and "(pushes body 1 out)" in out and "ready      yes" in out
 
@@ -72,6 +73,7 @@ def test_every_line(fresh_server, folder):
 
     if not INSTRUMENTED and shutil.which("cc") and shutil.which("pkg-config"):
         assert "volume 0.015625 m^3" in shell(from_c, fresh_server, folder)
+        assert "volume 0.0625 m^3" in shell(in_process, fresh_server, folder)
 
 
 def test_what_the_answers_mean(server):

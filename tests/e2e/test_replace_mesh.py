@@ -53,8 +53,8 @@ def test_deformable_and_stale_positions(client):
     assert 0.4 < full < np.pi / 6
     with pytest.raises(errors.WrongLengthError, match="positions"):
         scene.step(positions={a: CUBE[0]})
+    scene.replace_mesh(a, cube)
     with pytest.raises(errors.OutOfRangeError):
-        scene.replace_mesh(a, cube)
         scene.step(indexed={a: ([10], np.zeros((1, 3)))})
     vertices, _ = scene.step(positions={a: CUBE[0] + [10, 0, 0]}).contacts[0].gradient(a)
     assert vertices.max() < 8

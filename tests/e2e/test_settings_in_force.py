@@ -16,7 +16,7 @@ from geometry import UNIT_BOX, moved
 from http_api import Api
 from raw import Raw
 
-NO_PRECISION = {"cell_size": 0, "margin": 0, "max_step_time": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "optimize_directions": False,
+NO_PRECISION = {"cell_size": 0, "margin": 0, "max_step_time": 0, "law": "volume", "stiction_speed": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "optimize_directions": False,
                 "allocation": "optimal", "ray_budget": 0}
 
 

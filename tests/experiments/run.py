@@ -107,7 +107,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         address = options.server or stack.enter_context(server_of(options.build))
-        client = stack.enter_context(contactd.connect(address, timeout=120))
+        client = stack.enter_context(contactd.connect(address, timeout=120, wait=120))
         for name in options.names or NAMES:
             begin = time.monotonic()
             for what, number in run(client, name, options.out).items():

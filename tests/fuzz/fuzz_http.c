@@ -31,7 +31,7 @@ static void bodies(uint8_t which, const char *text, size_t size) {
     union {
         mesh_request mesh;
         scene_request scene;
-        scene_patch patch;
+        ct_settings_change patch;
         body_request body;
         step_request step;
     } u;
@@ -47,7 +47,7 @@ static void bodies(uint8_t which, const char *text, size_t size) {
         check(!ok || text_is_utf8(u.scene.name, strlen(u.scene.name)));
         break;
     case 2:
-        ok = request_scene_patch(text, size, &u.patch, &p);
+        ok = request_settings(text, size, &u.patch, &p);
         break;
     case 3:
         ok = request_body(text, size, &u.body, &p);

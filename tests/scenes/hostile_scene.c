@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/setting_rows.h"
 #include "tests/scenes/build.h"
 
 static const char *const places[] = {
@@ -116,9 +117,9 @@ static bool parse(const struct field *field, const char *text, double *value) {
         return place < HOSTILE_PLACES;
     }
     if (field->type == METHOD) {
-        ct_method method;
-        if (ct_method_find(text, &method, NULL)) return false;
-        *value = method;
+        int64_t method = 0;
+        if (!ct_setting_choice_find(&ct_setting_rows[CT_SETTING_METHOD], text, &method)) return false;
+        *value = (double)method;
         return true;
     }
     char *end;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/mesh/sha256.h"
+#include "gpu/mesh/build/sha256.h"
 #include "tests/scenes/build.h"
 
 static void demand(ct_status status, const char *what, const ct_error *error) {

@@ -17,47 +17,47 @@ TOPS = ("gpu", "server", "proto", "client_c")
 
 # In patterns * stays within a folder and ** does not. A file may always include its own folder's headers.
 DOOR = "gpu/include/*.h"
-GROUND = [DOOR, "gpu/base/*"]
+TYPES = "proto/settings.h"  # which engine, wire and client share, as the next
+FIELDS = "proto/contact_fields.h"
+MATERIAL = "proto/material.h"
+ROWS = [TYPES, FIELDS, MATERIAL, "proto/setting_rows.*", "proto/errors.h"]
+GROUND = [DOOR, TYPES, FIELDS, MATERIAL, "gpu/base/*"]
 STAGE = GROUND + ["gpu/mesh/*"]
-SERVER_CORE = [DOOR, "proto/*.h", "server/registry/*", "server/schedule/*", "server/metrics/*",
-               "server/guard/*", "server/state/*.h", "server/*.h"]
+SERVER_ROOMS = ["server/base/*", "server/metrics/*", "server/guard/*", "server/state/*.h", "server/registry/*",
+                "server/schedule/*", "server/core/*"]
+SERVER_DOOR = [DOOR, "proto/*.h"]
 
-LISTS = ["proto/errors.h", "proto/warnings.h"]  # of codes, which contactd.h includes
+LISTS = ["proto/errors.h", "proto/settings.h", "proto/material.h", "proto/warnings.h"]  # which contactd.h includes
 
 # The first pattern that matches a file decides.
 RULES = [
-    ("gpu/include/*", []),
-    ("gpu/base/*", [DOOR]),
-    ("gpu/mesh/*", GROUND),
-    # Each stage may read the contracts of those before it; on a device too (DEVICES, below).
-    ("gpu/broadphase/*", STAGE),
-    ("gpu/view/*", STAGE),
-    ("gpu/narrow/*", STAGE + ["gpu/view/*", "gpu/raster/raster_k.h"]),  # probes cross triangles by the fill rule
-    ("gpu/raster/*_gl.c", STAGE + ["gpu/view/*", "gpu/backend/gl/*"]),
-    ("gpu/raster/*", STAGE + ["gpu/view/*"]),
-    ("gpu/span/*", STAGE + ["gpu/view/*", "gpu/raster/*"]),
-    ("gpu/contact/*", STAGE + ["gpu/view/*", "gpu/raster/*", "gpu/span/*"]),
-    ("gpu/picture/*", STAGE + ["gpu/view/*", "gpu/voxtree/*", "gpu/backend/gl/*"]),
-    ("gpu/**", ["gpu/**"]),  # contact.c, scenes and backends put them together
+    ("gpu/include/*", [TYPES, FIELDS, MATERIAL]),
+    ("gpu/base/*", [DOOR, TYPES, FIELDS, MATERIAL]),
+    ("gpu/mesh/**", STAGE + ["gpu/mesh/**"]),
+    ("gpu/device/gl/*", GROUND),
+    ("gpu/device/cuda/*", GROUND + ["gpu/device/gl/*"]),
+    ("gpu/**", ["gpu/**"] + ROWS),  # contact.c, scenes and backends put them together
     ("proto/*", []),
     ("client_c/contactctl.c", ["client_c/ctl/*"] + LISTS),
     ("client_c/ctl/rec*", ["client_c/contactd.h", "proto/*.h"]),  # messages as they are
     ("client_c/ctl/replay*", ["client_c/contactd.h", "proto/*.h"]),
     ("client_c/ctl/sockets.*", ["client_c/contactd.h", "proto/*.h"]),
-    ("client_c/ctl/*", ["client_c/contactd.h"] + LISTS),
+    ("client_c/ctl/*", ["client_c/contactd.h", "proto/contact_rows.h"] + LISTS + ROWS),
     # A program that uses the library; its bodies are those of the tests.
-    ("client_c/examples/**", ["client_c/contactd.h", "tests/scenes/shapes.h", DOOR] + LISTS),
+    ("client_c/examples/**", ["client_c/contactd.h", "tests/scenes/shapes.h", FIELDS, MATERIAL, DOOR] + LISTS),
     ("client_c/*", ["proto/*.h"]),
-    ("server/main.c", SERVER_CORE + ["server/stream/*", "server/http/*"]),
-    ("server/stream/**", SERVER_CORE),
-    ("server/http/**", SERVER_CORE),
-    ("server/**", SERVER_CORE),
+    ("server/main.c", SERVER_DOOR + SERVER_ROOMS + ["server/stream/*", "server/http/*"]),
+    # Each room may use those before it.
+    *((f"server/{room}/**", SERVER_DOOR + SERVER_ROOMS[:n]) for n, room in enumerate(
+        ("base", "metrics", "guard", "state", "registry", "schedule", "core"))),
+    ("server/stream/**", SERVER_DOOR + SERVER_ROOMS),
+    ("server/http/**", SERVER_DOOR + SERVER_ROOMS),
 ]
 # A stage's part for a device may use what that device's backend offers.
 DEVICES = [
-    ("**.cu", "gpu/backend/cuda/*"),
-    ("**.cuh", "gpu/backend/cuda/*"),
-    ("**_gl.c", "gpu/backend/gl/*"),
+    ("**.cu", "gpu/device/cuda/*"),
+    ("**.cuh", "gpu/device/cuda/*"),
+    ("**_gl.c", "gpu/device/gl/*"),
 ]
 # (pattern of an outside header's path, where it may be used)
 LIBRARIES = [
@@ -72,11 +72,44 @@ LIBRARIES = [
     ("**/cuda*.h", ["**.cu", "**.cuh"]),
     ("**/png*.h", ["gpu/picture/*_png.c"]),
     ("**/cub/**", ["**.cu", "**.cuh"]),
-    ("**/nvtx3/**", ["gpu/backend/cuda/*"]),
-    ("**/epoxy/**", ["**_gl.c", "gpu/backend/gl/*"]),
-    ("**/EGL/**", ["**_gl.c", "gpu/backend/gl/*"]),
-    ("**/GL/**", ["**_gl.c", "gpu/backend/gl/*"]),
+    ("**/nvtx3/**", ["gpu/device/cuda/*"]),
+    ("**/epoxy/**", ["**_gl.c", "gpu/device/gl/*"]),
+    ("**/EGL/**", ["**_gl.c", "gpu/device/gl/*"]),
+    ("**/GL/**", ["**_gl.c", "gpu/device/gl/*"]),
 ]
+
+
+# Folders of a top from the lowest to the highest: a file includes files of its own folder and of lower ones.
+FLOORS = {
+    "gpu": ["include", "base", "mesh", "mesh/build", "mesh/io", "device", "device/gl", "device/cuda", "scene", "view", "contact",
+            "method", "methods/ldi", "methods/ebpi", "methods/exact", "methods/voxtree", "after", "run", "picture"],
+    "server": ["base", "metrics", "guard", "state", "registry", "schedule", "core", "stream", "http", "."],
+}
+# Methods know nothing of one another, but for these.
+METHODS_USE = {("methods/ebpi", "methods/ldi"), ("methods/voxtree", "methods/exact")}
+
+
+def folder_of(path, top):
+    return os.path.relpath(os.path.dirname(path), top)
+
+
+def floor_complaints(root):
+    """Yields one line for each include of a higher floor, as it is written in the sources."""
+    for path in sorted(sources(root, (".inl",))):
+        top = path.split("/")[0]
+        floors = FLOORS.get(top)
+        if floors is None:
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            included = re.findall(rf'^\s*#\s*include "({top}/[^"]+)"', file.read(), re.M)
+        for header in included:
+            here, there = folder_of(path, top), folder_of(header, top)
+            for folder in (here, there):
+                if folder not in floors:
+                    raise SystemExit(f"check-layers: {top}/{folder} is in no list of FLOORS")
+            is_sibling = here.startswith("methods/") and there.startswith("methods/") and here != there
+            if floors.index(there) > floors.index(here) or is_sibling and (here, there) not in METHODS_USE:
+                yield f"{path} includes {header}, which is above it"
 
 
 def matches(path, pattern):
@@ -85,11 +118,12 @@ def matches(path, pattern):
     return re.fullmatch(regex, path) is not None
 
 
-def sources(root):
+def sources(root, parts=()):
+    """What can be compiled by itself; parts: suffixes of what is included in the middle of others, too."""
     for top in TOPS:
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in names:
-                if name.endswith((".c", ".h", ".cpp", ".cu", ".cuh")):
+                if name.endswith((".c", ".h", ".cpp", ".cu", ".cuh", *parts)):
                     yield os.path.relpath(os.path.join(folder, name), root)
 
 
@@ -137,6 +171,7 @@ def main():
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         reached = pool.map(lambda p: dependencies(options.root, options.cc, includes, options.defines, p), paths)
         found = [line for path, headers in zip(paths, reached) for line in complaints(path, headers)]
+    found += floor_complaints(options.root)
     if found:
         print("\n".join(dict.fromkeys(found)), file=sys.stderr)
         raise SystemExit(1)

@@ -25,23 +25,23 @@ ALLOWED = {
     "gpu/include/contact.h": "int ct;\n",
     "gpu/base/fail.h": '#include "gpu/include/contact.h"\n',
     "gpu/mesh/mesh.h": '#include "gpu/base/fail.h"\n',
-    "gpu/raster/raster.h": '#include "gpu/mesh/mesh.h"\n',
-    "gpu/contact.c": '#include "gpu/raster/raster.h"\n',
+    "gpu/methods/ldi/raster.h": '#include "gpu/mesh/mesh.h"\n',
+    "gpu/run/engine.c": '#include "gpu/methods/ldi/raster.h"\n',
     "proto/codec.h": '#include "errors.h"\n',
     "proto/errors.h": "\n",
-    "server/log.h": "\n",
-    "server/registry/registry.h": '#include "gpu/include/contact.h"\n#include "server/log.h"\n',
+    "server/base/log.h": "\n",
+    "server/registry/registry.h": '#include "gpu/include/contact.h"\n#include "server/base/log.h"\n',
     "server/stream/stream.c": '#include "server/registry/registry.h"\n#include "proto/codec.h"\n#include <zmq.h>\n',
     "server/http/http.h": "\n",
     "client_c/contactd.c": '#include "proto/codec.h"\n#include <zmq.h>\n',
     "lib/zmq.h": "\n",
     "lib/jansson.h": "\n",
-    "gpu/backend/cuda/cuda.h": "\n",
-    "gpu/backend/cuda/launch.cuh": "#ifndef CT_CUDA_SHIM\n#include <gone.h>\n#endif\n#include <cuda_runtime.h>\n",
-    "gpu/backend/backends.c": '#include "gpu/backend/cuda/cuda.h"\n',
-    "gpu/raster/raster_cuda.cu": '#include "gpu/raster/raster.h"\n#include "gpu/backend/cuda/launch.cuh"\n#include <new>\n',
-    "gpu/backend/gl/gl.h": "#include <epoxy/gl.h>\n",
-    "gpu/raster/raster_gl.c": '#include "gpu/backend/gl/gl.h"\n',
+    "gpu/device/cuda/cuda.h": "\n",
+    "gpu/device/cuda/launch.cuh": "#ifndef CT_CUDA_SHIM\n#include <gone.h>\n#endif\n#include <cuda_runtime.h>\n",
+    "gpu/run/backends.c": '#include "gpu/device/cuda/cuda.h"\n',
+    "gpu/methods/ldi/raster_cuda.cu": '#include "gpu/methods/ldi/raster.h"\n#include "gpu/device/cuda/launch.cuh"\n#include <new>\n',
+    "gpu/device/gl/gl.h": "#include <epoxy/gl.h>\n",
+    "gpu/methods/ldi/raster_gl.c": '#include "gpu/device/gl/gl.h"\n',
     "gpu/picture/picture_png.c": "#include <png.h>\n",
     "lib/cuda_runtime.h": "\n",
     "lib/epoxy/gl.h": "\n",
@@ -59,30 +59,28 @@ def test_a_tree_that_keeps_to_its_layers_passes(tmp_path):
     "path, text, named",
     [
         ("gpu/base/fail.c", '#include "gpu/mesh/mesh.h"\n', "gpu/mesh/mesh.h"),
-        ("gpu/mesh/mesh.c", '#include "gpu/raster/raster.h"\n', "gpu/raster/raster.h"),
-        ("gpu/raster/raster.c", '#include "proto/errors.h"\n', "proto/errors.h"),
-        ("gpu/view/view.c", '#include "gpu/raster/raster.h"\n', "gpu/raster/raster.h"),
-        ("gpu/backend/cpu/cpu.c", '#include "server/log.h"\n', "server/log.h"),
-        ("gpu/contact.c", "#include <zmq.h>\n", "lib/zmq.h"),
+        ("gpu/mesh/mesh.c", '#include "gpu/methods/ldi/raster.h"\n', "gpu/methods/ldi/raster.h"),
+        ("gpu/methods/ldi/raster.c", '#include "proto/codec.h"\n', "proto/codec.h"),
+        ("gpu/run/cpu/cpu.c", '#include "server/base/log.h"\n', "server/base/log.h"),
+        ("gpu/run/engine.c", "#include <zmq.h>\n", "lib/zmq.h"),
         ("server/registry/registry.c", '#include "gpu/mesh/mesh.h"\n', "gpu/mesh/mesh.h"),
         ("server/registry/registry.c", '#include "server/http/http.h"\n', "server/http/http.h"),
         ("server/stream/stream.c", '#include "server/http/http.h"\n', "server/http/http.h"),
         ("server/stream/stream.c", "#include <jansson.h>\n", "lib/jansson.h"),
         ("server/http/http.c", "#include <zmq.h>\n", "lib/zmq.h"),
-        ("server/log.c", '#include "server/stream.h"\n#include "gpu/base/fail.h"\n', "gpu/base/fail.h"),
-        ("gpu/raster/raster.c", "#include <cuda_runtime.h>\n", "lib/cuda_runtime.h"),
-        ("gpu/raster/raster_cuda.cu", '#include "gpu/span/span.h"\n', "gpu/span/span.h"),
-        ("gpu/raster/raster_cuda.cu", "#include <epoxy/gl.h>\n", "lib/epoxy/gl.h"),
-        ("gpu/raster/raster.c", '#include "gpu/backend/gl/gl.h"\n', "lib/epoxy/gl.h"),
+        ("server/base/log.c", '#include "server/stream/door.h"\n#include "gpu/base/fail.h"\n', "gpu/base/fail.h"),
+        ("gpu/methods/ldi/raster.c", "#include <cuda_runtime.h>\n", "lib/cuda_runtime.h"),
+        ("gpu/methods/ldi/raster_cuda.cu", "#include <epoxy/gl.h>\n", "lib/epoxy/gl.h"),
+        ("gpu/methods/ldi/raster.c", '#include "gpu/device/gl/gl.h"\n', "lib/epoxy/gl.h"),
         ("gpu/mesh/mesh.c", "#include <png.h>\n", "lib/png.h"),
         ("client_c/contactd.c", '#include "gpu/include/contact.h"\n', "gpu/include/contact.h"),
         # through a header that is itself allowed
-        ("server/log.h", "#include <jansson.h>\n", "server/registry/registry.h reaches lib/jansson.h"),
+        ("server/base/log.h", "#include <jansson.h>\n", "server/registry/registry.h reaches lib/jansson.h"),
     ],
 )
 def test_a_violation_is_named(tmp_path, path, text, named):
     write(tmp_path, ALLOWED)
-    write(tmp_path, {"server/stream.h": "\n", "gpu/span/span.h": "\n", path: text})
+    write(tmp_path, {"server/stream/door.h": "\n", "gpu/after/span.h": "\n", path: text})
     done = check(tmp_path, "-I", "lib")
     assert done.returncode == 1
     assert named in done.stderr
@@ -90,7 +88,7 @@ def test_a_violation_is_named(tmp_path, path, text, named):
 
 def test_what_a_build_leaves_out_is_not_read(tmp_path):
     write(tmp_path, ALLOWED)
-    write(tmp_path, {"gpu/raster/raster_gl.c": "#include <gone/gl.h>\n", "gpu/raster/wanted.c": "#ifndef NEEDED\n#error\n#endif\n"})
+    write(tmp_path, {"gpu/methods/ldi/raster_gl.c": "#include <gone/gl.h>\n", "gpu/methods/ldi/wanted.c": "#ifndef NEEDED\n#error\n#endif\n"})
     assert check(tmp_path, "-I", "lib", "-D", "NEEDED", "--skip", "**_gl.c").returncode == 0
     assert check(tmp_path, "-I", "lib", "-D", "NEEDED").returncode != 0
     assert check(tmp_path, "-I", "lib", "--skip", "**_gl.c").returncode != 0
@@ -103,3 +101,19 @@ def test_a_source_that_cannot_be_read_is_an_error(tmp_path):
 
 def test_an_empty_tree_is_an_error(tmp_path):
     assert check(tmp_path).returncode != 0
+
+
+def test_an_upward_include_is_named(tmp_path, monkeypatch):
+    import check_layers
+    monkeypatch.setattr(check_layers, "FLOORS", {"gpu": ["base", "mesh", "methods/ldi", "methods/ebpi", "methods/exact"]})
+    write(tmp_path, {"gpu/base/low.h": '#include "gpu/mesh/mesh.h"\n', "gpu/mesh/mesh.h": '#include "gpu/base/low.h"\n',
+                     "gpu/methods/ebpi/a.c": '#include "gpu/methods/ldi/x.h"\n#include "gpu/mesh/mesh.h"\n',
+                     "gpu/methods/ldi/x.h": "\n", "gpu/methods/exact/b.c": '#include "gpu/methods/ldi/x.h"\n',
+                     "gpu/base/part.inl": '#include "gpu/mesh/mesh.h"\n'})
+    said = list(check_layers.floor_complaints(tmp_path))
+    assert said == ["gpu/base/low.h includes gpu/mesh/mesh.h, which is above it",
+                    "gpu/base/part.inl includes gpu/mesh/mesh.h, which is above it",
+                    "gpu/methods/exact/b.c includes gpu/methods/ldi/x.h, which is above it"]
+    write(tmp_path, {"gpu/odd/c.c": '#include "gpu/base/low.h"\n'})
+    with pytest.raises(SystemExit, match="gpu/odd is in no list"):
+        list(check_layers.floor_complaints(tmp_path))

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/backend.h"
 #include "gpu/base/clock.h"
+#include "gpu/method/backend.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/engine.h"
+#include "gpu/method/engine.h"
 #include "gpu/picture/picture.h"
 #include "gpu/scene/scene.h"
 #include "tests/scenes/stage.h"

@@ -273,7 +273,7 @@ static int dump(simulation *s) {
     const contactd_contact *largest = NULL;
     contactd_settings settings;
     contactd_settings_init(&settings);
-    settings.method = "ldi"; /* the method that has spans */
+    settings.method = CT_METHOD_LDI; /* the method that has spans */
     if (contactd_configure(s->client, s->scene, &settings)) return problem(s, "scene");
     if (ask(s, true, &result)) return 1;
     for (uint32_t i = 0; i < result->n_contacts; i++)

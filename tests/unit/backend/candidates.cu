@@ -2,7 +2,7 @@
  * with several contact candidates per pair and a pair of a body with itself. No method has either yet, so the span
  * stage gives all spans to a pair's first candidate; a kernel of this test moves sums from there to another candidate.
  */
-#include "gpu/backend/cuda/batch.cuh"
+#include "gpu/methods/ldi/ldi_cuda.cuh"
 
 #include <math.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ void fill_body(arena *a, ct_gpu_body *body, int first_cube, int n_cubes) {
     }
 }
 
-void fill_scene(arena *a, ct_batch *b, uint32_t n_candidates) {
+void fill_scene(arena *a, ct_span_tables *b, uint32_t n_candidates) {
     ct_gpu_step *step;
     ct_gpu_body *bodies, **list;
     ct_gpu_pair *pair;
@@ -135,7 +135,7 @@ void fill_scene(arena *a, ct_batch *b, uint32_t n_candidates) {
 }
 
 /* Room for more than any case needs. */
-void fill_tables(arena *a, ct_batch *b) {
+void fill_tables(arena *a, ct_span_tables *b) {
     enum : uint64_t { CANDIDATES = N_PAIRS * MAX_CANDIDATES, CHUNKS = 256, FRAGMENTS = 16384, ANSWER = 1 << 20 };
     ct_gpu_capacity capacity = {};
     capacity.pairs = N_PAIRS;
@@ -202,7 +202,7 @@ bool is_zero(const void *memory, uint64_t bytes) {
     return true;
 }
 
-bool read_answer(const arena *a, const ct_batch *b, answer *to) {
+bool read_answer(const arena *a, const ct_span_tables *b, answer *to) {
     const char *first = on_host(a, b->answer);
     const ct_gpu_step_totals *totals = on_host(a, b->out_steps);
     memcpy(&to->counts, first, sizeof to->counts);
@@ -230,7 +230,7 @@ bool run(move_sums how, answer *to) {
     TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     memset(a.host, 0, MEMORY);
     memset(to, 0, sizeof *to);
-    ct_batch b = {};
+    ct_span_tables b = {};
     bool *is_claimed;
     bool *const is_claimed_on_device = take(&a, 1, &is_claimed);
     *is_claimed = true;

@@ -1,6 +1,6 @@
 /* kernels.cu - kernels for test_collective_cuda.c: collective operations with known answers, and kernels that use them
  * wrongly. */
-#include "gpu/backend/cuda/collective.cuh"
+#include "gpu/device/cuda/collective.cuh"
 
 #include <stdio.h>
 #include <string.h>

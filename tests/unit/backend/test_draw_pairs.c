@@ -1,5 +1,5 @@
 /* test_draw_pairs.c - the CPU backend's way of drawing, with a draw function made for the test in OpenGL's stead: it
- * rasterises patches by raster_k.h itself, takes only so many rays or fragments at a time, or fails. Pairs are then
+ * rasterises quads by raster_k.h itself, takes only so many rays or fragments at a time, or fails. Pairs are then
  * drawn together, alone or in parts, and the answers are those of the native rasteriser, or errors that name the
  * bodies.
  */
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/cpu/cpu.h"
-#include "gpu/backend/cpu/device.h"
 #include "gpu/base/fail.h"
-#include "gpu/engine.h"
+#include "gpu/method/backend_cpu.h"
+#include "gpu/method/engine.h"
+#include "gpu/methods/ldi/pair_cpu.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/raster/software.h"
 
@@ -40,7 +40,7 @@ static ct_status draw_fake(ct_workspace *workspace, ct_drawing *d, ct_error *err
 
 static ct_engine *engine_with(uint32_t threads, ct_draw_fn with) {
     ct_engine *engine = stage_engine(threads, NULL);
-    engine->devices[0].device->draw = with;
+    ct_ldi_device_of(engine->devices[0].device)->draw = with;
     memset(&fake, 0, sizeof fake);
     return engine;
 }

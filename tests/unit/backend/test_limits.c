@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/cpu/device.h"
-#include "gpu/engine.h"
+#include "gpu/method/device_cpu.h"
+#include "gpu/method/engine.h"
 #include "tests/unit/backend/sizes.h"
 
 static struct stage open_large(ct_engine *engine) {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/backend/cpu/pool.h"
+#include "gpu/device/pool.h"
 
 enum { MAX_TASKS = 3000, MAX_WORKERS = 8 };
 

@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "gpu/backend/cpu/device.h"
-#include "gpu/engine.h"
+#include "gpu/method/device_cpu.h"
+#include "gpu/method/engine.h"
 #include "tests/unit/backend/sizes.h"
 
 enum { CALLERS = CT_MAX_CONCURRENT_BATCHES + 1, SMALL = 20 };

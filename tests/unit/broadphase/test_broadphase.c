@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "gpu/base/cancel.h"
-#include "gpu/broadphase/broadphase.h"
+#include "gpu/scene/broadphase.h"
 
 static uint64_t rng_state;
 static double uniform(void) { /* splitmix64, 0..1 */

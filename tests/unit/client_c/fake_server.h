@@ -170,27 +170,28 @@ static inline void fake_apply(fake_body *b, const wire_update *u) {
     }
 }
 
-static inline wire_method fake_running_method(const wire_settings *settings) {
-    return settings->method == WIRE_METHOD_AUTO ? WIRE_METHOD_EXACT : settings->method;
+static inline ct_method fake_running_method(const wire_settings *settings) {
+    return settings->to.method == CT_METHOD_AUTO ? CT_METHOD_EXACT : settings->to.method;
 }
 
 static inline void fake_result(fake_server *f, const wire_message *m, fake_scene *s, double sum, bool cached) {
     static const uint32_t vertices[3] = {0, 2, 1};
     static const double gradient[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, weights[3] = {0.5, 0.25, 0.125};
-    wire_contact c = {.body = {(1u << 20) + 1, (1u << 20) + 2},
-                      .volume = sum,
-                      .error_bound = __builtin_nan(""),
-                      .error_estimate = atomic_load(&f->computed),
-                      .index = 4,
-                      .max_winding = 3,
-                      .first = {0, 2},
-                      .count = {2, 1}};
+    ct_contact c = {.body = {(1u << 20) + 1, (1u << 20) + 2},
+                    .volume = sum,
+                    .error_bound = __builtin_nan(""),
+                    .error_bounds = {__builtin_nan(""), __builtin_nan(""), __builtin_nan("")},
+                    .error_estimate = atomic_load(&f->computed),
+                    .index = 4,
+                    .max_winding = 3,
+                    .first = {0, 2},
+                    .count = {2, 1}};
     wire_message r = {.type = WIRE_STEP_RESULT,
                       .u.step_result = {.scene = m->u.step.scene,
                                         .sequence = m->u.step.sequence,
                                         .contacts = &c,
                                         .n_contacts = s->n_bodies > 1,
-                                        .method = WIRE_METHOD_LDI,
+                                        .method = CT_METHOD_LDI,
                                         .backend = "fake",
                                         .cached = cached,
                                         .settings = s->settings,
@@ -227,8 +228,9 @@ static inline void fake_result(fake_server *f, const wire_message *m, fake_scene
         r.u.step_result.generalized_products = (wire_array){WIRE_F64, 12 * n_directions, generalized};
         c.first_product[1] = c.count_product[0] = c.count_product[1] = 1;
     }
-    c.has_inertia = m->u.step.want & 32;
-    for (int i = 0; c.has_inertia && i < 6; i++) c.inertia[i] = i + 1;
+    const double inertia[3][3] = {{1, 4, 6}, {4, 2, 5}, {6, 5, 3}};
+    memcpy(c.inertia, inertia, sizeof inertia);
+    if (m->u.step.want & 32) r.u.step_result.groups = CT_CONTACT_INERTIA;
     if (m->u.step.want & 2) {
         r.u.step_result.vertices = (wire_array){WIRE_U32, 3, vertices};
         r.u.step_result.gradient = (wire_array){WIRE_F64, 9, gradient};
@@ -266,9 +268,9 @@ static inline void fake_step(fake_server *f, const wire_message *m) {
     if (!s) return;
     uint64_t n = m->u.step.sequence;
     if (atomic_exchange(&f->configure, false)) {
-        memcpy(s->settings.resolution, (uint32_t[3]){7, 8, 9}, sizeof s->settings.resolution);
-        s->settings.has_resolution = true;
-        s->settings.method = WIRE_METHOD_LDI;
+        memcpy(s->settings.to.resolution, (uint32_t[3]){7, 8, 9}, sizeof s->settings.to.resolution);
+        s->settings.given |= CT_GIVEN(CT_SETTING_RESOLUTION);
+        s->settings.to.method = CT_METHOD_LDI;
         s->revision++;
     }
     if (atomic_exchange(&f->skip_number, false)) s->sequence += 5;
@@ -443,10 +445,10 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
                           .key = m->u.open_scene.key,
                           .revision = m->u.open_scene.revision ? m->u.open_scene.revision : 1};
         atomic_store(&f->last_key, s->key);
-        s->settings.method = s->settings.has_method       ? s->settings.method
-                             : s->settings.has_resolution ? WIRE_METHOD_LDI
-                                                          : WIRE_METHOD_AUTO;
-        s->settings.has_method = true;
+        if (!(s->settings.given & CT_GIVEN(CT_SETTING_METHOD)))
+            s->settings.to.method =
+                s->settings.given & CT_GIVEN(CT_SETTING_RESOLUTION) ? CT_METHOD_LDI : CT_METHOD_AUTO;
+        s->settings.given |= CT_GIVEN(CT_SETTING_METHOD);
         atomic_fetch_add(&f->opened, 1);
         r.type = WIRE_SCENE_INFO;
         r.u.scene_info = (wire_scene_info){.scene = 99 + f->n_scenes,
@@ -459,10 +461,10 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
     case WIRE_CONFIGURE:
         s = fake_find(f, m, m->u.configure.scene);
         if (!s) return;
-        if (m->type == WIRE_CONFIGURE && m->u.configure.settings.has_resolution) {
-            memcpy(s->settings.resolution, m->u.configure.settings.resolution, sizeof s->settings.resolution);
-            s->settings.has_resolution = true;
-            s->settings.method = WIRE_METHOD_LDI;
+        if (m->type == WIRE_CONFIGURE && m->u.configure.settings.given & CT_GIVEN(CT_SETTING_RESOLUTION)) {
+            memcpy(s->settings.to.resolution, m->u.configure.settings.to.resolution, sizeof s->settings.to.resolution);
+            s->settings.given |= CT_GIVEN(CT_SETTING_RESOLUTION);
+            s->settings.to.method = CT_METHOD_LDI;
             s->revision++;
             atomic_fetch_add(&f->configured, 1);
         }

@@ -110,12 +110,16 @@ static void test_no_client(void **state) {
         contactd_find_overlap(NULL, 1, NULL, 1, NULL, NULL, NULL),
         contactd_step_submit(NULL, 1, NULL, 0, NULL, &ticket),
         contactd_step_wait(NULL, 1, &result),
+        contactd_step_try_wait(NULL, 1, &result),
+        contactd_process(NULL, NULL),
+        contactd_wait_any(NULL, &ticket),
         contactd_step(NULL, 1, NULL, 0, NULL, &result),
         contactd_stiffness_products(NULL, NULL, 1, NULL, 0, 0),
         contactd_snapshot(NULL, 1, NULL, &png, &n),
         contactd_snapshot_by_id(NULL, 1, NULL, &png, &n),
     };
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) assert_int_equal(codes[i], CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(contactd_fd(NULL), -1);
     assert_int_equal(contactd_last_error(NULL)->code, CONTACTD_INVALID_ARGUMENT);
     assert_non_null(strstr(contactd_last_error(NULL)->message, "client is NULL"));
     contactd_client *none = NULL;
@@ -253,13 +257,13 @@ static void test_scenes(void **state) {
     settings.resolution[1] = 4;
     blames(contactd_configure(client, scene, &settings), CONTACTD_INVALID_ARGUMENT, "resolution");
     contactd_settings_init(&settings);
-    settings.method = "";
+    settings.method = (ct_method)99;
     blames(contactd_configure(client, scene, &settings), CONTACTD_UNSUPPORTED, "method");
     contactd_settings_init(&settings);
     settings.strict = 2;
     blames(contactd_configure(client, scene, &settings), CONTACTD_OUT_OF_RANGE, "strict");
     contactd_settings_init(&settings);
-    settings.ray_budget = -2;
+    settings.ray_budget = (uint64_t)-2;
     blames(contactd_configure(client, scene, &settings), CONTACTD_OUT_OF_RANGE, "ray_budget");
     const double limits[] = {0, -2, NAN, INFINITY};
     for (int i = 0; i < 4; i++) {
@@ -268,6 +272,12 @@ static void test_scenes(void **state) {
         blames(contactd_configure(client, scene, &settings),
                isfinite(limits[i]) ? CONTACTD_OUT_OF_RANGE : CONTACTD_NON_FINITE, "max_step_time");
     }
+    ct_method method = CT_METHOD_NONE;
+    assert_true(contactd_method_find("voxtree", &method) && method == CT_METHOD_VOXTREE);
+    assert_false(contactd_method_find("VOXTREE", &method) || contactd_method_find(NULL, &method) ||
+                 contactd_method_find("auto", NULL));
+    assert_string_equal(contactd_method_name(CT_METHOD_EBPI), "ebpi");
+    assert_string_equal(contactd_method_name((ct_method)99), "unknown");
     assert_int_equal(contactd_configure(client, scene, NULL), CONTACTD_OK);
     NULL_IS_REFUSED(contactd_get_scene_info(client, scene, NULL), "out");
     NULL_IS_REFUSED(contactd_list_scenes(client, NULL, &n), "out");
@@ -345,10 +355,13 @@ static void test_steps(void **state) {
     NULL_IS_REFUSED(contactd_step(client, scene, NULL, 0, &options, NULL), "out");
     NULL_IS_REFUSED(contactd_step_submit(client, scene, NULL, 0, &options, NULL), "out");
     NULL_IS_REFUSED(contactd_step_wait(client, 1, NULL), "out");
+    NULL_IS_REFUSED(contactd_step_try_wait(client, 1, NULL), "out");
+    NULL_IS_REFUSED(contactd_wait_any(client, NULL), "out");
     NULL_IS_REFUSED(contactd_step(client, scene, NULL, 1, &options, &result), "updates");
     NULL_IS_REFUSED(contactd_step_submit(client, scene, NULL, 1, NULL, &ticket), "updates");
     blames(contactd_step_wait(client, 0, &result), CONTACTD_NOT_FOUND, "ticket");
     blames(contactd_step_wait(client, UINT64_MAX, &result), CONTACTD_NOT_FOUND, "ticket");
+    blames(contactd_step_try_wait(client, 1, &result), CONTACTD_NOT_FOUND, "ticket");
     blames(contactd_step(client, 0, NULL, 0, NULL, &result), CONTACTD_NOT_FOUND, "scene");
     const contactd_update pose = contactd_move(hard, (const double[12]){1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0});
     blames(contactd_step(client, scene, &pose, SIZE_MAX, NULL, &result), CONTACTD_OUT_OF_RANGE, "n_updates");

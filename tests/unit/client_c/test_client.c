@@ -358,7 +358,7 @@ static void a_restart_is_not_seen(void **state) {
     assert_int_equal(recoveries(w->client), 3);
     contactd_scene_info info;
     ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
-    assert_int_equal(info.resolution[2], 32);
+    assert_int_equal(info.settings.resolution[2], 32);
     contactd_body_options options;
     contactd_body_options_init(&options);
     options.ignore = &w->hard;
@@ -375,14 +375,14 @@ static void settings_in_force_are_told_and_kept(void **state) {
     const uint64_t key = atomic_load(&w->server->last_key);
     assert_true(key != 0);
     ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));
-    assert_string_equal(result->settings.method, "auto");
-    assert_string_equal(result->settings.allocation, "optimal");
+    assert_int_equal(result->settings.method, CT_METHOD_AUTO);
+    assert_int_equal(result->settings.allocation, CT_ALLOCATION_OPTIMAL);
     assert_int_equal(result->revision, 1);
     atomic_store(&w->server->configure, true);
     ok(w->client, contactd_step(w->client, w->scene, NULL, 0, NULL, &result));
     assert_int_equal(result->revision, 2);
     for (int k = 0; k < 2; k++) {
-        assert_string_equal(result->settings.method, "ldi");
+        assert_int_equal(result->settings.method, CT_METHOD_LDI);
         assert_int_equal(result->settings.resolution[0], 7);
         assert_int_equal(result->settings.resolution[2], 9);
         order(&w->server->restart);
@@ -399,7 +399,7 @@ static void settings_in_force_are_told_and_kept(void **state) {
     assert_int_equal(result->settings.resolution[1], 8);
     contactd_scene_info info;
     ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
-    assert_int_equal(info.resolution[0], 7);
+    assert_int_equal(info.settings.resolution[0], 7);
     contactd_scene other;
     ok(w->client, contactd_open_scene(w->client, "other", NULL, &other));
     assert_true(atomic_load(&w->server->last_key) != key);
@@ -816,9 +816,9 @@ static void methods_asked_for_and_running(void **state) {
         if (restarted) order(&w->server->restart);
         step_by_pose(w, 0.5);
         ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
-        assert_string_equal(info.method, "auto");
-        assert_string_equal(info.running_method, "exact");
-        assert_int_equal(info.resolution[0], 0);
+        assert_int_equal(info.settings.method, CT_METHOD_AUTO);
+        assert_int_equal(info.running_method, CT_METHOD_EXACT);
+        assert_int_equal(info.settings.resolution[0], 0);
     }
     contactd_settings_init(&settings);
     for (int i = 0; i < 3; i++) settings.resolution[i] = 32;
@@ -827,15 +827,15 @@ static void methods_asked_for_and_running(void **state) {
         if (restarted) order(&w->server->restart);
         step_by_pose(w, 0.5);
         ok(w->client, contactd_get_scene_info(w->client, w->scene, &info));
-        assert_string_equal(info.method, "ldi");
-        assert_string_equal(info.running_method, "ldi");
-        assert_int_equal(info.resolution[0], 32);
+        assert_int_equal(info.settings.method, CT_METHOD_LDI);
+        assert_int_equal(info.running_method, CT_METHOD_LDI);
+        assert_int_equal(info.settings.resolution[0], 32);
     }
     contactd_scene scene; /* no server lists "auto", and all have it */
     contactd_settings_init(&settings);
-    settings.method = "auto";
+    settings.method = CT_METHOD_AUTO;
     ok(w->client, contactd_open_scene(w->client, "auto", &settings, &scene));
-    settings.method = "exact";
+    settings.method = CT_METHOD_EXACT;
     refused(w, CONTACTD_UNSUPPORTED, contactd_open_scene(w->client, "x", &settings, &scene), "scene", "method");
 }
 
@@ -873,9 +873,9 @@ static void mistakes_are_named(void **state) {
     contactd_mesh mesh;
     contactd_settings settings;
     contactd_settings_init(&settings);
-    settings.method = "ebpi";
+    settings.method = CT_METHOD_EBPI;
     refused(w, CONTACTD_UNSUPPORTED, contactd_open_scene(c, "x", &settings, &scene), "scene", "method");
-    settings.method = NULL;
+    contactd_settings_init(&settings);
     settings.resolution[1] = 4;
     refused(w, CONTACTD_INVALID_ARGUMENT, contactd_configure(c, w->scene, &settings), "scene 1 \"drop\"", "resolution");
     refused(w, CONTACTD_NOT_FOUND, contactd_add_body(c, w->scene, 9, NULL, &body), "mesh 9", "mesh");

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/ebpi/allocation.h"
+#include "gpu/methods/ebpi/allocation.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"

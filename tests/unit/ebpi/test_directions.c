@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/ebpi/directions.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/methods/ebpi/directions.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/ebpi/edge_k.h"
-#include "gpu/ebpi/tile_cpu.h"
 #include "gpu/mesh/mesh.h"
-#include "gpu/raster/raster_k.h"
+#include "gpu/methods/ebpi/edge_k.h"
+#include "gpu/methods/ebpi/tile_cpu.h"
+#include "gpu/view/raster_k.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"

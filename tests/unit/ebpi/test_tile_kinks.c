@@ -3,8 +3,8 @@
 #ifndef CT_SIMD
 #define CT_SIMD test
 #endif
-#include "gpu/ebpi/list_cpu.simd.c" /* NOLINT(bugprone-suspicious-include): what it keeps to itself is tested */
-#include "gpu/ebpi/tile_cpu.simd.c" /* NOLINT(bugprone-suspicious-include) */
+#include "gpu/methods/ebpi/list_cpu.simd.c" /* NOLINT(bugprone-suspicious-include): what it keeps to itself is tested */
+#include "gpu/methods/ebpi/tile_cpu.simd.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"

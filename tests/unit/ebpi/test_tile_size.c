@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/ebpi/tile_bound.h"
-#include "gpu/ebpi/tile_size.h"
+#include "gpu/methods/ebpi/tile_bound.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 

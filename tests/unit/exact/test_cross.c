@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/exact/exact_cpu.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/methods/exact/exact_cpu.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/exact/exact_cpu.h"
+#include "gpu/methods/exact/exact_cpu.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 

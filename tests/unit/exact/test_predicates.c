@@ -1,12 +1,12 @@
 /* test_predicates.c - the method `exact`: signs of determinants against arithmetic of any length, also at the largest
  * coordinates; ties against bodies that really move by a little; and every two triangles that cross have one start and
  * one end, which are those of the bodies moved by a little. */
-#include "gpu/exact/predicates_k.h"
+#include "gpu/methods/exact/predicates_k.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "gpu/exact/segment_k.h"
+#include "gpu/methods/exact/segment_k.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/exact/big.h"
 #include "tests/unit/unit.h"

@@ -1,13 +1,13 @@
 /* test_rigid_clusters.c - positions and boxes of blocks by cluster against the mesh; boxes on the lattice against the
  * triangles in them, so that no two triangles that may be near each other are left out; and the memory of a mesh. */
-#include "gpu/exact/rigid_clusters.h"
+#include "gpu/methods/exact/topology.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "gpu/exact/exact_cpu.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/methods/exact/exact_cpu.h"
 #include "tests/scenes/build.h"
 #include "tests/unit/unit.h"
 

@@ -1,6 +1,6 @@
 /* test_search.c - the pairs of clusters that the search of two trees finds, against all pairs of clusters one by one:
  * which are found is a part of the answer, on each instruction set and backend. */
-#include "gpu/exact/search_cpu.h"
+#include "gpu/methods/exact/exact_cpu.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* test_segment.c - the integrals that segments and edges add to a triangle, against integrals over polygons: of
  * polygons given as such, of triangles cut by a line, and of triangles cut by tetrahedra. */
-#include "gpu/exact/segment_k.h"
+#include "gpu/methods/exact/segment_k.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* test_topology.c - units, walks, neighbours and components of meshes against their definitions, by brute force. */
-#include "gpu/exact/topology.h"
+#include "gpu/methods/exact/topology.h"
 
 #include <stdlib.h>
 #include <string.h>

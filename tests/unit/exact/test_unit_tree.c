@@ -1,6 +1,6 @@
 /* test_unit_tree.c - the spanning forest of a mesh's units: every link joins neighbours at a vertex that both have, and
  * the units below a link follow each other. */
-#include "gpu/exact/unit_tree.h"
+#include "gpu/methods/exact/topology.h"
 
 #include <stdlib.h>
 

@@ -4,9 +4,8 @@
  * Coordinates are whole numbers from -8 to 8 or so, so that faces, edges and vertices coincide all the time. The ray
  * that counts has them times 2^36, and offsets e = 2^-12, e^2, e^3 of that, so it meets no tie.
  */
-#include "gpu/exact/flood.h"
-#include "gpu/exact/ray_k.h"
-#include "gpu/exact/search_cpu.h"
+#include "gpu/methods/exact/exact_cpu.h"
+#include "gpu/methods/exact/predicates_k.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,11 +10,11 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/clock.h"
 #include "gpu/base/fail.h"
-#include "gpu/exact/topology.h"
 #include "gpu/mesh/adjacency.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
-#include "gpu/voxtree/tree.h"
+#include "gpu/methods/exact/topology.h"
+#include "gpu/methods/voxtree/tree.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 

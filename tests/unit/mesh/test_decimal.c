@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/mesh/decimal.h"
+#include "gpu/mesh/io/decimal.h"
 #include "tests/scenes/shapes.h"
 
 /* The text is copied to the end of a heap block of its own, so that the address sanitizer sees any read past it. */

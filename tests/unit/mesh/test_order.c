@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "gpu/mesh/order.h"
+#include "gpu/mesh/build/order.h"
 
 /* Round shapes in positions where centroids lie in the planes between cells, so that rounding decides about the order.
  */

@@ -279,12 +279,15 @@ static void test_obj(void **state) {
     refuse("v 0 0 0\n\nv 1 0x5 0\n", CT_FORMAT_OBJ, CT_PARSE_ERROR, "line 3: expected a coordinate, found '0x5'");
     refuse("v 0 0 0\nf 1 0 1\n", CT_FORMAT_OBJ, CT_PARSE_ERROR, "line 2: expected a vertex number");
     refuse("v 0 0 0\nf 1 -2 1\n", CT_FORMAT_OBJ, CT_PARSE_ERROR, "found '-2'");
-    refuse("v 0 0 0\nf 1 1\n", CT_FORMAT_OBJ, CT_PARSE_ERROR, "at least three");
+    refuse("v 0 0 0\nf 1 1\n", CT_FORMAT_OBJ, CT_INVALID_MESH, "triangle 0 names vertex 0 twice");
+    refuse("v 0 0 0\nf\n", CT_FORMAT_OBJ, CT_PARSE_ERROR, "the vertex numbers of this face");
+    refuse("v 0,5 0 0\n", CT_FORMAT_OBJ, CT_PARSE_ERROR, "a decimal comma?");
+    refuse("v 0 0 0v 1 0 0", CT_FORMAT_OBJ, CT_PARSE_ERROR, "--data-binary");
     refuse("v 0 0 0\nf 1 99999999999999999999 1\n", CT_FORMAT_OBJ, CT_PARSE_ERROR, "line 2");
     refuse("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", CT_FORMAT_OBJ, CT_INVALID_MESH, "triangle 0 names vertex 3");
     refuse("v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", CT_FORMAT_OBJ, CT_NON_FINITE, "vertex 0");
     refuse("o nothing\n", CT_FORMAT_OBJ, CT_PARSE_ERROR, "no vertex");
-    refuse("v 0 0 0\n", CT_FORMAT_OBJ, CT_INVALID_MESH, "empty");
+    refuse("v 0 0 0\n", CT_FORMAT_OBJ, CT_INVALID_MESH, "point cloud");
     refuse("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", CT_FORMAT_AUTO, CT_INVALID_MESH,
            "edge 0-1 at (0, 0, 0) has 1 face, expected 2 (and 2 more: 0-2, 1-2)");
 }
@@ -321,7 +324,8 @@ static void test_off(void **state) {
     refuse("OFF\n4000000000 4000000000 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "4000000000, but only");
     refuse("OFF\n99999999999999999999 1 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "99999999999999999999, but only");
     refuse("OFF\n-3 0 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "-3");
-    refuse("OFF\n1 1 0\n0 0 0\n2 0 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "face 0 has 2 corners");
+    refuse("OFF\n1 1 0\n0 0 0\n0 0 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "face 0 has 0 corners");
+    refuse("OFF\n1 1 0\n0 0 0\n2 0 0\n", CT_FORMAT_OFF, CT_INVALID_MESH, "names vertex 0 twice");
     refuse("OFF\n1 1 0\n0 0 0\n3 0 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "found the end of the file");
     refuse("OFF\n1 1 0\n0 0 0\n3 0 0 -1\n", CT_FORMAT_OFF, CT_PARSE_ERROR, "vertex -1");
     refuse("OFF\n1 1 0\n0 zero 0\n3 0 0 0\n", CT_FORMAT_OFF, CT_PARSE_ERROR,
@@ -367,7 +371,11 @@ static void test_ply(void **state) {
     refuse(HEADER("1", "4000000000") "0 0 0\n", CT_FORMAT_PLY, CT_PARSE_ERROR, "element 'face'");
     refuse(HEADER("99999999999999999999999", "1") "0 0 0\n", CT_FORMAT_PLY, CT_PARSE_ERROR, "of element 'vertex'");
     refuse(HEADER("-1", "1") "0 0 0\n", CT_FORMAT_PLY, CT_PARSE_ERROR, "-1");
-    refuse(HEADER("1", "1") "0 0 0\n2 0 0 0\n", CT_FORMAT_PLY, CT_PARSE_ERROR, "face 0 has 2 corners");
+    refuse(HEADER("1", "1") "0 0 0\n0 0 0 0\n", CT_FORMAT_PLY, CT_PARSE_ERROR, "face 0 has 0 corners");
+    refuse(HEADER("1", "1") "0 0 0\n2 0 0\n", CT_FORMAT_PLY, CT_INVALID_MESH, "names vertex 0 twice");
+    refuse("ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
+           "0 0 0\n",
+           CT_FORMAT_PLY, CT_PARSE_ERROR, "no element face: if the file is a point cloud");
     refuse(HEADER("1", "1") "0 0 0\n255 0 0 0\n", CT_FORMAT_PLY, CT_PARSE_ERROR, "list of 255 items");
     refuse(HEADER("1", "1") "0 0 0\n3 0 0 -5\n", CT_FORMAT_PLY, CT_PARSE_ERROR, "names vertex -5");
     refuse(HEADER("1", "1") "0 0 0\n3 0 0 0.5\n", CT_FORMAT_PLY, CT_PARSE_ERROR, "names vertex 0.5");
@@ -437,12 +445,130 @@ static void test_stl(void **state) {
     refuse_bytes(empty, 84, CT_FORMAT_AUTO, CT_INVALID_MESH, "empty");
 }
 
+#define CUBE_OBJ                                                                                                       \
+    "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv 0 0 1\nv 1 0 1\nv 1 1 1\nv 0 1 1\nf 5 6 7 8\nf 4 3 2 1\nf 1 2 6 5\nf 2 3 "  \
+    "7 6\n"                                                                                                            \
+    "f 3 4 8 7\nf 4 1 5 8\n"
+#define CUBE_VERTICES "0 0 0\n1 0 0\n1 1 0\n0 1 0\n0 0 1\n1 0 1\n1 1 1\n0 1 1\n"
+
+static buffer spell_stl(const struct shape *s, const char *facet, const char *end_facet, const char *end) {
+    buffer b = {0};
+    print(&b, "solid a\n");
+    for (uint32_t t = 0; t < s->n_triangles; t++) {
+        print(&b, "%s", facet);
+        for (int c = 0; c < 3; c++)
+            print(&b, "vertex %.9g %.9g %.9gD+00 ", (double)corner(s, t, c)[0], (double)corner(s, t, c)[1],
+                  (double)corner(s, t, c)[2]);
+        print(&b, "%s", end_facet);
+    }
+    print(&b, "%s", end);
+    return b;
+}
+
+/* What programs write that no definition of the formats has. */
+static void test_dialects(void **state) {
+    (void)state;
+    static const char *const off[] = {"OFF8 6 0\n", "off\n8 6 0\n", "Off\n8 6\n", "COFF8 6 0\n"};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s%s%s", off[i], CUBE_VERTICES, FACES);
+        accept_cube(text, CT_FORMAT_OFF);
+    }
+    accept_cube("OFF\n8 6 0\n0 0 0 0 0 0\n1 0 0 9 9 9\n# note\n\n1 1 0 9 9 9\n0 1 0 9 9 9\n0 0 1 9 9 9\n1 0 1 9 9 9\n"
+                "1 1 1 9 9 9\n0 1 1 9 9 9\n" FACES,
+                CT_FORMAT_OFF); /* a colour of three numbers, on a line of its own each */
+
+    struct shape box = shape_tetrahedron(1), welded = by_appearance(&box);
+    static const char *const spellings[][3] = {
+        {"facet normal 0 0 1\nouter loop\n", "\nend loop\nend facet\n", "end solid a\n"},
+        {"facet normal 0 0 1 outer loop ", "endloop endfacet\n", "endsolid a\n"},
+        {"facet normal 0 0 1 outer loop ", "endloop endfacet ", "endsolid"},
+        {"facet\nouter loop\n", "\nendloop\nendfacet\n", "endsolid a\n\x1a"},
+        {"facet normal -nan(ind) 1.#QNAN 1.#INF\r\nouter loop\r\n", "\r\nendloop\r\nendfacet\r\n", ""},
+    };
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
+        buffer b = spell_stl(&box, spellings[i][0], spellings[i][1], spellings[i][2]);
+        if (i % 2) put(&b, "\0\0\0", 3);
+        accept_same(&b, CT_FORMAT_STL, &welded);
+    }
+    for (size_t extra = 1; extra < 200; extra += 66) {
+        buffer b = write_binary_stl(&box, extra % 2 ? "" : "solid");
+        for (size_t i = 0; i < extra; i++) put(&b, "x", 1);
+        accept_same(&b, CT_FORMAT_STL, &welded);
+    }
+    shape_free(&box);
+    shape_free(&welded);
+
+    accept_cube(CUBE_OBJ "\x1a", CT_FORMAT_OBJ);
+    accept_cube("maplib x\n" CUBE_OBJ, CT_FORMAT_OBJ); /* a keyword that tells nothing */
+    for (int order = 0; order < 4; order++) {
+        buffer b = {0};
+        if (order >= 2) put(&b, order == 2 ? "\xff\xfe" : "\xfe\xff", 2);
+        for (const char *text = CUBE_OBJ; *text; text++) {
+            const char pair[2] = {order % 2 ? 0 : *text, order % 2 ? *text : 0};
+            put(&b, pair, 2);
+        }
+        ct_mesh *mesh = accept(&b, CT_FORMAT_OBJ);
+        ct_mesh_info info;
+        ct_mesh_get_info(mesh, &info);
+        assert_true(info.vertices == 8 && info.volume == 1);
+        ct_mesh_release(&mesh);
+    }
+
+    static const char *const not_finite[] = {"1.#QNAN", "-1.#IND00", "1.#INF", "1.#SNAN0", "-nan(ind)", "nan(snan)"};
+    for (size_t i = 0; i < sizeof not_finite / sizeof *not_finite; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "v 0 0 0\nv 0 1 %s\nv 1 0 0\nf 1 2 3\n", not_finite[i]);
+        refuse(text, CT_FORMAT_OBJ, CT_NON_FINITE, "vertex 1");
+    }
+    refuse("v 0 0 1.#WHAT\nf 1 1 1\n", CT_FORMAT_OBJ, CT_INVALID_MESH, "twice"); /* a comment behind a number */
+}
+
+/* Faces of fewer than three corners are dropped by a repair, and counted. */
+static void test_faces_without_area(void **state) {
+    (void)state;
+    ct_mesh_options options;
+    ct_mesh_options_init(&options);
+    options.repair = true;
+    static const char *const files[] = {
+        CUBE_OBJ "f 1 2\nf 3\n",
+        "OFF\n8 8 0\n" CUBE_VERTICES FACES "\n2 0 1\n1 2",
+        HEADER("8", "8") CUBE_VERTICES "2 0 1\n1 2\n4 4 5 6 7\n4 3 2 1 0\n4 0 1 5 4\n4 1 2 6 5\n4 2 3 7 6\n4 3 0 4 7",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        ct_mesh *mesh;
+        ct_mesh_changes changes;
+        ct_error error = {0};
+        if (ct_mesh_read_with(files[i], strlen(files[i]), CT_FORMAT_AUTO, &options, &mesh, &changes, &error) != CT_OK)
+            fail_msg("%s", error.message);
+        ct_mesh_info info;
+        ct_mesh_get_info(mesh, &info);
+        assert_true(info.volume == 1 && info.triangles == 12);
+        assert_int_equal(changes.of[CT_CHANGE_DEGENERATE].count, 2);
+        ct_mesh_release(&mesh);
+    }
+}
+
 static void test_what_is_no_mesh(void **state) {
     (void)state;
     refuse("", CT_FORMAT_AUTO, CT_PARSE_ERROR, "empty");
     refuse("hello\n", CT_FORMAT_AUTO, CT_PARSE_ERROR, "bytes is unknown");
     refuse("  \n\n", CT_FORMAT_AUTO, CT_PARSE_ERROR, "bytes is unknown");
-    refuse("{\"positions\": []}", CT_FORMAT_AUTO, CT_PARSE_ERROR, "bytes is unknown");
+    refuse("8 12\n0 0 0\n", CT_FORMAT_AUTO, CT_PARSE_ERROR, "begin with a number");
+    static const char *const foreign[][2] = {
+        {"{\"positions\": []}", "gltf"},
+        {"BLENDER-v300", "in Blender, export"},
+        {"ISO-10303-21;\nHEADER;", "STEP"},
+        {"#usda 1.0\n", "USD"},
+        {"glTF\x02", "glb"},
+        {"PK\x03\x04", "zip"},
+        {"\n<?xml version=\"1.0\"?>", "XML"},
+        {"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
+        {"<!DOCTYPE html><html>", "HTML"},
+        {"; FBX 7.4.0 project file\n", "FBX"},
+    };
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        refuse(foreign[i][0], CT_FORMAT_AUTO, CT_PARSE_ERROR, foreign[i][1]);
     refuse("v 0 0 0\n", (ct_mesh_format)9, CT_INVALID_ARGUMENT, "format 9");
     accept_cube("\xef\xbb\xbfv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nv 0 0 1\nv 1 0 1\nv 1 1 1\nv 0 1 1\nf 5 6 7 8\nf 4 3 "
                 "2 1\nf 1 2 6 "
@@ -520,6 +646,8 @@ int main(void) {
         cmocka_unit_test(test_off),
         cmocka_unit_test(test_ply),
         cmocka_unit_test(test_stl),
+        cmocka_unit_test(test_dialects),
+        cmocka_unit_test(test_faces_without_area),
         cmocka_unit_test(test_what_is_no_mesh),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_damaged),

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpu/include/contact.h"
-#include "gpu/mesh/repair.h"
+#include "gpu/mesh/build/repair.h"
 #include "tests/scenes/shapes.h"
 
 static ct_status repair(const struct shape *s, double max_hole, ct_mesh **out, ct_mesh_changes *changes,

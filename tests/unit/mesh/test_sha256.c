@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu/mesh/sha256.h"
+#include "gpu/mesh/build/sha256.h"
 
 static void check(const char *text, size_t repeat, size_t piece, const char *expected) {
     ct_sha256 sha;

@@ -1,6 +1,6 @@
 /* test_region.c - the region that both bodies reach into: probes against known insides, clipping that does not depend
  * on the order of corners, regions that hold the whole intersection and little more. */
-#include "gpu/narrow/region_k.h"
+#include "gpu/methods/ldi/region_k.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/engine.h"
+#include "gpu/method/engine.h"
 #include "gpu/picture/picture.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"

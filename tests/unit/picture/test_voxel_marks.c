@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "gpu/mesh/mesh.h"
+#include "gpu/methods/voxtree/finish.h"
 #include "gpu/picture/picture.h"
-#include "gpu/voxtree/finish.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/codec.h"
+#include "proto/contact_rows.h"
 
 enum { SAMPLE_CONTACTS = 3, SAMPLE_ENTRIES = 7, SAMPLE_SPANS = 5, SAMPLE_UPDATES = 4 };
 
@@ -19,7 +20,7 @@ typedef struct samples {
     wire_mesh_info meshes[2];
     wire_scene_info scenes[2];
     wire_update updates[SAMPLE_UPDATES];
-    wire_contact contacts[SAMPLE_CONTACTS];
+    ct_contact contacts[SAMPLE_CONTACTS];
 } samples;
 
 static inline void sample_numbers(double *to, int n, double first) {
@@ -43,14 +44,10 @@ static inline wire_mesh_info sample_mesh(int k) {
 }
 
 static inline wire_settings sample_settings(void) {
-    return (wire_settings){.has_method = true,
-                           .has_resolution = true,
-                           .has_pixel_size = true,
-                           .has_stiffness = true,
-                           .method = WIRE_METHOD_LDI,
-                           .resolution = {16, 32, 64},
-                           .pixel_size = 0.001,
-                           .stiffness = 1e9};
+    return (wire_settings){
+        CT_GIVEN(CT_SETTING_METHOD) | CT_GIVEN(CT_SETTING_RESOLUTION) | CT_GIVEN(CT_SETTING_PIXEL_SIZE) |
+            CT_GIVEN(CT_SETTING_STIFFNESS),
+        {.method = CT_METHOD_LDI, .resolution = {16, 32, 64}, .pixel_size = 0.001, .stiffness = 1e9}};
 }
 
 static inline wire_scene_info sample_scene(int k) {
@@ -65,25 +62,26 @@ static inline wire_scene_info sample_scene(int k) {
                              .owner = "sim 3"};
 }
 
-static inline void sample_contact(wire_contact *c, unsigned k) {
-    *c = (wire_contact){.body = {k + 1, k + 2},
-                        .volume = 1e-7 + k,
-                        .error_bound = k ? 0.25 : __builtin_nan(""),
-                        .volume_lower = __builtin_nan(""),
-                        .volume_upper = __builtin_nan(""),
-                        .inverted_volume = __builtin_nan(""),
-                        .error_estimate = 1e-9,
-                        .area = 0.3,
-                        .depth = 0.02,
-                        .first = {k, k + 1},
-                        .count = {k, 2},
-                        .first_span = k,
-                        .n_spans = 2};
+static inline void sample_contact(ct_contact *c, unsigned k) {
+    *c = (ct_contact){.body = {k + 1, k + 2},
+                      .volume = 1e-7 + k,
+                      .error_bound = k ? 0.25 : __builtin_nan(""),
+                      .volume_lower = __builtin_nan(""),
+                      .volume_upper = __builtin_nan(""),
+                      .inverted_volume = __builtin_nan(""),
+                      .error_bounds = {__builtin_nan(""), __builtin_nan(""), __builtin_nan("")},
+                      .error_estimate = 1e-9,
+                      .area = 0.3,
+                      .depth = 0.02,
+                      .first = {k, k + 1},
+                      .count = {k, 2},
+                      .first_span = k,
+                      .n_spans = 2};
     sample_numbers(c->volumes, 3, 1);
     sample_numbers(c->normal, 3, 2);
     sample_numbers(c->tangents[0], 6, 3);
     sample_numbers(c->center, 3, 4);
-    sample_numbers(c->generalized[0], 12, 5);
+    sample_numbers(c->generalized_gradient[0], 12, 5);
 }
 
 static inline wire_array sample_array(wire_dtype dtype, uint64_t count, const void *data) {
@@ -205,7 +203,8 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
                                        .group = 6,
                                        .mask = 5,
                                        .ignore = s->ignore,
-                                       .n_ignore = 2};
+                                       .n_ignore = 2,
+                                       .material = CT_MATERIAL_NONE};
         sample_numbers(m.u.add_body.pose, 12, 0.25);
         break;
     case WIRE_BODY_ADDED:
@@ -230,7 +229,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
                                              .sequence = 29,
                                              .contacts = s->contacts,
                                              .n_contacts = SAMPLE_CONTACTS,
-                                             .method = WIRE_METHOD_LDI,
+                                             .method = CT_METHOD_LDI,
                                              .backend = "cpu",
                                              .pairs = 30,
                                              .rays = 31,
@@ -353,41 +352,16 @@ static inline bool same_array(const wire_array *a, const wire_array *b) {
     return a->dtype == b->dtype && a->count == b->count && (bytes == 0 || memcmp(a->data, b->data, bytes) == 0);
 }
 static inline const char *differ_settings(const wire_settings *a, const wire_settings *b) {
-    SAME(has_method);
-    SAME(has_resolution);
-    SAME(has_pixel_size);
-    SAME(has_stiffness);
-    SAME(has_patches);
-    SAME(has_tolerance);
-    SAME(has_tolerance_rel);
-    SAME(has_strict);
-    SAME(has_optimize_directions);
-    SAME(has_allocation);
-    SAME(has_ray_budget);
-    SAME(has_cell_size);
-    SAME(has_margin);
-    SAME(has_max_step_time);
-    SAME(method);
-    SAME(resolution);
-    SAME(pixel_size);
-    SAME(stiffness);
-    SAME(patches);
-    SAME(tolerance);
-    SAME(tolerance_rel);
-    SAME(strict);
-    SAME(optimize_directions);
-    SAME(allocation);
-    SAME(ray_budget);
-    SAME(cell_size);
-    SAME(margin);
-    SAME(max_step_time);
-    SAME(has_voxels);
-    SAME(voxels.voxel_level);
-    SAME(voxels.level);
-    SAME(voxels.pair_budget);
-    SAME(voxels.max_points);
-    SAME(voxels.center_normals);
-    SAME(voxels.plain_average);
+    if (a->given != b->given) return "given";
+    for (int s = 0; s < CT_SETTINGS; s++) {
+        const ct_setting_row *row = &ct_setting_rows[s];
+        if (!(a->given & CT_GIVEN(s))) continue;
+        const double x = ct_setting_number(row, &a->to), y = ct_setting_number(row, &b->to);
+        bool is_same = x == y || (isnan(x) && isnan(y)); /* which the wire carries, and the engine refuses */
+        for (int i = 0; i < (row->type == CT_SETTING_IS_U32X3 ? 3 : 1); i++)
+            is_same = is_same && ct_setting_integer(row, &a->to, i) == ct_setting_integer(row, &b->to, i);
+        if (!is_same) return row->name;
+    }
     return NULL;
 }
 static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_info *b) {
@@ -431,44 +405,23 @@ static inline const char *differ_update(const wire_update *a, const wire_update 
     SAME(pose);
     return NULL;
 }
-static inline const char *differ_contact(const wire_contact *a, const wire_contact *b) {
+static inline const char *differ_contact(const ct_contact *a, const ct_contact *b) {
+    for (int k = 0; k < CT_CONTACT_ROWS; k++) {
+        const ct_contact_row *row = &ct_contact_rows[k];
+        const bool is_f64 = row->type == CT_CONTACT_IS_F64;
+        const size_t size = (row->rows ? (size_t)(row->rows * row->columns) : 1) * (is_f64 ? 8 : 4);
+        const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
+        if (!(is_f64 ? same_numbers : same_bytes)(x, y, size)) return row->name;
+    }
     SAME(body);
-    SAME(volume);
-    SAME(volumes);
-    SAME(error_bound);
-    SAME(error_estimate);
-    SAME(area);
-    SAME(depth);
-    SAME(normal);
-    SAME(tangents);
-    SAME(center);
-    SAME(generalized);
     SAME(first);
     SAME(count);
     SAME(first_span);
     SAME(n_spans);
-    SAME(index);
-    SAME(max_winding);
-    SAME(inverted_triangles);
-    SAME(has_error_bounds);
-    SAME(error_bounds);
-    SAME(has_inertia);
-    SAME(inertia);
     SAME(first_product);
     SAME(count_product);
-    SAME(has_side_centers);
-    SAME(side_centers);
-    SAME(has_slip);
-    SAME(relative_velocity);
-    SAME(spin);
-    SAME(friction);
     SAME(first_cell);
     SAME(n_cells);
-    SAME(is_cell);
-    SAME(cell);
-    SAME(volume_lower);
-    SAME(volume_upper);
-    SAME(inverted_volume);
     SAME(first_point);
     SAME(n_points);
     return NULL;
@@ -515,6 +468,8 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME(wall_us);
     SAME(cached);
     SAME_LIST(differ_contact, contacts, n_contacts);
+    if ((a->groups ^ b->groups) & (CT_CONTACT_FRAME | CT_CONTACT_INERTIA | CT_CONTACT_SLIP | CT_CONTACT_LAW))
+        return "groups";
     SAME_LIST(differ_warning, warnings, n_warnings);
     SAME(directions);
     SAME_ARRAY(product_vertices);
@@ -696,6 +651,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.add_body.group);
         SAME(u.add_body.mask);
         SAME(u.add_body.self_contact);
+        if (memcmp(&a->u.add_body.material, &b->u.add_body.material, sizeof(ct_material))) return "u.add_body.material";
         SAME(u.add_body.n_ignore);
         for (uint32_t i = 0; i < a->u.add_body.n_ignore; i++) {
             SAME(u.add_body.ignore[i]);

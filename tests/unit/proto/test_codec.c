@@ -138,7 +138,7 @@ static void newer_codes_and_methods_keep_their_number(void **state) {
     round_trip(&m, 0);
     m = sample_message(&store, WIRE_OPEN_SCENE);
     code = 9;
-    memcpy(&m.u.open_scene.settings.method, &code, sizeof code);
+    memcpy(&m.u.open_scene.settings.to.method, &code, sizeof code);
     round_trip(&m, 0);
     m = sample_message(&store, WIRE_STEP_RESULT);
     wire_warning warning = {.body = 3, .value = -1};
@@ -210,10 +210,9 @@ static void later_fields_round_trip(void **state) {
     m.u.status.auto_method = "exact";
     round_trip(&m, 0);
     m = sample_message(&store, WIRE_SCENE_INFO); /* auto, with nothing named */
-    m.u.scene_info.settings.method = WIRE_METHOD_AUTO;
-    m.u.scene_info.settings.has_resolution = false;
-    memset(m.u.scene_info.settings.resolution, 0, sizeof m.u.scene_info.settings.resolution);
-    m.u.scene_info.running_method = WIRE_METHOD_EXACT;
+    m.u.scene_info.settings.to.method = CT_METHOD_AUTO;
+    m.u.scene_info.settings.given &= ~CT_GIVEN(CT_SETTING_RESOLUTION);
+    m.u.scene_info.running_method = CT_METHOD_EXACT;
     round_trip(&m, 0);
     m.u.scene_info.revision = UINT64_MAX;
     round_trip(&m, 0);
@@ -223,16 +222,14 @@ static void later_fields_round_trip(void **state) {
     round_trip(&m, 0);
     m = sample_message(&store, WIRE_SCENE_INFO);
     for (int strict = 0; strict < 2; strict++) {
-        wire_settings *settings = &m.u.scene_info.settings;
-        settings->has_tolerance = settings->has_tolerance_rel = settings->has_strict = settings->has_ray_budget = true;
-        settings->has_optimize_directions = true;
+        ct_scene_settings *settings = &m.u.scene_info.settings.to;
+        m.u.scene_info.settings.given = CT_GIVEN_ALL;
         settings->optimize_directions = !strict;
-        settings->has_allocation = true;
-        settings->allocation = (uint8_t)(2 * strict);
-        settings->method = WIRE_METHOD_EBPI;
+        settings->allocation = strict ? CT_ALLOCATION_PER_PIXEL : CT_ALLOCATION_OPTIMAL;
+        settings->method = CT_METHOD_EBPI;
         settings->tolerance = strict ? 0 : 1e-7;
         settings->tolerance_rel = strict ? 0.01 : 0;
-        settings->strict = strict;
+        settings->strict = (int8_t)strict;
         settings->ray_budget = strict ? (uint64_t)INT64_MAX : 0;
         round_trip(&m, 0);
     }
@@ -240,21 +237,21 @@ static void later_fields_round_trip(void **state) {
     m.u.open_scene.key = UINT64_MAX;
     m.u.open_scene.revision = 7;
     round_trip(&m, 0);
-    m.u.open_scene.settings.has_patches = true;
+    m.u.open_scene.settings.given |= CT_GIVEN(CT_SETTING_PATCHES);
     for (int patches = 0; patches < 2; patches++) {
-        m.u.open_scene.settings.patches = patches;
+        m.u.open_scene.settings.to.patches = (int8_t)patches;
         round_trip(&m, 0);
     }
-    wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
+    ct_contact contacts[2] = {store.contacts[1], store.contacts[1]};
     contacts[1].index = UINT32_MAX;
     contacts[1].max_winding = 7;
     contacts[1].inverted_triangles = 1u << 31;
     m = sample_message(&store, WIRE_STEP_RESULT);
     m.u.step_result.contacts = contacts;
     m.u.step_result.n_contacts = 2;
-    m.u.step_result.method = WIRE_METHOD_EXACT;
+    m.u.step_result.method = CT_METHOD_EXACT;
     round_trip(&m, 0);
-    m.u.step_result.method = WIRE_METHOD_EBPI;
+    m.u.step_result.method = CT_METHOD_EBPI;
     m.u.step_result.ended = WIRE_PASS_LIMIT;
     m.u.step_result.passes = UINT32_MAX;
     round_trip(&m, 0);
@@ -308,39 +305,46 @@ static void slip_round_trips(void **state) {
     round_trip(&m, WIRE_INLINE_BYTES);
     static double friction[3 * SAMPLE_ENTRIES];
     for (int i = 0; i < 3 * SAMPLE_ENTRIES; i++) friction[i] = 0.5 - i;
-    wire_contact contacts[2] = {store.contacts[0], store.contacts[1]};
-    contacts[1].has_side_centers = contacts[1].has_slip = true;
+    ct_contact contacts[2] = {store.contacts[0], store.contacts[1]};
     contacts[1].spin = -7;
-    sample_numbers(contacts[1].side_centers[0], 6, 1.5);
+    sample_numbers(contacts[1].side_center[0], 6, 1.5);
     sample_numbers(contacts[1].relative_velocity, 3, 2.5);
     sample_numbers(contacts[1].friction[0], 12, 3.5);
     m = sample_message(&store, WIRE_STEP_RESULT);
     m.u.step_result.contacts = contacts;
     m.u.step_result.n_contacts = 2;
+    m.u.step_result.groups = CT_CONTACT_FRAME | CT_CONTACT_SLIP;
     m.u.step_result.friction_forces = sample_array(WIRE_F64, 3 * SAMPLE_ENTRIES, friction);
     round_trip(&m, 0);
     round_trip(&m, WIRE_INLINE_BYTES);
     m.u.step_result.friction_forces.count = 3;
     refused(&m, CONTACTD_WRONG_LENGTH, "friction_forces");
+    m = sample_message(&store, WIRE_STEP_RESULT);
+    ct_contact pressed[2] = {store.contacts[0], store.contacts[1]};
+    sample_numbers(pressed[0].wrench[0], 12, 0.25);
+    sample_numbers(pressed[1].wrench[0], 12, 5.5);
+    sample_numbers(pressed[1].extents, 2, 6.5);
+    sample_numbers(pressed[1].axes[0], 6, 7.5);
+    m.u.step_result.contacts = pressed;
+    m.u.step_result.n_contacts = 2;
+    m.u.step_result.groups = CT_CONTACT_FRAME | CT_CONTACT_LAW;
+    round_trip(&m, 0);
 }
 
 static void cells_round_trip(void **state) {
     (void)state;
     wire_message m = sample_message(&store, WIRE_OPEN_SCENE);
     for (int set = 0; set < 2; set++) {
-        m.u.open_scene.settings.has_cell_size = set;
-        m.u.open_scene.settings.cell_size = 0.25 * set;
-        m.u.open_scene.settings.has_margin = set;
-        m.u.open_scene.settings.margin = 0.125 * set;
-        m.u.open_scene.settings.has_max_step_time = set;
-        m.u.open_scene.settings.max_step_time = 1.5 * set;
+        const uint64_t bits =
+            CT_GIVEN(CT_SETTING_CELL_SIZE) | CT_GIVEN(CT_SETTING_MARGIN) | CT_GIVEN(CT_SETTING_MAX_STEP_TIME);
+        m.u.open_scene.settings.given = set ? bits : 0;
+        m.u.open_scene.settings.to = (ct_scene_settings){.cell_size = 0.25, .margin = 0.125, .max_step_time = 1.5};
         round_trip(&m, 0);
     }
-    wire_contact contacts[2] = {store.contacts[0], store.contacts[1]}, cells[3];
+    ct_contact contacts[2] = {store.contacts[0], store.contacts[1]}, cells[3];
     for (int i = 0; i < 3; i++) {
         cells[i] = store.contacts[i % 2];
         cells[i].first_span = cells[i].n_spans = 0;
-        cells[i].is_cell = true;
         cells[i].cell[0] = INT32_MIN + i;
         cells[i].cell[2] = INT32_MAX - i;
     }
@@ -366,21 +370,26 @@ static void cells_round_trip(void **state) {
 static void voxels_round_trip(void **state) {
     (void)state;
     wire_message m = sample_message(&store, WIRE_CONFIGURE);
-    m.u.configure.settings.has_voxels = true;
-    m.u.configure.settings.voxels = (wire_voxels){8, 5, INT64_MAX, 4096, 1, 0};
+    uint64_t bits = 0;
+    for (int k = 0; k < CT_SETTINGS; k++) bits |= ct_setting_rows[k].is_voxels ? CT_GIVEN(k) : 0;
+    ct_scene_settings *to = &m.u.configure.settings.to;
+    m.u.configure.settings.given = bits;
+    *to = (ct_scene_settings){
+        .voxel_level = 8, .level = 5, .pair_budget = INT64_MAX, .max_points = 4096, .center_normals = 1};
     round_trip(&m, 0);
-    m.u.configure.settings.voxels = (wire_voxels){-1, -1, -1, -1, -1, -1};
+    m.u.configure.settings.given = 0;
     round_trip(&m, 0);
-    m.u.configure.settings.voxels.level = -2;
+    m.u.configure.settings.given = bits;
+    to->level = (uint32_t)-2;
     refused(&m, CONTACTD_OUT_OF_RANGE, "level");
-    m.u.configure.settings.voxels.level = 0;
-    m.u.configure.settings.voxels.plain_average = 2;
+    to->level = 0;
+    to->plain_average = 2;
     refused(&m, CONTACTD_OUT_OF_RANGE, "plain_average");
 
     static double points[3 * WIRE_POINT];
     static const uint32_t groups[6] = {1, 2, 3, 4, 65535, 6}, progress[2 * WIRE_PROGRESS] = {1, 2, 1, 6, 5, 4, 1, 3};
     for (int i = 0; i < 3 * WIRE_POINT; i++) points[i] = i + 0.5;
-    wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
+    ct_contact contacts[2] = {store.contacts[1], store.contacts[1]};
     contacts[0].n_points = 1;
     contacts[1].first_point = 1;
     contacts[1].n_points = 2;
@@ -390,7 +399,7 @@ static void voxels_round_trip(void **state) {
     m = sample_message(&store, WIRE_STEP_RESULT);
     m.u.step_result.contacts = contacts;
     m.u.step_result.n_contacts = 2;
-    m.u.step_result.method = WIRE_METHOD_VOXTREE;
+    m.u.step_result.method = CT_METHOD_VOXTREE;
     m.u.step_result.ended = WIRE_ENDED_TIME;
     m.u.step_result.quality = 0.25;
     m.u.step_result.has_wall = true;
@@ -437,10 +446,9 @@ static void products_round_trip(void **state) {
     static double products[3 * 2 * 3], generalized[2 * 2 * 12];
     for (int i = 0; i < 18; i++) products[i] = i + 0.25;
     for (int i = 0; i < 48; i++) generalized[i] = -i;
-    wire_contact contacts[2] = {store.contacts[1], store.contacts[1]};
-    contacts[1].has_inertia = true;
-    for (int i = 0; i < 6; i++) contacts[1].inertia[i] = i - 2.5;
-    contacts[0].has_error_bounds = true;
+    ct_contact contacts[2] = {store.contacts[1], store.contacts[1]};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++) contacts[1].inertia[i][k] = 3 * (i + k) - 2.5;
     for (int w = 0; w < 3; w++) contacts[0].error_bounds[w] = 1e-3 * w;
     contacts[0].count_product[0] = 1;
     contacts[1].first_product[0] = contacts[1].first_product[1] = contacts[0].first_product[1] = 1;
@@ -448,6 +456,7 @@ static void products_round_trip(void **state) {
     wire_message m = sample_message(&store, WIRE_STEP_RESULT);
     m.u.step_result.contacts = contacts;
     m.u.step_result.n_contacts = 2;
+    m.u.step_result.groups = CT_CONTACT_INERTIA;
     m.u.step_result.directions = 2;
     m.u.step_result.product_vertices = sample_array(WIRE_U32, 3, vertices);
     m.u.step_result.products = sample_array(WIRE_F64, 18, products);
@@ -469,23 +478,22 @@ static void products_round_trip(void **state) {
 
 static void methods_have_names(void **state) {
     (void)state;
-    assert_string_equal(wire_method_name(WIRE_METHOD_LDI), "ldi");
-    assert_int_equal(wire_method_find("ldi"), WIRE_METHOD_LDI);
-    assert_int_equal(wire_method_find("exact"), WIRE_METHOD_EXACT);
-    assert_int_equal(wire_method_find("auto"), WIRE_METHOD_AUTO);
-    assert_int_equal(wire_method_find("ebpi"), WIRE_METHOD_EBPI);
+    assert_string_equal(ct_method_name(CT_METHOD_LDI), "ldi");
+    int64_t found = -1;
+    const ct_setting_row *row = &ct_setting_rows[CT_SETTING_METHOD];
+    for (const ct_setting_choice *c = row->choices; c->name; c++)
+        assert_true(ct_setting_choice_find(row, c->name, &found) && found == c->number);
+    assert_false(ct_setting_choice_find(row, "LDI", &found) || ct_setting_choice_find(row, "", &found));
     assert_string_equal(wire_ended_name(WIRE_COMPLETED), "completed");
     assert_string_equal(wire_ended_name(WIRE_PRECISION), "precision");
-    assert_int_equal(wire_method_find("LDI"), WIRE_METHOD_NONE);
-    assert_int_equal(wire_method_find(""), WIRE_METHOD_NONE);
-    wire_method newer;
+    ct_method newer;
     unsigned number = 77;
     memcpy(&newer, &number, sizeof newer);
-    assert_string_equal(wire_method_name(newer), "unknown");
+    assert_string_equal(ct_method_name(newer), "unknown");
     wire_ended later;
     memcpy(&later, &number, sizeof later);
     assert_string_equal(wire_ended_name(later), "unknown");
-    assert_string_equal(wire_method_name(WIRE_METHOD_NONE), "unknown");
+    assert_string_equal(ct_method_name(CT_METHOD_NONE), "unknown");
 }
 
 /* A report of a newer peer, or of one that sends nonsense: it is for the receiver to refuse it. */
@@ -560,7 +568,7 @@ static void warnings_round_trip(void **state) {
 static void many_elements(void **state) {
     (void)state;
     enum { N = 5000 };
-    wire_contact *contacts = calloc(N, sizeof *contacts);
+    ct_contact *contacts = calloc(N, sizeof *contacts);
     wire_mesh_info *meshes = calloc(N, sizeof *meshes);
     wire_scene_info *scenes = calloc(N, sizeof *scenes);
     assert_true(contacts && meshes && scenes);
@@ -574,8 +582,8 @@ static void many_elements(void **state) {
         meshes[k] = sample_mesh((int)k);
         meshes[k].name = k & 1 ? "" : "a name that is a good deal longer than the hash of the mesh ever was";
         scenes[k] = sample_scene((int)(k % 20));
-        scenes[k].settings.has_stiffness = k & 1;
-        scenes[k].settings.stiffness = k & 1 ? 1 : 0;
+        scenes[k].settings.given = k & 1 ? CT_GIVEN(CT_SETTING_STIFFNESS) : 0;
+        scenes[k].settings.to.stiffness = 1;
     }
     wire_message m = sample_message(&store, WIRE_STEP_RESULT);
     m.u.step_result.contacts = contacts;
@@ -596,21 +604,21 @@ static void many_elements(void **state) {
 static void as_many_contacts_as_fit(void **state) {
     (void)state;
     enum { FITS = 106470, TOO_MANY = 250000 };
-    wire_contact *contacts = calloc(TOO_MANY, sizeof *contacts);
+    ct_contact *contacts = calloc(TOO_MANY, sizeof *contacts);
     assert_non_null(contacts);
     for (unsigned k = 0; k < TOO_MANY; k++) {
-        wire_contact *c = &contacts[k];
+        ct_contact *c = &contacts[k];
         c->body[0] = 1;
         c->body[1] = 2;
         c->index = k;
         c->max_winding = 1;
         c->volume = c->error_bound = c->error_estimate = c->area = c->depth = 1.0 / (k + 1);
         c->first[0] = c->first[1] = c->count[0] = c->count[1] = 2; /* of the sample's entries */
-        c->has_error_bounds = c->has_side_centers = true;
     }
     wire_message m = sample_message(&store, WIRE_STEP_RESULT), back;
     m.u.step_result.contacts = contacts;
     m.u.step_result.n_contacts = FITS;
+    m.u.step_result.groups = CT_CONTACT_FRAME;
     wire_encoded sent;
     wire_fault fault;
     assert_true(wire_encode(encoder, &m, WIRE_INLINE_BYTES, &sent));
@@ -849,6 +857,17 @@ static void a_small_step_is_cheap(void **state) {
     assert_true(us < 1000); /* nothing quadratic; the figure itself is for people */
 }
 
+/* A body's material, all or a part of it. */
+static void materials_round_trip(void **state) {
+    (void)state;
+    const ct_material materials[] = {{1e7, 0.25, 2}, {NAN, 0, NAN}};
+    for (int i = 0; i < 2; i++) {
+        wire_message m = sample_message(&store, WIRE_ADD_BODY);
+        m.u.add_body.material = materials[i];
+        round_trip(&m, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_message_round_trips),
@@ -859,6 +878,7 @@ int main(void) {
         cmocka_unit_test(later_fields_round_trip),
         cmocka_unit_test(directions_round_trip),
         cmocka_unit_test(slip_round_trips),
+        cmocka_unit_test(materials_round_trip),
         cmocka_unit_test(cells_round_trip),
         cmocka_unit_test(successors_round_trip),
         cmocka_unit_test(products_round_trip),

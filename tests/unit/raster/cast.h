@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/raster/raster_cpu.h"
+#include "gpu/methods/ldi/raster_cpu.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 

@@ -1,12 +1,12 @@
-/* software.h - a software drawer that replaces OpenGL in tests: it draws patches with raster_k.h, and checks the
- * patches. */
+/* software.h - a software drawer that replaces OpenGL in tests: it draws quads with raster_k.h, and checks the
+ * quads. */
 #ifndef SOFTWARE_H
 #define SOFTWARE_H
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/raster/raster_gl.h"
+#include "gpu/methods/ldi/raster_gl.h"
 #include "tests/unit/unit.h"
 
 struct software {
@@ -33,11 +33,11 @@ static inline void software_put(struct software *memory, ct_drawing *d, uint32_t
     d->head[ray] = d->n_fragments++;
 }
 
-/* Tests one sample with nothing but the patch's fields, as patch_fragment.glsl does. */
-static inline void software_sample(struct software *memory, ct_drawing *d, const ct_patch *p,
+/* Tests one sample with nothing but the quad's fields, as quad_fragment.glsl does. */
+static inline void software_sample(struct software *memory, ct_drawing *d, const ct_quad *p,
                                    const ct_draw_region *region, int32_t row, int32_t column, int second) {
     const int32_t a[3] = {0, 0, p->z0}, b[3] = {p->xb, p->yb, p->z0 + p->dz1}, c[3] = {p->xc, p->yc, p->z0 + p->dz2};
-    int sign = p->flags & CT_PATCH_CLOCKWISE ? -1 : 1; /* the corners are negated where clockwise: seen from behind */
+    int sign = p->flags & CT_QUAD_CLOCKWISE ? -1 : 1; /* the corners are negated where clockwise: seen from behind */
     const int32_t bb[3] = {sign * b[0], sign * b[1], b[2]}, cc[3] = {sign * c[0], sign * c[1], c[2]};
     ct_triangle_setup s;
     memset(&s, 0, sizeof s);
@@ -51,7 +51,7 @@ static inline void software_sample(struct software *memory, ct_drawing *d, const
     uint32_t body = p->tag >> 31,
              ray = (uint32_t)(region->first_ray + (row - region->first_row) * region->columns + column);
     assert_true(ray < d->n_rays);
-    if (p->flags & CT_PATCH_BEFORE)
+    if (p->flags & CT_QUAD_BEFORE)
         d->winding[ray][body] -= sign;
     else if (!second || d->head[ray] != CT_END || d->winding[ray][1 - body] > 0)
         software_put(memory, d, ray, ct_fragment_at(&s, (double)s.edge[1], (double)s.edge[2], p->tag));
@@ -67,11 +67,11 @@ static inline void software_draw(struct software *memory, ct_drawing *d) {
     memset(d->head, 0xff, d->n_rays * sizeof *d->head);
     for (int order = 0; order < 2; order++)
         for (size_t i = 0; i < d->n_parts; i++) {
-            const ct_patches *part = d->parts[order][i];
-            const ct_patch *patches = part->memory.data;
+            const ct_quads *part = d->parts[order][i];
+            const ct_quad *quads = part->memory.data;
             uint64_t samples = 0;
             for (size_t k = 0; k < part->n; k++) {
-                const ct_patch *p = &patches[k];
+                const ct_quad *p = &quads[k];
                 assert_true(p->region < d->n_regions);
                 const ct_draw_region *region = &d->regions[p->region];
                 assert_true(p->u0 < p->u1 && p->u1 <= region->columns);

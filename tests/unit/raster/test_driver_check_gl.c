@@ -9,7 +9,7 @@ static void release(ct_raster_gl *gl, ct_budget *budget);
 #define ct_raster_gl_check_driver check_driver
 #define ct_raster_gl_draw         draw
 #define ct_raster_gl_release      release
-#include "gpu/raster/driver_check_gl.c" /* calls the functions above. NOLINT(bugprone-suspicious-include) */
+#include "gpu/methods/ldi/driver_check_gl.c" /* calls the functions above. NOLINT(bugprone-suspicious-include) */
 
 enum defect { NONE, KEY, L1, L2, TAG, MISSING, EXTRA, TWICE, WINDING, FAILS, DEFECTS };
 static enum defect defect;

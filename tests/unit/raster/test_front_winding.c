@@ -1,6 +1,6 @@
 /* test_front_winding.c - initial winding numbers from the loops of what lies in front, against counting: every sample,
  * both directions, corners on samples and on each other. */
-#include "gpu/raster/front_winding.h"
+#include "gpu/methods/ldi/front_winding.h"
 #include "tests/unit/raster/cast.h"
 
 static int32_t between(uint64_t *rng, int64_t lo, int64_t hi) {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/scene/columns.h"
-#include "gpu/scene/points.h"
+#include "gpu/after/columns.h"
+#include "gpu/after/points.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "gpu/scene/corner_search.h"
+#include "gpu/after/corner_search.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 

@@ -57,14 +57,14 @@ static void test_settings(void **state) {
     } expected[] = {
         {CT_INVALID_ARGUMENT, "settings", "ct_scene_settings_init"},
         {CT_UNSUPPORTED, "method", "9"},
-        {CT_OUT_OF_RANGE, "resolution", "resolution 0 along x"},
-        {CT_OUT_OF_RANGE, "resolution", "resolution 4097 along z"},
+        {CT_OUT_OF_RANGE, "resolution", "resolution is 0 along x"},
+        {CT_OUT_OF_RANGE, "resolution", "resolution is 4097 along z"},
         {CT_OUT_OF_RANGE, "pixel_size", "-1"},
-        {CT_OUT_OF_RANGE, "pixel_size", "nan"},
-        {CT_OUT_OF_RANGE, "pixel_size", "inf"},
+        {CT_NON_FINITE, "pixel_size", "nan"},
+        {CT_NON_FINITE, "pixel_size", "inf"},
         {CT_OUT_OF_RANGE, "pixel_size", "1e-31"},
         {CT_OUT_OF_RANGE, "stiffness", "-0.5"},
-        {CT_OUT_OF_RANGE, "stiffness", "nan"},
+        {CT_NON_FINITE, "stiffness", "nan"},
     };
     ct_scene *scene = new_scene(), *none = scene;
     for (int i = 0; i < 10; i++) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/backend/backend.h"
+#include "gpu/method/backend.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "server/config.h"
+#include "server/base/config.h"
 
 static char message[512];
 static uint64_t memory_bytes = UINT64_C(1) << 40;
@@ -123,11 +123,12 @@ static void test_switches(void **state) {
 static void test_variables_of_others(void **state) {
     (void)state;
     config config;
-    assert_int_equal(load(&config, ARGS(NULL),
-                          ENV("CONTACTD_SERVER=tcp://a:1", "CONTACTD_SERVER_KEY=x", "CONTACTD_CLIENT_KEY=x",
-                              "CONTACTD_MESHES=/m", "CONTACTD_SERVICE_HOST=10.0.0.1", "CONTACTD_PORT=tcp://10.0.0.1:1",
-                              "CONTACTD_PORT_5555_TCP_ADDR=10.0.0.1", "CONTACTD_", NULL)),
-                     CONFIG_RUN);
+    assert_int_equal(
+        load(&config, ARGS(NULL),
+             ENV("CONTACTD_SERVER=tcp://a:1", "CONTACTD_SERVER_KEY=x", "CONTACTD_CLIENT_KEY=x", "CONTACTD_MESHES=/m",
+                 "CONTACTD_PROGRAM=/p", "CONTACTD_LIBRARY=/l", "CONTACTD_SERVICE_HOST=10.0.0.1",
+                 "CONTACTD_PORT=tcp://10.0.0.1:1", "CONTACTD_PORT_5555_TCP_ADDR=10.0.0.1", "CONTACTD_", NULL)),
+        CONFIG_RUN);
     config_free(&config);
 }
 

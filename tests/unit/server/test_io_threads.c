@@ -3,6 +3,7 @@
  * everything else. Answers of one connection come in the order in which they were made, so an answer that overtakes
  * shows that work was not done where it was asked for, without any clock. */
 #include <arpa/inet.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -155,7 +156,9 @@ static wire_step step_of(uint64_t scene, uint64_t sequence) {
 static uint64_t open_boxes(bench *bench) {
     uint64_t scene = ask(bench, WIRE_OPEN_SCENE, &(wire_message){0}, WIRE_SCENE_INFO).u.scene_info.scene;
     for (int i = 0; i < 2; i++) {
-        wire_message add = {.u.add_body = {.scene = scene, .mesh = bench->mesh, .group = 1, .mask = UINT32_MAX}};
+        wire_message add = {
+            .u.add_body = {
+                .scene = scene, .mesh = bench->mesh, .group = 1, .mask = UINT32_MAX, .material = CT_MATERIAL_NONE}};
         add.u.add_body.kind = WIRE_BODY_RIGID;
         for (int k = 0; k < 3; k++) {
             add.u.add_body.pose[5 * k] = 1;
@@ -312,8 +315,8 @@ static void the_stream_answers_beside_slow_work(void **state) {
 static void the_stream_answers_while_the_engine_computes(void **state) {
     bench *bench = *state;
     wire_message finer = {.u.configure = {.scene = bench->scene}}; /* too long for the I/O thread */
-    finer.u.configure.settings.has_resolution = true;
-    for (int k = 0; k < 3; k++) finer.u.configure.settings.resolution[k] = 256;
+    finer.u.configure.settings.given |= CT_GIVEN(CT_SETTING_RESOLUTION);
+    for (int k = 0; k < 3; k++) finer.u.configure.settings.to.resolution[k] = 256;
     ask(bench, WIRE_CONFIGURE, &finer, WIRE_SCENE_INFO);
     atomic_store(&engine_gate.shut, true);
     wire_message step = {.u.step = step_of(bench->scene, 1)};

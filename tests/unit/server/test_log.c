@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
 
 static char path[64], message[256];
 

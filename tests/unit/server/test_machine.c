@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "server/machine.h"
+#include "server/base/machine.h"
 
 static char root[64];
 

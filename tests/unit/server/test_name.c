@@ -1,4 +1,4 @@
-/* Units of server/name.h. */
+/* Units of server/base/name.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/name.h"
+#include "server/base/name.h"
 
 static void knows_what_is_not_shown(void **state) {
     (void)state;

@@ -1,10 +1,10 @@
-/* Units of server/successors.h: addresses of the command line and of files, each once; what is none is named. */
+/* Units of server/core/successors.h: addresses of the command line and of files, each once; what is none is named. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "server/successors.h"
+#include "server/core/successors.h"
 #include "tests/unit/unit.h"
 
 static char path[64] = "/tmp/contactd-successors-XXXXXX", source[80];

@@ -12,7 +12,7 @@
 #include <semaphore.h>
 
 #include "gpu/base/cancel.h"
-#include "server/workers.h"
+#include "server/core/workers.h"
 
 typedef struct task {
     work work; /* first */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/span/chain_k.h"
+#include "gpu/methods/ldi/chain_k.h"
 #include "tests/scenes/shapes.h"
 
 enum { MOST = 3000 };

@@ -1,7 +1,7 @@
 /* The large-triangle path against the raster and span stages one after the other: every sum, length and count. */
 #include "tests/unit/raster/cast.h"
 
-#include "gpu/span/span_cpu.h"
+#include "gpu/methods/ldi/span_cpu.h"
 
 static const ct_span_cpu *const spans[] = {&ct_span_cpu_base,
 #ifdef __x86_64__

@@ -1,7 +1,7 @@
 /* A triangle on a bin as the large-triangle path has it, against the definitions: coverage, depth, sums. */
 #include <math.h>
 
-#include "gpu/span/raster_triangle.h"
+#include "gpu/methods/ldi/raster_triangle.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 

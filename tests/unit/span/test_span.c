@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/span/span_cpu.h"
+#include "gpu/methods/ldi/span_cpu.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "gpu/span/span_k.h"
+#include "gpu/methods/ldi/span_k.h"
 #include "tests/scenes/shapes.h"
 
 enum { MAX_CROSSINGS = 40, DEPTHS = 16, MAX_SPANS = DEPTHS };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpu/mesh/mesh.h"
-#include "gpu/raster/bin_cpu.h"
+#include "gpu/methods/ldi/bin_cpu.h"
 #include "gpu/view/view.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"

@@ -1,13 +1,13 @@
 /* test_descend.c - what one cube adds to a level: cubes around a point with and without an index, boxes against all
  * cubes one by one, with branches and in lanes, fixed point, and the largest sums. */
-#include "gpu/voxtree/descend_k.h"
+#include "gpu/methods/voxtree/descend_k.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "gpu/mesh/mesh.h"
-#include "gpu/voxtree/test_lanes.h"
-#include "gpu/voxtree/tree.h"
+#include "gpu/methods/voxtree/test_lanes.h"
+#include "gpu/methods/voxtree/tree.h"
 #include "tests/scenes/build.h"
 #include "tests/unit/unit.h"
 

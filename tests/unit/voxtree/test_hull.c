@@ -1,6 +1,6 @@
 /* test_hull.c - boxes of posed voxel trees contain the mesh, are wider by less than two cubes on each side, and need
  * few corners. */
-#include "gpu/voxtree/hull.h"
+#include "gpu/methods/voxtree/tree.h"
 
 #include "gpu/mesh/mesh.h"
 #include "gpu/view/snap_cpu.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/voxtree/tree.h"
+#include "gpu/methods/voxtree/tree.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"

@@ -1,5 +1,5 @@
 /* test_task.c - how much of a time budget is kept for a batch's answers, and how the factor of it is learned. */
-#include "gpu/voxtree/task.h"
+#include "gpu/methods/voxtree/task.h"
 
 #include "tests/unit/unit.h"
 

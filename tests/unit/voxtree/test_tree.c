@@ -1,13 +1,13 @@
 /* test_tree.c - voxel trees against closed forms: boxes cell by cell, volumes and areas of whole meshes, sums from
  * level to level, and any order of triangles. */
-#include "gpu/voxtree/tree.h"
+#include "gpu/methods/voxtree/tree.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/mesh/mesh.h"
-#include "gpu/voxtree/cut.h"
+#include "gpu/methods/voxtree/cut.h"
 #include "tests/scenes/build.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"

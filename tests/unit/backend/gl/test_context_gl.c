@@ -15,7 +15,7 @@
 
 #include <epoxy/gl.h>
 
-#include "gpu/backend/gl/context.h"
+#include "gpu/device/gl/context.h"
 
 static const char *self; /* this program */
 static ct_gl_context *context;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "server/http/answers.h"
-#include "server/schedule/answer.h"
+#include "server/registry/answer.h"
 #include "tests/unit/unit.h"
 
 static json_t *answer_of(const ct_result *result) {
@@ -92,8 +92,8 @@ static void every_contact_and_every_part(void **state) {
 /* What a scene was asked for, and what it runs. */
 static void scenes_name_both_methods(void **state) {
     (void)state;
-    static const char *const expected[] = {"\"method\":\"auto\",\"running_method\":\"ldi\",\"resolution\":null",
-                                           "\"method\":\"ldi\",\"running_method\":\"ldi\",\"resolution\":[8,9,10]"};
+    static const char *const expected[] = {"\"running_method\":\"ldi\",\"method\":\"auto\",\"resolution\":null",
+                                           "\"running_method\":\"ldi\",\"method\":\"ldi\",\"resolution\":[8,9,10]"};
     for (int named = 0; named < 2; named++) {
         scene_record scene = {.handle = 5, .settings = {.method = named ? CT_METHOD_LDI : CT_METHOD_AUTO}};
         for (uint32_t i = 0; named && i < 3; i++) scene.settings.resolution[i] = 8 + i;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "server/http/handlers.h"
 
 /* Of an I/O thread that was last seen so many seconds ago. */

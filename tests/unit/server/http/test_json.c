@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "server/base/json_out.h"
 #include "server/http/json_in.h"
-#include "server/json_out.h"
 
 static const char *where(const char *text, const char *mark) {
     static char out[96];

@@ -32,35 +32,46 @@ static void takes_a_scene(void **state) {
         "{\"name\":\"s\",\"method\":\"ldi\",\"resolution\":[16,32,4096],\"pixel_size\":0,"
         "\"stiffness\":2.5,\"patches\":true,\"cell_size\":0.5,\"margin\":0.25,\"max_step_time\":1.5}";
     assert_true(request_scene(all, sizeof all - 1, &scene, &p));
-    assert_true(scene.settings.has_method && scene.settings.has_resolution && scene.settings.has_pixel_size &&
-                scene.settings.has_stiffness && scene.settings.has_patches && scene.settings.patches);
-    assert_true(scene.settings.resolution[0] == 16 && scene.settings.resolution[2] == 4096);
-    assert_true(scene.settings.has_cell_size && scene.settings.cell_size == 0.5);
-    assert_true(scene.settings.has_margin && scene.settings.margin == 0.25);
-    assert_true(scene.settings.has_max_step_time && scene.settings.max_step_time == 1.5);
-    assert_true(scene.settings.pixel_size == 0 && scene.settings.stiffness == 2.5);
-    assert_true(scene.settings.method == CT_METHOD_LDI);
+    assert_true((scene.settings.given & CT_GIVEN(CT_SETTING_METHOD)) &&
+                (scene.settings.given & CT_GIVEN(CT_SETTING_RESOLUTION)) &&
+                (scene.settings.given & CT_GIVEN(CT_SETTING_PIXEL_SIZE)) &&
+                (scene.settings.given & CT_GIVEN(CT_SETTING_STIFFNESS)) &&
+                (scene.settings.given & CT_GIVEN(CT_SETTING_PATCHES)) && scene.settings.to.patches);
+    assert_true(scene.settings.to.resolution[0] == 16 && scene.settings.to.resolution[2] == 4096);
+    assert_true((scene.settings.given & CT_GIVEN(CT_SETTING_CELL_SIZE)) && scene.settings.to.cell_size == 0.5);
+    assert_true((scene.settings.given & CT_GIVEN(CT_SETTING_MARGIN)) && scene.settings.to.margin == 0.25);
+    assert_true((scene.settings.given & CT_GIVEN(CT_SETTING_MAX_STEP_TIME)) && scene.settings.to.max_step_time == 1.5);
+    assert_true(scene.settings.to.pixel_size == 0 && scene.settings.to.stiffness == 2.5);
+    assert_true(scene.settings.to.method == CT_METHOD_LDI);
     assert_true(request_scene("{\"method\":\"auto\"}", 17, &scene, &p));
-    assert_true(scene.settings.method == CT_METHOD_AUTO && !scene.settings.has_resolution);
+    assert_true(scene.settings.to.method == CT_METHOD_AUTO &&
+                !(scene.settings.given & CT_GIVEN(CT_SETTING_RESOLUTION)));
     assert_true(request_scene("{}", 2, &scene, &p));
-    assert_false(scene.settings.has_method || scene.settings.has_resolution || scene.settings.has_pixel_size ||
-                 scene.settings.has_stiffness || scene.settings.has_patches || scene.settings.has_cell_size ||
-                 scene.settings.has_margin);
+    assert_false((scene.settings.given & CT_GIVEN(CT_SETTING_METHOD)) ||
+                 (scene.settings.given & CT_GIVEN(CT_SETTING_RESOLUTION)) ||
+                 (scene.settings.given & CT_GIVEN(CT_SETTING_PIXEL_SIZE)) ||
+                 (scene.settings.given & CT_GIVEN(CT_SETTING_STIFFNESS)) ||
+                 (scene.settings.given & CT_GIVEN(CT_SETTING_PATCHES)) ||
+                 (scene.settings.given & CT_GIVEN(CT_SETTING_CELL_SIZE)) ||
+                 (scene.settings.given & CT_GIVEN(CT_SETTING_MARGIN)));
     static const char bounded[] = "{\"method\":\"ebpi\",\"tolerance\":1e-6,\"tolerance_rel\":0.5,\"strict\":true,"
                                   "\"optimize_directions\":true,\"allocation\":\"per_pixel\","
                                   "\"ray_budget\":1000}";
     assert_true(request_scene(bounded, sizeof bounded - 1, &scene, &p));
-    assert_true(scene.settings.method == CT_METHOD_EBPI && scene.settings.has_tolerance &&
-                scene.settings.has_tolerance_rel && scene.settings.has_strict && scene.settings.has_ray_budget);
-    assert_true(scene.settings.tolerance == 1e-6 && scene.settings.tolerance_rel == 0.5 && scene.settings.strict &&
-                scene.settings.has_optimize_directions && scene.settings.optimize_directions &&
-                scene.settings.has_allocation && scene.settings.allocation == CT_ALLOCATION_PER_PIXEL &&
-                scene.settings.ray_budget == 1000);
-    scene_patch patch;
-    assert_true(request_scene_patch("{\"strict\":false}", 16, &patch, &p));
-    assert_true(patch.has_strict && !patch.strict && !patch.has_tolerance && !patch.has_ray_budget);
-    assert_true(request_scene_patch("{\"resolution\":128}", 18, &patch, &p));
-    assert_true(patch.resolution[0] == 128 && patch.resolution[1] == 128 && patch.resolution[2] == 128);
+    assert_true(scene.settings.to.method == CT_METHOD_EBPI && (scene.settings.given & CT_GIVEN(CT_SETTING_TOLERANCE)) &&
+                (scene.settings.given & CT_GIVEN(CT_SETTING_TOLERANCE_REL)) &&
+                (scene.settings.given & CT_GIVEN(CT_SETTING_STRICT)) &&
+                (scene.settings.given & CT_GIVEN(CT_SETTING_RAY_BUDGET)));
+    assert_true(scene.settings.to.tolerance == 1e-6 && scene.settings.to.tolerance_rel == 0.5 &&
+                scene.settings.to.strict && (scene.settings.given & CT_GIVEN(CT_SETTING_OPTIMIZE_DIRECTIONS)) &&
+                scene.settings.to.optimize_directions && (scene.settings.given & CT_GIVEN(CT_SETTING_ALLOCATION)) &&
+                scene.settings.to.allocation == CT_ALLOCATION_PER_PIXEL && scene.settings.to.ray_budget == 1000);
+    ct_settings_change patch;
+    assert_true(request_settings("{\"strict\":false}", 16, &patch, &p));
+    assert_true((patch.given & CT_GIVEN(CT_SETTING_STRICT)) && !patch.to.strict &&
+                !(patch.given & CT_GIVEN(CT_SETTING_TOLERANCE)) && !(patch.given & CT_GIVEN(CT_SETTING_RAY_BUDGET)));
+    assert_true(request_settings("{\"resolution\":128}", 18, &patch, &p));
+    assert_true(patch.to.resolution[0] == 128 && patch.to.resolution[1] == 128 && patch.to.resolution[2] == 128);
 }
 
 static void takes_a_body(void **state) {
@@ -114,13 +125,13 @@ static problem refused(int kind, const char *text) {
     problem p = {0};
     mesh_request mesh;
     scene_request scene;
-    scene_patch patch;
+    ct_settings_change patch;
     body_request body;
     step_request step;
     size_t n = strlen(text);
     bool ok = kind == MESH    ? request_mesh(text, n, &mesh, &p)
               : kind == SCENE ? request_scene(text, n, &scene, &p)
-              : kind == PATCH ? request_scene_patch(text, n, &patch, &p)
+              : kind == PATCH ? request_settings(text, n, &patch, &p)
               : kind == BODY  ? request_body(text, n, &body, &p)
                               : request_step(text, n, &step, &p);
     if (ok) fail_msg("taken: %s", text);

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "gpu/mesh/adjacency.h"
-#include "gpu/voxtree/tree.h"
-#include "server/clock.h"
+#include "gpu/methods/voxtree/tree.h"
+#include "server/base/clock.h"
 #include "server/registry/internal.h"
 #include "tests/scenes/shapes.h"
 

@@ -11,7 +11,7 @@ static void test_owners(void **state) {
     assert_false(scheduler_execute(world->scheduler, &other));
     assert_int_equal(other.error.code, CONTACTD_FORBIDDEN);
     other = (command){.kind = COMMAND_CONFIGURE, .session = yours, .scene = scene};
-    other.in.configure.settings = (scene_patch){.has_resolution = true, .resolution = {16, 16, 16}};
+    other.in.configure.settings = (ct_settings_change){CT_GIVEN(CT_SETTING_RESOLUTION), {.resolution = {16, 16, 16}}};
     assert_true(scheduler_execute(world->scheduler, &other));
     assert_int_equal(other.out.scene.settings.resolution[2], 16);
 

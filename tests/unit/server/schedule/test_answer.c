@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/schedule/answer.h"
+#include "server/registry/answer.h"
 
 static answer_store store = {.max_bytes = UINT64_MAX};
 

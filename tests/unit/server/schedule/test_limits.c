@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "gpu/base/cancel.h"
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "tests/unit/server/schedule/steps.h"
 
 enum { SLOW = 24, QUICK = 8, NAP_US = 500, PATIENCE = 120000, MS = 1000000 };
@@ -161,14 +161,14 @@ static void test_limit_of_the_scene(void **state) {
     uint64_t session = open_session(world), scene = open_boxes(world, session, SLOW);
     set_limit(world, UINT64_C(3600) * 1000 * MS);
     command configure = {.kind = COMMAND_CONFIGURE, .session = session, .scene = scene};
-    configure.in.configure.settings = (scene_patch){.has_max_step_time = true, .max_step_time = 7200};
+    configure.in.configure.settings = (ct_settings_change){CT_GIVEN(CT_SETTING_MAX_STEP_TIME), {.max_step_time = 7200}};
     assert_true(scheduler_execute(world->scheduler, &configure));
     assert_true(configure.out.scene.settings.max_step_time == 3600); /* lowered */
-    configure.in.configure.settings.max_step_time = 0.02;
+    configure.in.configure.settings.to.max_step_time = 0.02;
     assert_true(scheduler_execute(world->scheduler, &configure));
     assert_true(configure.out.scene.settings.max_step_time == 0.02);
     command open = {.kind = COMMAND_OPEN, .session = session};
-    open.in.open.settings = (scene_patch){.has_max_step_time = true, .max_step_time = 1e300};
+    open.in.open.settings = (ct_settings_change){CT_GIVEN(CT_SETTING_MAX_STEP_TIME), {.max_step_time = 1e300}};
     assert_true(scheduler_execute(world->scheduler, &open));
     assert_true(open.out.scene.settings.max_step_time == 3600);
     command late;

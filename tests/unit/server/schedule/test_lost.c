@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "gpu/backend/cpu/cpu.h"
-#include "gpu/engine.h"
+#include "gpu/method/backend_cpu.h"
+#include "gpu/method/engine.h"
 #include "server/schedule/internal.h"
 
 enum { QUEUE = 24, IN_FLIGHT = 8 };

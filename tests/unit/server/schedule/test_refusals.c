@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "tests/unit/server/schedule/steps.h"
 
 static void test_busy(void **state) {

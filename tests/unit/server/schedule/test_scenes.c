@@ -9,7 +9,7 @@ static void test_settings_are_checked(void **state) {
     for (uint32_t resolution = 0; resolution <= 1000000; resolution += 1000000) {
         command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
         command.in.configure.settings =
-            (scene_patch){.has_resolution = true, .resolution = {resolution, resolution, resolution}};
+            (ct_settings_change){CT_GIVEN(CT_SETTING_RESOLUTION), {.resolution = {resolution, resolution, resolution}}};
         assert_false(scheduler_execute(world->scheduler, &command));
         assert_int_equal(command.error.code, CONTACTD_OUT_OF_RANGE);
         assert_string_equal(command.error.field, "resolution");
@@ -20,7 +20,7 @@ static void test_settings_are_checked(void **state) {
 }
 
 /* A patch to an open scene, and what the scene has afterwards. */
-static scene_record patched(world *world, uint64_t scene, scene_patch patch) {
+static scene_record patched(world *world, uint64_t scene, ct_settings_change patch) {
     command command = {.kind = COMMAND_CONFIGURE, .scene = scene};
     command.in.configure.settings = patch;
     if (!scheduler_execute(world->scheduler, &command)) fail_msg("%s", command.error.message);
@@ -39,41 +39,40 @@ static void test_sampling_chooses_the_method(void **state) {
     assert_int_equal(record.settings.resolution[0], 0);
     assert_int_equal(record.running.method, chosen);
 
-    record = patched(world, scene, (scene_patch){.has_pixel_size = true, .pixel_size = 0}); /* names none */
+    record = patched(world, scene,
+                     (ct_settings_change){CT_GIVEN(CT_SETTING_PIXEL_SIZE), {.pixel_size = 0}}); /* names none */
     assert_int_equal(record.settings.method, CT_METHOD_AUTO);
-    record = patched(world, scene, (scene_patch){.has_resolution = true, .resolution = {8, 9, 10}});
+    record = patched(world, scene, (ct_settings_change){CT_GIVEN(CT_SETTING_RESOLUTION), {.resolution = {8, 9, 10}}});
     assert_int_equal(record.settings.method, CT_METHOD_LDI);
     assert_int_equal(record.running.method, CT_METHOD_LDI);
     assert_int_equal(record.running.resolution[2], 10);
-    record = patched(world, scene, (scene_patch){.has_stiffness = true, .stiffness = 5});
+    record = patched(world, scene, (ct_settings_change){CT_GIVEN(CT_SETTING_STIFFNESS), {.stiffness = 5}});
     assert_int_equal(record.settings.method, CT_METHOD_LDI);
 
-    record = patched(world, scene, (scene_patch){.has_method = true, .method = CT_METHOD_AUTO});
+    record = patched(world, scene, (ct_settings_change){CT_GIVEN(CT_SETTING_METHOD), {.method = CT_METHOD_AUTO}});
     assert_int_equal(record.settings.resolution[2], 0);
     assert_true(record.settings.stiffness == 5);
     assert_int_equal(record.running.method, chosen);
-    record = patched(world, scene, (scene_patch){.has_pixel_size = true, .pixel_size = 0.5});
+    record = patched(world, scene, (ct_settings_change){CT_GIVEN(CT_SETTING_PIXEL_SIZE), {.pixel_size = 0.5}});
     assert_int_equal(record.running.method, CT_METHOD_LDI);
     assert_int_equal(record.running.resolution[0], CT_DEFAULT_RESOLUTION);
 
-    record = patched(world, scene, (scene_patch){.has_method = true, .method = CT_METHOD_EXACT});
+    record = patched(world, scene, (ct_settings_change){CT_GIVEN(CT_SETTING_METHOD), {.method = CT_METHOD_EXACT}});
     assert_int_equal(record.running.method, CT_METHOD_EXACT);
     assert_true(record.settings.pixel_size == 0 && record.settings.resolution[0] == 0);
-    record = patched(world, scene, (scene_patch){.has_resolution = true, .resolution = {4, 4, 4}});
+    record = patched(world, scene, (ct_settings_change){CT_GIVEN(CT_SETTING_RESOLUTION), {.resolution = {4, 4, 4}}});
     assert_int_equal(record.settings.method, CT_METHOD_LDI);
 
     record = patched(world, scene,
-                     (scene_patch){.has_method = true, /* both in one request */
-                                   .method = CT_METHOD_AUTO,
-                                   .has_resolution = true,
-                                   .resolution = {16, 16, 16}});
+                     (ct_settings_change){CT_GIVEN(CT_SETTING_METHOD) | CT_GIVEN(CT_SETTING_RESOLUTION),
+                                          {.method = CT_METHOD_AUTO, .resolution = {16, 16, 16}}});
     assert_int_equal(record.settings.method, CT_METHOD_AUTO);
     assert_true(record.settings.pixel_size == 0);
     assert_int_equal(record.running.method, CT_METHOD_LDI);
     assert_int_equal(record.running.resolution[0], 16);
     command refused = {.kind = COMMAND_CONFIGURE, .scene = scene};
-    refused.in.configure.settings = (scene_patch){
-        .has_method = true, .method = CT_METHOD_EXACT, .has_resolution = true, .resolution = {16, 16, 16}};
+    refused.in.configure.settings = (ct_settings_change){CT_GIVEN(CT_SETTING_METHOD) | CT_GIVEN(CT_SETTING_RESOLUTION),
+                                                         {.method = CT_METHOD_EXACT, .resolution = {16, 16, 16}}};
     assert_false(scheduler_execute(world->scheduler, &refused));
     assert_int_equal(refused.error.code, CONTACTD_INVALID_ARGUMENT);
     assert_string_equal(refused.error.field, "resolution");

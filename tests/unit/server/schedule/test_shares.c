@@ -1,7 +1,7 @@
 /* What sessions and principals get of the queue, of scenes and their memory, and of the workers' time. */
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/base/clock.h"
 #include "tests/unit/server/schedule/steps.h"
 
 /* The last quarter of the queue is for sessions that have less than their share of it. */
@@ -40,7 +40,7 @@ static void test_shares_of_principals(void **state) {
         command open = {.kind = COMMAND_OPEN, .session = sessions[i]};
         open.who = (identity){
             .principal = i < SESSIONS ? 1 : 2, .role = ROLE_SIMULATOR, .name = "someone", .others_weight = 1};
-        open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {8, 8, 8}};
+        open.in.open.settings = (ct_settings_change){CT_GIVEN(CT_SETTING_RESOLUTION), {.resolution = {8, 8, 8}}};
         assert_true(scheduler_execute(world->scheduler, &open));
         scenes[i] = open.out.scene.handle;
     }
@@ -214,7 +214,7 @@ static void test_principals_take_turns_by_weight(void **state) {
         uint64_t session = open_session(world);
         registry_bind_session(world->registry, session, who->principal);
         command open = {.kind = COMMAND_OPEN, .session = session, .who = *who};
-        open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {8, 8, 8}};
+        open.in.open.settings = (ct_settings_change){CT_GIVEN(CT_SETTING_RESOLUTION), {.resolution = {8, 8, 8}}};
         assert_true(scheduler_execute(world->scheduler, &open));
         steps[i] = (command){.kind = COMMAND_STEP, .session = session, .scene = open.out.scene.handle, .who = *who};
         steps[i].done = note_done;
@@ -244,7 +244,8 @@ static void test_principals_do_not_lengthen_each_others_batches(void **state) {
         uint64_t session = open_session(world);
         registry_bind_session(world->registry, session, who->principal);
         command open = {.kind = COMMAND_OPEN, .session = session, .who = *who};
-        open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {rays, rays, rays}};
+        open.in.open.settings =
+            (ct_settings_change){CT_GIVEN(CT_SETTING_RESOLUTION), {.resolution = {rays, rays, rays}}};
         assert_true(scheduler_execute(world->scheduler, &open));
         steps[i] = (command){.kind = COMMAND_STEP, .session = session, .scene = open.out.scene.handle, .who = *who};
         steps[i].done = note_done;

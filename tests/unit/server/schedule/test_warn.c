@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "server/log.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 #include "tests/unit/server/schedule/world.h"
 
 static char path[64];

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "gpu/engine.h"
+#include "gpu/method/engine.h"
 #include "server/registry/internal.h"
 #include "server/schedule/internal.h"
 #include "tests/scenes/shapes.h"
@@ -78,7 +78,8 @@ static inline uint64_t open_session(world *world) {
 
 static inline uint64_t open_scene(world *world, uint64_t session, uint32_t resolution) {
     command open = {.kind = COMMAND_OPEN, .session = session};
-    open.in.open.settings = (scene_patch){.has_resolution = true, .resolution = {resolution, resolution, resolution}};
+    open.in.open.settings =
+        (ct_settings_change){CT_GIVEN(CT_SETTING_RESOLUTION), {.resolution = {resolution, resolution, resolution}}};
     assert_true(scheduler_execute(world->scheduler, &open));
     return open.out.scene.handle;
 }

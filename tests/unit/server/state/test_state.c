@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/log.h"
+#include "server/base/log.h"
 #include "server/state/state.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"

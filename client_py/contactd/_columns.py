@@ -1,0 +1,165 @@
+"""All contacts of a result at once, as arrays: row i is of contact i. For result."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._contact_columns import COLUMNS, ContactColumns
+from .errors import ErrorCode, error_for
+
+if TYPE_CHECKING:
+    from .result import StepResult
+
+FRAME, GRADIENT, WEIGHTS, FORCES, SPANS, INERTIA = 1, 2, 4, 8, 16, 32  # bits of `want`, as the wire has them
+_TOLD_BY = {"slip": "relative_velocity", "law": "wrench_a"}  # groups that no wish tells, by a field that all have
+_WANTED_FOR = {"frame": FRAME, "slip": FRAME, "inertia": INERTIA}  # by a column's group
+
+
+class AllPoints(NamedTuple):
+    """The points of all contacts, one contact's after the other's; see Points."""
+
+    position: NDArray[np.float64]  # (m, 3) m, world
+    normal: NDArray[np.float64]  # (m, 3)
+    depth: NDArray[np.float64]  # (m,) m
+    weight: NDArray[np.float64]  # (m,)
+    group: NDArray[np.uint32]  # (m, 2)
+    area: NDArray[np.float64]  # (m,) m^2
+    contact: NDArray[np.int64]  # (m,) row of the contact
+    offsets: NDArray[np.int64]  # (n + 1,) contact i has the rows from offsets[i] to offsets[i + 1]
+
+
+class Entries:
+    """The vertices of all contacts at which the volume has a gradient, and what is known of each: one row a vertex.
+
+    Those of contact i and side s (0 or 1, of body_pairs[i, s]) are the rows from offsets[i, s, 0] to offsets[i, s, 1].
+    What the step did not ask for is an error that names `want`.
+    """
+
+    def __init__(self, result: "StepResult", first: NDArray[np.int64], count: NDArray[np.int64]) -> None:
+        self._result = result
+        self.offsets = np.stack([first, first + count], axis=2)  # (n, 2, 2)
+
+    @property
+    def vertex(self) -> NDArray[np.uint32]:
+        """(k,) of the side's body."""
+        return self._result._array("vertices", 0)
+
+    @property
+    def gradient(self) -> NDArray[np.float64]:
+        """(k, 3) m^2: dV/dx of the contact's volume, world axes."""
+        return self._result._array("gradient", GRADIENT, 3)
+
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """(k,) m^2: friction weights, normal . dV/dx."""
+        return self._result._array("weights", WEIGHTS)
+
+    @property
+    def force(self) -> NDArray[np.float64]:
+        """(k, 3) N: -stiffness V dV/dx by the law "volume", or the pressure's forces, without friction."""
+        return self._result._array("forces", FORCES, 3)
+
+
+class Columns(ContactColumns):
+    """Columns of a result's contacts, or of its cells. Each is made when it is first looked at, and kept; its memory is its
+    own, so that DLPack takes it, too. What `entries` has is a view of the message, and read-only."""
+
+    def __init__(self, result: "StepResult", field: str) -> None:
+        self._of, self._in = result, field  # of the answer
+        self._made: dict[str, np.ndarray] = {}
+
+    @functools.cached_property
+    def _tables(self) -> Any:  # LaterTables or what stands for it; None: there are none
+        return self._of._answer.body[self._in]
+
+    def __len__(self) -> int:
+        return 0 if self._tables is None else len(self._tables)
+
+    def _is_given(self, name: str) -> bool:
+        """Whether the step has asked for the column, or had what it needs."""
+        column = COLUMNS[name]
+        if column.group in _TOLD_BY and not (len(self) and self._tables.has(_TOLD_BY[column.group])):
+            return False
+        return not _WANTED_FOR.get(column.group, 0) & ~self._of.want and column.group != "cell"
+
+    def _column(self, name: str) -> np.ndarray:
+        made = self._made.get(name)
+        if made is None:
+            column = COLUMNS[name]
+            self._of._check_asked(_WANTED_FOR.get(column.group, 0), column.name)
+            if column.group in _TOLD_BY and len(self) and not self._tables.has(_TOLD_BY[column.group]):
+                raise no_velocities() if column.group == "slip" else no_law()
+            part_shape = (6,) if column.is_symmetric else column.shape[len(column.fields) > 1:]
+            if len(column.fields) == 1:
+                values = self._field(column.fields[0], part_shape)
+            else:
+                values = np.empty((len(self), *column.shape))
+                for part, field in enumerate(column.fields):
+                    values[:, part] = self._field(field, part_shape)
+            if column.is_symmetric:
+                values = values[:, [[0, 3, 5], [3, 1, 4], [5, 4, 2]]]
+            made = self._made[name] = values
+        return made
+
+    def _field(self, field: str, shape: tuple[int, ...] = ()) -> np.ndarray:
+        """As the wire's table has it; whole numbers as int64."""
+        if self._tables is None:
+            return np.zeros((0, *shape))
+        values: np.ndarray = self._tables.column(field, shape)
+        return values if values.dtype.kind == "f" else values.astype(np.int64)
+
+    @property
+    def body_pairs(self) -> NDArray[np.int64]:
+        """(n, 2) which of the result's `bodies` a contact is of, in the order in which they were added."""
+        made = self._made.get("body_pairs")
+        if made is None:
+            pairs = np.stack([self._field("body_a"), self._field("body_b")], axis=1).astype(np.int64)
+            known = np.fromiter(self._of._by_id, np.int64, len(self._of._by_id))
+            order = np.argsort(known)
+            found = np.searchsorted(known[order], pairs)
+            index = order[np.minimum(found, len(known) - 1)] if len(known) else found
+            if pairs.size and (not len(known) or (known[index] != pairs).any()):
+                raise error_for(ErrorCode.MALFORMED, "a contact of a body that the scene does not have", object="server")
+            made = self._made["body_pairs"] = index
+        return made
+
+    @property
+    def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(n, 2) each: of both sides, the first entry and their number."""
+        first, count = (np.stack([self._field(f"{name}_{side}") for side in "ab"], axis=1).astype(np.int64)
+                        for name in ("first", "count"))
+        return first, count
+
+    @property
+    def entries(self) -> Entries:
+        """The gradients' entries of all contacts."""
+        return Entries(self._of, *self._counts)
+
+
+def points_of(result: "StepResult") -> AllPoints:
+    counts = result._field("n_points").astype(np.int64)
+    rows = ranges(result._field("first_point").astype(np.int64), counts)
+    numbers, groups = result._array("points", 0, 8)[rows], result._array("point_groups", 0, 2)[rows]
+    contact = np.repeat(np.arange(len(counts)), counts)
+    area = np.where(np.isnan(result._field("volume_lower")), result._field("area"), np.nan)[contact] * numbers[:, 7]
+    parts = (numbers[:, :3], numbers[:, 3:6], numbers[:, 6], numbers[:, 7], groups, area, contact,
+             np.concatenate(([0], np.cumsum(counts))))
+    return AllPoints(*parts)
+
+
+def ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:
+    """first[0], first[0] + 1, ..., count[0] of them, then those from first[1], and so on."""
+    ends = np.cumsum(count)
+    return np.repeat(first - (ends - count), count) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def no_velocities() -> Exception:
+    return error_for(ErrorCode.INVALID_ARGUMENT, "the step had no velocities: step(..., velocities=...)", field="velocities")
+
+
+def no_law() -> Exception:
+    return error_for(ErrorCode.INVALID_ARGUMENT, 'the scene has another law: open_scene(law="pressure")', field="law")

@@ -1,0 +1,852 @@
+"""The engine in this process: a Client whose requests are carried out here, by libcontact, instead of sent.
+
+EngineLink stands where Link stands for a server: it takes the same requests and gives the same answers, to the bit, as both
+end in the same functions. What a server adds for strangers (sessions, queues, limits of memory, a deadline for whoever waits)
+is not here. Steps, and whatever else takes long, run without Python's lock (the GIL).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import os
+import queue
+import threading
+import time
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from . import _engine_many, _native
+from ._many import ManyResult, Motion
+from ._request import Request
+from ._scene_settings import ROWS
+from ._schema import ENUMS
+from ._state import POSE, POSITIONS, BodyState, MeshState, SceneState
+from ._wire import Arrays
+from .client import Client
+from .errors import ClosedError, ContactdError, ErrorCode, error_for
+
+_DTYPES = {"<f4": 1, "<f8": 2}
+_CHANGES = 5  # kinds of changes that a repair makes
+
+
+class EngineTables:
+    """An array of ct_contact where answers of servers have tables; see _wire.LaterTables."""
+
+    __slots__ = ("_rows", "_left_out", "_owner")
+
+    def __init__(self, rows: np.ndarray, left_out: frozenset[str], owner: Any = None) -> None:
+        self._rows, self._left_out = rows, left_out  # fields that a server would leave out
+        self._owner = owner  # of the rows' memory
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, i: int) -> "EngineRow":
+        return EngineRow(self._rows[i].copy(), self._left_out)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EngineTables, (np.array(self._rows), self._left_out)
+
+    def column(self, name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
+        return _field(self._rows, name).copy()
+
+    def has(self, name: str) -> bool:
+        return name not in self._left_out
+
+
+class EngineRow:
+    """One of them."""
+
+    __slots__ = ("_row", "_left_out")
+
+    def __init__(self, row: np.void, left_out: frozenset[str]) -> None:
+        self._row, self._left_out = row, left_out
+
+    def read(self) -> "EngineRow":
+        return self
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self._left_out:
+            return None
+        value = _field(self._row, name)
+        if value.ndim == 0:
+            return value.item()
+        if name == "error_bounds" and np.isnan(value).all():
+            return None
+        return tuple(value.ravel().tolist())
+
+
+# The wire's name of a field of which a part, or another form, is in ct_contact.
+_NAMES = {"generalized": "generalized_gradient", "side_centers": "side_center"}
+_SLIP = frozenset({"relative_velocity", "friction_a", "friction_b"})
+_LAW = frozenset({"wrench_a", "wrench_b", "extents", "axes"})
+
+
+def _left_out(result: Any) -> frozenset[str]:
+    """Fields of a ct_result's contacts that a server would leave out."""
+    return frozenset({"cell"}) | (frozenset() if result.has_slip else _SLIP) | (frozenset() if result.has_wrenches else _LAW)
+
+
+def _field(rows: Any, name: str) -> np.ndarray:
+    """A field of ct_contact by the name that it has on the wire."""
+    if name in rows.dtype.names:
+        values = rows[name]
+        return np.asarray(values[..., [0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0]] if name == "inertia" else values)
+    base, _, side = name.rpartition("_")
+    if side not in ("a", "b"):
+        return np.asarray(rows[_NAMES[name]])
+    values = rows[_NAMES.get(base, base)]
+    at = values.ndim - (2 if base in ("generalized", "friction", "wrench") else 1)
+    return np.asarray(values[(slice(None),) * at + ("ab".index(side),)])
+
+
+class _Memory:
+    """Memory of the engine's for numpy, which keeps its owner alive."""
+
+    def __init__(self, owner: Any, address: int, shape: tuple[int, ...], dtype: Any) -> None:
+        self._owner = owner
+        self.__array_interface__ = {"version": 3, "data": (address, True), "shape": shape,
+                                    "typestr": dtype.str, "descr": dtype.descr}
+
+
+class StepAnswer:
+    """The answer to a step, made of a ct_result as it is looked at; what an answer of a server has (_wire.Decoded)."""
+
+    kind = "StepResult"
+
+    def __init__(self, native: "_Library", result: Any, settings: dict[str, Any], revision: int) -> None:
+        self._native, self._result, self._settings, self._revision = native, result, settings, revision
+
+    @functools.cached_property
+    def _arrays(self) -> dict[str, np.ndarray | None]:
+        return {}
+
+    @functools.cached_property
+    def body(self) -> "_Body":
+        body = _Body()
+        body.native, body.answer, body.of = self._native, self, self._result
+        body.update(settings=self._settings, revision=self._revision, cached=False, backend=self._native.backend)
+        return body
+
+    def array(self, name: str) -> np.ndarray | None:
+        if name not in self._arrays:
+            self._arrays[name] = self._make(name)
+        return self._arrays[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        names = ("vertices", "gradient", "weights", "forces", "friction_forces", "spans", "span_axes", "product_vertices",
+                 "products", "generalized_products", "points", "point_groups", "separations", "progress")
+        return _answer_again, ({name: self.body[name] for name in _Body.MADE},
+                               {name: np.array(a) for name in names if (a := self.array(name)) is not None})
+
+    def _make(self, name: str) -> np.ndarray | None:
+        native, r = self._native, self._result
+        entries = {"vertices": ("<u4", 1), "gradient": ("<f8", 3), "weights": ("<f8", 1), "forces": ("<f8", 3),
+                   "friction_forces": ("<f8", 3)}
+        if name in entries:
+            dtype, columns = entries[name]
+            return native.array(self, getattr(r, name), r.n_entries * columns, dtype)
+        if name == "product_vertices":
+            return native.array(self, r.product_vertices, r.n_products, "<u4")
+        if name == "products":
+            return native.array(self, r.products, r.n_products * r.n_directions * 3, "<f8")
+        if name == "generalized_products":
+            return native.array(self, r.generalized_product, r.n_contacts * r.n_directions * 12, "<f8")
+        if name in ("spans", "span_axes"):
+            rows = native.rows(r.spans, r.n_spans, "ct_span")
+            if rows is None:
+                return None
+            return rows["axis"].astype("u1") if name == "span_axes" else np.hstack([rows["lower"], rows["upper"]]).ravel()
+        if name in ("points", "point_groups"):
+            rows = native.rows(r.points, r.n_points, "ct_point")
+            if rows is None:
+                return None
+            if name == "point_groups":
+                return rows["group"].ravel()
+            return np.column_stack([rows["position"], rows["normal"], rows["depth"], rows["weight"]]).ravel()
+        if name == "separations":
+            rows = native.rows(r.separations, r.n_separations, "ct_separation")
+            if rows is None:
+                return None
+            return np.column_stack([rows["body"], rows["distance"], rows["normal"], rows["point"].reshape(-1, 6)]).ravel()
+        rows = native.rows(r.progress, r.n_progress, "ct_pair_progress")
+        if rows is None:
+            return None
+        examined = rows["is_examined"].astype("<u4") + rows["is_refined"]
+        return np.column_stack([rows["body"], examined, rows["level"], rows["ended"]]).astype("<u4").ravel()
+
+
+class _Body(dict[str, Any]):
+    """The fields of a step's answer, each made when it is first looked at."""
+
+    MADE = ("contacts", "cells", "warnings", "timings_us", "wall_us", "rays", "fragments", "pairs", "ended", "passes", "quality",
+            "method", "backend", "directions", "separations", "progress", "settings", "revision", "cached")
+
+    native: "_Library"
+    answer: StepAnswer
+    of: Any
+
+    def __missing__(self, name: str) -> Any:
+        value = self[name] = self._make(name)
+        return value
+
+    def _make(self, name: str) -> Any:
+        native, r = self.native, self.of
+        if name in ("contacts", "cells"):
+            rows = native.rows(getattr(r, name), getattr(r, "n_" + name), "ct_contact")
+            left_out = _left_out(r) if name == "contacts" else _left_out(r) - {"cell"} | _LAW
+            return None if rows is None else EngineTables(rows, left_out, self.answer)
+        if name == "warnings":
+            return [{"code": int(w.code), "body": w.body, "value": w.value} for w in r.warnings[0:r.n_warnings]]
+        if name in ("timings_us", "wall_us"):
+            seconds = r.seconds if name == "timings_us" else r.wall_seconds
+            return [0.0, *(1e6 * s for s in seconds)]  # nothing waits in a queue here
+        if name in ("separations", "progress"):
+            return self.answer.array(name)  # which only tells whether there are any
+        if name == "directions":
+            return r.n_directions
+        return getattr(r, name)
+
+
+class _KeptAnswer:
+    """A step's answer that comes out of a pickle."""
+
+    kind = "StepResult"
+
+    def __init__(self, body: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        self.body, self._arrays = body, arrays
+
+    def array(self, name: str) -> np.ndarray | None:
+        return self._arrays.get(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _answer_again, (self.body, self._arrays)
+
+
+def _answer_again(body: dict[str, Any], arrays: dict[str, np.ndarray]) -> _KeptAnswer:
+    return _KeptAnswer(body, arrays)
+
+
+class _Answer:
+    """Another answer."""
+
+    def __init__(self, kind: str, body: dict[str, Any], **arrays: np.ndarray) -> None:
+        self.kind, self.body, self._arrays = kind, body, arrays
+
+    def array(self, name: str) -> np.ndarray | None:
+        return self._arrays.get(name)
+
+
+class _Library:
+    """ffi and library, and what reads memory of theirs."""
+
+    def __init__(self) -> None:
+        self.ffi, self.lib = _native.load()
+        self.backend = ""
+        # Python may free objects while cffi looks up a type or a function, under its lock: what is called then is known.
+        self._frees = {kind: (self.ffi.typeof(f"{kind} **"), getattr(self.lib, function)) for kind, function in (
+            ("ct_result", "ct_result_free"), ("ct_scene", "ct_scene_destroy"), ("ct_mesh", "ct_mesh_release"),
+            ("ct_engine", "ct_engine_destroy"))}
+        self._dtypes: dict[str, np.dtype] = {}
+
+    def text(self, chars: Any) -> str:
+        return bytes(self.ffi.string(chars)).decode("utf-8", "replace")
+
+    def check(self, status: int, error: Any, object: str) -> None:
+        """Raises what a call has failed with."""
+        if status:
+            raise self.error(error, object)
+
+    def error(self, error: Any, object: str, code: ErrorCode | None = None) -> ContactdError:
+        code = code or ErrorCode[self.text(self.lib.ct_status_name(error.status))]
+        return error_for(code, self.text(error.message), object=object, field=self.text(error.field))
+
+    def free(self, kind: str, object: Any) -> None:
+        """Frees an object of the engine's, or drops the reference to it."""
+        pointer, function = self._frees[kind]
+        function(self.ffi.new(pointer, object))
+
+    def free_result(self, result: Any) -> None:
+        self.free("ct_result", result)
+
+    def array(self, owner: Any, pointer: Any, count: int, dtype: str) -> np.ndarray | None:
+        """A read-only view of count numbers; None: NULL."""
+        if pointer == self.ffi.NULL:
+            return None
+        if not count:
+            return np.zeros(0, dtype)
+        return np.asarray(_Memory(owner, int(self.ffi.cast("uintptr_t", pointer)), (count,), np.dtype(dtype)))
+
+    def rows(self, pointer: Any, count: int, struct: str) -> np.ndarray | None:
+        """A view of an array of structs, which does not keep them alive; None: NULL, or none."""
+        if pointer == self.ffi.NULL or not count:
+            return None
+        dtype = self.dtype(struct)
+        return np.ndarray((count,), dtype, self.ffi.buffer(pointer, count * dtype.itemsize))
+
+    def writable(self, memory: Any, count: int, struct: str) -> np.ndarray:
+        """The same of memory of ours, which may be none; pointers in it are numbers."""
+        return np.ndarray((count,), self.dtype(struct), self.ffi.buffer(memory)) if count else np.zeros(0, self.dtype(struct))
+
+    def address(self, pointer: Any) -> int:
+        return int(self.ffi.cast("uintptr_t", pointer))
+
+    def dtype(self, struct: str) -> np.dtype:
+        if struct not in self._dtypes:
+            self._dtypes[struct] = self._dtype_of(struct)
+        return self._dtypes[struct]
+
+    def _dtype_of(self, struct: str) -> np.dtype:
+        kinds = {"float": "<f4", "double": "<f8", "_Bool": "?", "bool": "?"}
+        names, formats, offsets = [], [], []
+        for name, field in self.ffi.typeof(struct).fields:
+            item, shape = field.type, []
+            while item.kind == "array":
+                shape.append(item.length)
+                item = item.item
+            names.append(name)
+            other = f"V{self.ffi.sizeof(item)}" if item.kind == "struct" else \
+                f"<{'i' if item.cname.startswith('int') else 'u'}{self.ffi.sizeof(item)}"
+            formats.append((kinds.get(item.cname, other), tuple(shape)))
+            offsets.append(field.offset)
+        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": self.ffi.sizeof(struct)})
+
+
+class _Scene:
+    """A ct_scene, one thread at a time."""
+
+    def __init__(self, handle: Any, address: int) -> None:
+        self.handle, self.address = handle, address
+        self.kept: tuple[int, Any, Any, Any] | None = None  # updates, and ct_step, ct_cancel and ct_update[], to use again
+        self.lock = threading.RLock()
+        self.revision, self.steps, self.contacts = 1, 0, 0
+        self.shown: dict[str, Any] = {}  # the settings, as an answer has them
+        self.limit = 0.0  # s, max_step_time
+        self.name = ""
+        self.meshes: dict[int, int] = {}  # by body
+        self.waiting = 0  # of its steps, submitted and not done
+
+    def step_for(self, ffi: Any, n: int) -> tuple[Any, Any, Any]:
+        """A ct_step with so many updates, and its ct_cancel; those of the step before, if it was as plain."""
+        if self.kept is None or self.kept[0] != n:
+            step, cancel, updates = ffi.new("ct_step *"), ffi.new("ct_cancel *"), ffi.new("ct_update[]", n)
+            step.updates, step.n_updates = updates, n
+            self.kept = n, step, cancel, updates
+        _, step, cancel, updates = self.kept
+        cancel.reason = cancel.is_noted = 0
+        return step, cancel, updates
+
+
+class EngineLink:
+    """See Link. Requests are carried out on the calling thread; submitted steps on a thread of the link's, in order."""
+
+    address = "engine"
+    reconnects = 0
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.native = native = _Library()
+        ffi, lib = native.ffi, native.lib
+        self.meshes: list[MeshState] = []
+        self.scenes: list[SceneState] = []
+        self.traceparent: str | None = None
+        self._error: ContactdError | None = None
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # around meshes and scenes
+        self._numbers = itertools.count(1)
+        self._meshes: dict[int, Any] = {}  # handles, ct_mesh *
+        self._mesh_facts: dict[int, dict[str, Any]] = {}
+        self._by_hash: dict[str, int] = {}
+        self._scenes: dict[int, _Scene] = {}
+        self._queue: queue.SimpleQueue[tuple[Request, _Scene | None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._began = time.monotonic()
+        given = ffi.new("ct_engine_options *")
+        lib.ct_engine_options_init(given)
+        keep = []
+        for name, value in options.items():
+            if isinstance(value, str):
+                keep.append(value := ffi.new("char[]", value.encode()))
+            setattr(given, name, value)
+        out, error = ffi.new("ct_engine **"), ffi.new("ct_error *")
+        native.check(lib.ct_engine_create(given, out, error), error, "engine")
+        # The order in which Python frees what refers to each other is its own: the engine goes after all scenes.
+        self._engine = out[0]
+        facts = self._facts(0)
+        native.backend = native.text(facts.backend)
+        methods = ffi.new("ct_method[]", lib.CT_MAX_METHODS)
+        n = lib.ct_engine_methods(self._engine, methods)
+        self.welcome: dict[str, Any] = {
+            "server": "contactd, in this process", "backend": native.backend, "rasterizer": native.text(facts.rasterizer),
+            "device": native.text(facts.device), "epoch": 0, "session": 0, "lease_ms": 0, "max_message_bytes": 0,
+            "max_in_flight": 0, "max_resolution": 4096, "successors": "",
+            "methods": [native.text(lib.ct_method_name(methods[i])) for i in range(n)]}
+
+    # ---- many scenes ----
+
+    def step_many(self, motion: "Motion", want: int, timeout: float) -> "ManyResult | None":
+        """None: steps submitted before wait for some of the scenes, so that these have to wait, too."""
+        self._check_open()
+        if any(self._scenes[scene.id].waiting for scene in motion.scenes if scene.id in self._scenes):
+            return None
+        return _engine_many.step_many(self, motion, want, timeout)
+
+    def pose_of(self, scene: SceneState, body: BodyState) -> tuple[float, ...] | None:
+        """A rigid body's pose, as of the last step."""
+        info = self.native.ffi.new("ct_body_info *")
+        self.native.lib.ct_scene_body_info(self._scene({"scene": scene.id}).handle, body.id, info, self.native.ffi.NULL)
+        return None if body.pose is None else tuple(info.pose)
+
+    def left_out(self, result: Any) -> frozenset[str]:
+        return _left_out(result)
+
+    def tables(self, rows: np.ndarray, left_out: frozenset[str]) -> EngineTables:
+        return EngineTables(rows, left_out)
+
+    # ---- as Link ----
+
+    @property
+    def closed(self) -> bool:
+        return self._error is not None
+
+    def check_thread(self) -> None:
+        pass
+
+    def call(self, request: Request, meanwhile: Callable[[], None] | None = None) -> Any:
+        self._check_open()
+        scene = self._scene_of(request)
+        if scene is not None and scene.waiting:
+            self.submit(request)
+            return request.future.result()
+        return self._carry_out(request)
+
+    def submit(self, request: Request) -> None:
+        self._check_open()
+        scene = self._scene_of(request)
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, name="contactd engine", daemon=True)
+                self._thread.start()
+            if scene is not None:
+                scene.waiting += 1
+        self._queue.put((request, scene))
+
+    def close(self, wait: bool = True) -> None:
+        if self._error is not None:
+            return
+        self._error = ClosedError("the engine was closed")
+        if os.getpid() != self._pid:
+            return  # the parent's
+        if self._thread is not None:
+            self._queue.put(None)
+            if threading.current_thread() is not self._thread:
+                self._thread.join()
+        with self._lock:
+            for scene in self._scenes.values():
+                with scene.lock:
+                    self.native.free("ct_scene", scene.handle)
+            for mesh in self._meshes.values():
+                self.native.free("ct_mesh", mesh)
+            self._scenes.clear()
+            self._meshes.clear()
+            self.native.free("ct_engine", self._engine)
+
+    def _check_open(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if os.getpid() != self._pid:
+            raise ClosedError("the engine belongs to the process that made it: make one after the fork")
+
+    def _scene_of(self, request: Request) -> _Scene | None:
+        state = request.scene or request.after
+        return None if state is None else self._scenes.get(state.id)
+
+    def _loop(self) -> None:
+        while (item := self._queue.get()) is not None:
+            request, scene = item
+            try:
+                if self._error is not None:
+                    raise self._error
+                if not request.may_be_sent():
+                    continue
+                value = self._carry_out(request)
+            except BaseException as e:  # whoever waits is told
+                request.fail(e)
+            else:
+                if not request.future.done():
+                    request.future.set_result(value)
+            finally:
+                if scene is not None:
+                    with self._lock:
+                        scene.waiting -= 1
+            del request, item
+
+    def _carry_out(self, request: Request) -> Any:
+        if request.scene is not None:
+            return self._step(request)
+        assert request.build is not None, "steps are carried out by _step"
+        body, arrays = request.build()
+        work = getattr(self, "_" + request.kind, None)
+        if work is None:
+            raise error_for(ErrorCode.UNSUPPORTED, f"the engine in this process has no {request.kind}", object="engine")
+        return request.done(work(body, arrays))
+
+    # ---- meshes ----
+
+    def _RegisterMesh(self, body: dict[str, Any], arrays: Arrays) -> _Answer:
+        native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
+        options, changes = ffi.new("ct_mesh_options *"), ffi.new("ct_mesh_changes *")
+        lib.ct_mesh_options_init(options)
+        options.repair, options.max_hole = body.get("repair", False), body.get("max_hole", 0.0)
+        options.open_direction = body.get("open_direction", (0.0, 0.0, 0.0))
+        out, error, name = ffi.new("ct_mesh **"), ffi.new("ct_error *"), f"mesh {body['name']}".strip()
+        if "file" in body:
+            data = arrays.of(body["file"])
+            status = lib.ct_mesh_read_with(ffi.from_buffer(data), data.size, body["format"], options, out, changes, error)
+        else:
+            points, faces = arrays.of(body["vertices"]), arrays.of(body["triangles"])
+            status = lib.ct_mesh_create_with(ffi.from_buffer(points), _DTYPES[points.dtype.str], len(points),
+                                             ffi.from_buffer(faces), len(faces), options, out, changes, error)
+        native.check(status, error, name)
+        facts = self._mesh_info(out[0], body["name"])
+        with self._lock:
+            number = self._by_hash.get(facts["hash"])
+            facts["existed"] = number is not None
+            if number is None:
+                number = self._by_hash[facts["hash"]] = next(self._numbers)
+                self._meshes[number], self._mesh_facts[number] = out[0], facts
+            else:
+                native.free("ct_mesh", out[0])
+        facts = facts | {"mesh": number}
+        if options.repair:
+            kinds = range(_CHANGES)
+            first = [(k, c.index, *c.at, c.edges) for k in kinds
+                     for c in changes.of[k].first[0:min(changes.of[k].count, lib.CT_CHANGE_EXAMPLES)]]
+            facts["repair"] = [*(changes.of[k].count for k in kinds), changes.fill_triangles, *itertools.chain(*first)]
+        return _Answer("MeshInfo", facts)
+
+    def _mesh_info(self, mesh: Any, name: str) -> dict[str, Any]:
+        info = self.native.ffi.new("ct_mesh_info *")
+        self.native.lib.ct_mesh_get_info(mesh, info)
+        return {"hash": self.native.text(info.hash), "name": name, "vertices": info.vertices, "triangles": info.triangles,
+                "bytes": info.bytes, "volume": info.volume, "area": info.area, "lo": tuple(info.lo), "hi": tuple(info.hi),
+                "closing_vertices": info.closing_vertices, "repair": None}
+
+    def _mesh(self, number: int) -> Any:
+        mesh = self._meshes.get(number)
+        if mesh is None:
+            raise error_for(ErrorCode.STALE_HANDLE, "the mesh was removed", object=f"mesh {number}", field="mesh")
+        return mesh
+
+    def _bodies_of(self, number: int) -> int:
+        return sum(list(scene.meshes.values()).count(number) for scene in list(self._scenes.values()))
+
+    def _GetMesh(self, body: dict[str, Any], _: Any) -> _Answer:
+        number = body.get("mesh") or self._by_hash.get(body.get("hash", ""), 0)
+        mesh = self._mesh(number)
+        facts = self._mesh_facts[number] | {"mesh": number}
+        if not body.get("with_geometry"):
+            return _Answer("MeshInfo", facts)
+        array, lib = self.native.array, self.native.lib
+        return _Answer("MeshGeometry", facts,
+                       vertices=np.array(array(None, lib.ct_mesh_positions(mesh), 3 * facts["vertices"], "<f4")),
+                       triangles=np.array(array(None, lib.ct_mesh_triangles(mesh), 3 * facts["triangles"], "<u4")))
+
+    def _ListMeshes(self, *_: Any) -> _Answer:
+        with self._lock:
+            return _Answer("MeshList", {"meshes": [facts | {"mesh": number, "bodies": self._bodies_of(number)}
+                                                   for number, facts in self._mesh_facts.items()]})
+
+    def _RemoveMesh(self, body: dict[str, Any], _: Any) -> _Answer:
+        with self._lock:
+            number = body["mesh"]
+            mesh = self._mesh(number)
+            if used := self._bodies_of(number):
+                raise error_for(ErrorCode.CONFLICT, f"{used} bodies use the mesh: remove them or close their scenes first",
+                                object=f"mesh {number}", field="mesh")
+            del self._meshes[number], self._by_hash[self._mesh_facts.pop(number)["hash"]]
+            self.native.lib.ct_engine_forget_mesh(self._engine, mesh)
+            self.native.free("ct_mesh", mesh)
+        return _Answer("Done", {})
+
+    # ---- scenes ----
+
+    def _change(self, given: dict[str, Any]) -> Any:
+        """A ct_settings_change of the wire's Settings."""
+        change = self.native.ffi.new("ct_settings_change *")
+        for at, row in enumerate(ROWS):
+            value = (given.get("voxels") or {} if row.is_voxels else given).get(row.name)
+            if value is not None:
+                change.given |= 1 << at
+                setattr(change.to, row.name, tuple(value) * 3 if row.type == "u32x3" and len(value) == 1 else value)
+        return change
+
+    def _OpenScene(self, body: dict[str, Any], _: Any) -> _Answer:
+        native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
+        settings, out, error = ffi.new("ct_scene_settings *"), ffi.new("ct_scene **"), ffi.new("ct_error *")
+        lib.ct_scene_settings_init(settings)
+        native.check(lib.ct_scene_settings_change(settings, self._change(body["settings"]), error), error, "scene")
+        with self._lock:
+            native.check(lib.ct_scene_create(self._engine, settings, out, error), error, "scene")
+            scene = _Scene(out[0], native.address(out[0]))
+            scene.name = body["name"]
+            number = next(self._numbers)
+            self._scenes[number] = scene
+        self._note_settings(scene)
+        return self._scene_info(number, scene)
+
+    def _note_settings(self, scene: _Scene) -> None:
+        settings = self.native.ffi.new("ct_scene_settings *")
+        self.native.lib.ct_scene_get_settings(scene.handle, settings)
+        shown: dict[str, Any] = {"voxels": {}}
+        for row in ROWS:
+            value: Any = getattr(settings, row.name)
+            value = tuple(value) if row.type == "u32x3" else int(value) if row.type != "f64" else value
+            if row.type == "u32x3" and not any(value):
+                value = None
+            (shown["voxels"] if row.is_voxels else shown)[row.name] = value
+        scene.shown, scene.limit = shown, settings.max_step_time
+
+    def _scene_info(self, number: int, scene: _Scene) -> _Answer:
+        running = self.native.ffi.new("ct_scene_settings *")
+        self.native.lib.ct_scene_get_running(scene.handle, running)
+        return _Answer("SceneInfo", {
+            "scene": number, "name": scene.name, "settings": scene.shown, "running_method": int(running.method),
+            "revision": scene.revision, "bodies": len(scene.meshes), "bytes": self.native.lib.ct_scene_bytes(scene.handle),
+            "steps": scene.steps, "contacts": scene.contacts, "mine": True, "owner": ""})
+
+    def _scene(self, body: dict[str, Any]) -> _Scene:
+        scene = self._scenes.get(body["scene"])
+        if scene is None:
+            raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=f"scene {body['scene']}", field="scene")
+        return scene
+
+    def _GetScene(self, body: dict[str, Any], _: Any) -> _Answer:
+        scene = self._scene(body)
+        with scene.lock:
+            return self._scene_info(body["scene"], scene)
+
+    def _ListScenes(self, *_: Any) -> _Answer:
+        return _Answer("SceneList", {"scenes": [self._GetScene({"scene": n}, None).body for n in list(self._scenes)]})
+
+    def _Configure(self, body: dict[str, Any], _: Any) -> _Answer:
+        native, (ffi, lib), scene = self.native, (self.native.ffi, self.native.lib), self._scene(body)
+        settings, error = ffi.new("ct_scene_settings *"), ffi.new("ct_error *")
+        object = f"scene {body['scene']}"
+        with scene.lock:
+            lib.ct_scene_get_settings(scene.handle, settings)
+            native.check(lib.ct_scene_settings_change(settings, self._change(body["settings"]), error), error, object)
+            native.check(lib.ct_scene_configure(scene.handle, settings, error), error, object)
+            scene.revision += 1
+            self._note_settings(scene)
+            return self._scene_info(body["scene"], scene)
+
+    def _CloseScene(self, body: dict[str, Any], _: Any) -> _Answer:
+        scene = self._scene(body)
+        with scene.lock, self._lock:
+            del self._scenes[body["scene"]]
+            self.native.free("ct_scene", scene.handle)
+        return _Answer("Done", {})
+
+    # ---- bodies ----
+
+    def _AddBody(self, body: dict[str, Any], _: Any) -> _Answer:
+        native, (ffi, lib), scene = self.native, (self.native.ffi, self.native.lib), self._scene(body)
+        options, out, error = ffi.new("ct_body_options *"), ffi.new("uint32_t *"), ffi.new("ct_error *")
+        lib.ct_body_options_init(options)
+        options.kind = body["kind"]
+        options.group, options.mask = body["group"], body["mask"]
+        options.self_contact = body.get("self_contact", False)
+        for name in ("modulus", "friction", "dissipation"):
+            setattr(options.material, name, body.get(name, math.nan))
+        if "pose" in body:
+            options.pose = body["pose"]
+        ignore = ffi.new("uint32_t[]", list(body.get("ignore", ())))
+        options.ignore, options.n_ignore = ignore, len(ignore)
+        mesh = self._mesh(body["mesh"]) if "mesh" in body else ffi.NULL
+        with scene.lock:
+            native.check(lib.ct_scene_add_body(scene.handle, mesh, options, out, error), error, f"scene {body['scene']}")
+            scene.meshes[out[0]] = body.get("mesh", 0)
+        return _Answer("BodyAdded", {"scene": body["scene"], "body": out[0], "self_contact": options.self_contact})
+
+    def _RemoveBody(self, body: dict[str, Any], _: Any) -> _Answer:
+        scene, error = self._scene(body), self.native.ffi.new("ct_error *")
+        with scene.lock:
+            status = self.native.lib.ct_scene_remove_body(scene.handle, body["body"], error)
+            self.native.check(status, error, f"body {body['body']}")
+            scene.meshes.pop(body["body"], None)
+        return _Answer("Done", {})
+
+    def _ReplaceMesh(self, body: dict[str, Any], _: Any) -> _Answer:
+        scene, error = self._scene(body), self.native.ffi.new("ct_error *")
+        with scene.lock:
+            status = self.native.lib.ct_scene_replace_mesh(scene.handle, body["body"], self._mesh(body["mesh"]), error)
+            self.native.check(status, error, f"body {body['body']}")
+            scene.meshes[body["body"]] = body["mesh"]
+        return _Answer("Done", {})
+
+    # ---- steps ----
+
+    def _step(self, request: Request) -> Any:
+        native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
+        state = request.scene
+        scene = self._scenes.get(state.id)
+        if scene is None or state.closed:
+            raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=state.label)
+        keep: list[Any] = []  # what the step reads, until it has
+        parts: list[Any] = [*request.updates, *request.directions, *request.velocities]
+        for part in parts:
+            if part.body.removed:
+                raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=f"body {part.body.id}")
+        with scene.lock:
+            step, cancel, updates = scene.step_for(ffi, len(request.updates))
+            for row, update in zip(updates, request.updates):
+                self._fill_update(row, update, keep)
+            step.scene, step.cancel, step.want = scene.handle, cancel, request.want
+            for name, parts in (("directions", request.directions), ("velocities", request.velocities)):
+                if parts:
+                    rows = ffi.new("ct_direction[]" if name == "directions" else "ct_velocity[]", len(parts))
+                    for row, part in zip(rows, parts):
+                        self._fill_motion(row, part, name == "directions", keep)
+                    keep.append(rows)
+                    setattr(step, name, rows)
+                    setattr(step, "n_" + name, len(parts))
+                    scene.kept = None  # the next step has none
+            if request.limits:
+                step.time_budget = 1e-6 * request.limits.get("time_budget_us", 0)
+                step.tolerance, step.viscosity = (request.limits.get(name, 0.0) for name in ("tolerance", "viscosity"))
+                scene.kept = None
+            now = time.monotonic()
+            is_limited = 0 < scene.limit < request.deadline - now
+            cancel.until = now + scene.limit if is_limited else request.deadline
+            if request.deadline <= now or lib.ct_engine_run(self._engine, step, 1):
+                scene.kept = None
+                raise self.step_error(step, state.label, scene.limit if is_limited else 0, request.deadline - request.began)
+            result = ffi.gc(step.result, native.free_result)
+            scene.steps += 1
+            scene.contacts = result.n_contacts
+            settings, revision = scene.shown, scene.revision
+        state.number += 1
+        return request.done(StepAnswer(native, result, settings, revision))  # type: ignore[arg-type]
+
+    def step_error(self, step: Any, label: str, limit: float, seconds: float) -> ContactdError:
+        """Of a ct_step that has failed. limit: s, the scene's where it came first, else 0; seconds: what the caller allowed."""
+        lib = self.native.lib
+        if step.error.status != lib.CT_CANCELLED and step.error.status != lib.CT_OK:
+            return self.native.error(step.error, label)
+        where = self.native.text(step.error.message) or "it had not begun"
+        if limit:
+            return error_for(ErrorCode.TIME_LIMIT, f"the step took longer than its limit of {limit:g} s (max_step_time): "
+                             f"{where}", object=label, field="max_step_time")
+        return error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer to Step within {seconds:.3g} s: "
+                         f"{where}", object=label, field="timeout", retry=True)
+
+    def _fill_update(self, row: Any, update: Any, keep: list[Any]) -> None:
+        row.body, row.kind = update.body.id, update.kind
+        if update.kind == POSE:
+            row.pose = update.pose
+            return
+        self._fill_array(row, "positions", update.positions, keep)
+        row.count = len(update.positions)
+        if update.kind != POSITIONS:
+            keep.append(indices := self.native.ffi.from_buffer(update.indices))
+            row.indices, row.n_indices = indices, update.indices.size
+
+    def _fill_motion(self, row: Any, part: Any, is_direction: bool, keep: list[Any]) -> None:
+        row.body = part.body.id
+        if is_direction:
+            row.index = part.index
+        if part.twist is not None:
+            row.twist = part.twist
+        if part.values is not None:
+            self._fill_array(row, "values", part.values, keep)
+            row.count = len(part.values)
+
+    def _fill_array(self, row: Any, name: str, array: np.ndarray, keep: list[Any]) -> None:
+        keep.append(data := self.native.ffi.from_buffer(array))
+        setattr(row, name, data)
+        row.dtype = _DTYPES[array.dtype.str]
+
+    # ---- the rest ----
+
+    def _GetSnapshot(self, body: dict[str, Any], _: Any) -> _Answer:
+        native, (ffi, lib), scene = self.native, (self.native.ffi, self.native.lib), self._scene(body)
+        options, taken, error = ffi.new("ct_snapshot_options *"), ffi.new("ct_snapshot **"), ffi.new("ct_error *")
+        lib.ct_snapshot_options_init(options)
+        for name, value in body.items():
+            if name != "scene":
+                setattr(options, name, value)
+            if name in ("eye", "target"):
+                setattr(options, "has_" + name, True)
+        label = f"scene {body['scene']}"
+        with scene.lock:
+            native.check(lib.ct_snapshot_take(scene.handle, options, taken, error), error, label)
+        try:
+            pixels = ffi.new("uint8_t[]", 4 * options.width * options.height)
+            png, size = ffi.new("uint8_t **"), ffi.new("size_t *")
+            native.check(lib.ct_snapshot_draw(taken[0], pixels, error), error, label)
+            native.check(lib.ct_snapshot_png(options.width, options.height, pixels, png, size, error), error, label)
+        finally:
+            lib.ct_snapshot_free(taken)
+        try:
+            return _Answer("Snapshot", {}, png=np.frombuffer(ffi.buffer(png[0], size[0]), "u1").copy())
+        finally:
+            lib.free(png[0])
+
+    def _Ping(self, *_: Any) -> _Answer:
+        return _Answer("Pong", {})
+
+    def _facts(self, device: int) -> Any:
+        facts = self.native.ffi.new("ct_engine_facts *")
+        self.native.lib.ct_engine_get_facts(self._engine, device, facts)
+        return facts
+
+    def _GetStatus(self, *_: Any) -> _Answer:
+        native, lib = self.native, self.native.lib
+        devices = []
+        for number in range(lib.ct_engine_device_count(self._engine)):
+            f = self._facts(number)
+            devices.append({name: getattr(f, name) for name in (
+                "scenes", "triangles", "memory_budget", "memory_used", "memory_meshes", "memory_bodies", "scratch_bytes",
+                "scratch_peak", "uploaded", "downloaded", "launches", "lost")} |
+                {"device": native.text(f.device), "lost_reason": native.text(f.lost_reason)})
+        f, scenes = self._facts(0), list(self._scenes.values())
+        return _Answer("Status", {name: self.welcome[name] for name in ("server", "backend", "rasterizer", "device", "methods",
+                                                                        "max_resolution", "max_message_bytes", "epoch")} | {
+            "simd": native.text(f.simd), "threads": f.threads, "ready": True, "ready_reason": "",
+            "uptime_s": time.monotonic() - self._began, "sessions": 1, "scenes": len(scenes), "meshes": len(self._meshes),
+            "bodies": sum(len(scene.meshes) for scene in scenes), "mesh_bytes": sum(m["bytes"] for m in self._mesh_facts.values()),
+            "mesh_bytes_limit": 0, "scene_bytes": sum(lib.ct_scene_bytes(scene.handle) for scene in scenes),
+            "scratch_bytes": sum(d["scratch_bytes"] for d in devices), "queue_depth": sum(s.waiting for s in scenes),
+            "queue_capacity": 0, "steps": sum(s.steps for s in scenes), "contacts": sum(s.contacts for s in scenes),
+            "devices": devices, "auto_method": native.text(lib.ct_method_name(lib.ct_engine_auto_method(self._engine))),
+            "insecure": False})
+
+
+class Engine(Client):
+    """Meshes, scenes and steps in this process: the interface of a Client, without a server, and with the same bits.
+
+    Close it, use it in a `with` block, or let it go. It does not outlive a fork: the child makes its own.
+
+    Args:
+        threads: of the processor; None: as many as it has.
+        backend: "auto": a GPU where libcontact was built with CUDA and there is one; "cpu"; "cuda".
+        devices: GPUs, "all" or numbers such as "0,2".
+        simd: instruction set of the CPU's kernels, to force one: "auto", "base", "avx2".
+        timeout: seconds that a call may take unless told otherwise; a step that takes longer is ended and changes nothing.
+    Raises: UnsupportedError: there is no libcontact here, or not that backend.
+    """
+
+    def __init__(self, threads: int | None = None, *, backend: str = "auto", devices: str = "all", simd: str = "auto",
+                 timeout: float = 30.0) -> None:
+        self.address, self.timeout, self._servers = "engine", timeout, None
+        self._link = EngineLink({"threads": threads or 0, "backend": backend, "devices": devices,  # type: ignore[assignment]
+                                 "simd": simd})
+
+    def __repr__(self) -> str:
+        return f"<Engine, {self._link.welcome['backend']}>"
+
+
+__all__: Sequence[str] = ("Engine",)

@@ -1,0 +1,137 @@
+"""Steps of many scenes at once in this process: one call of the engine, whose arguments and answers are arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._columns import Columns
+from ._many import ManyResult, Motion
+from ._state import DEFORMABLE, POSE, POSITIONS, RIGID
+from .errors import ContactdError, ErrorCode, error_for
+from .result import _not_asked
+
+if TYPE_CHECKING:
+    from ._engine import EngineLink
+
+
+class _Asked:
+    """What Columns needs of a result."""
+
+    def __init__(self, tables: Any, want: int) -> None:
+        self._answer, self.want = self, want
+        self.body = {"contacts": tables}
+
+    def _check_asked(self, want: int, name: str) -> None:
+        if want & ~self.want:
+            raise _not_asked(want, name)
+
+
+class GatheredResult(ManyResult):
+    """Of one batch of the engine's."""
+
+    def __init__(self, motion: Motion, tables: Any, counts: NDArray[np.int64], errors: dict[int, ContactdError], want: int) -> None:
+        super().__init__(motion.scenes, counts, errors)
+        self._columns = Columns(_Asked(tables, want), "contacts")  # type: ignore[arg-type]
+        self._ids = [[body.id for body in scene._state.bodies] for scene in motion.scenes]
+
+    def _column(self, name: str) -> np.ndarray:
+        return self._columns._column(name)
+
+    @property
+    def body_pairs(self) -> NDArray[np.int64]:
+        most = max(map(len, self._ids), default=0)
+        ids = np.zeros((len(self._ids), most + 1), np.int64)  # a place more, which nothing is at
+        for row, known in zip(ids, self._ids):
+            row[:len(known)] = known
+        pairs = np.stack([self._columns._field("body_a"), self._columns._field("body_b")], axis=1)
+        found: NDArray[np.int64] = (ids[self.scene_index][:, None, :] == pairs[:, :, None]).argmax(2)
+        return found
+
+
+def _fill_updates(link: "EngineLink", motion: Motion) -> tuple[Any, int]:
+    """ct_update[n][b], the poses first."""
+    native, n = link.native, len(motion.scenes)
+    per = len(motion.posed) + len(motion.soft)
+    memory = native.ffi.new("ct_update[]", n * per)
+    rows = native.writable(memory, n * per, "ct_update").reshape(n, per)
+    if motion.poses is not None:
+        rows["body"][:, :len(motion.posed)] = [[body.id for body in motion.bodies(motion.posed, scene, "poses", RIGID)]
+                                               for scene in motion.scenes]
+        rows["kind"][:, :len(motion.posed)] = POSE
+        rows["pose"][:, :len(motion.posed)] = motion.poses
+    first = 0
+    for at, place in enumerate(motion.soft, len(motion.posed)):
+        assert motion.positions is not None
+        states = [motion.bodies([place], scene, "positions", DEFORMABLE)[0] for scene in motion.scenes]
+        if len({state.vertices for state in states}) > 1:
+            raise error_for(ErrorCode.WRONG_LENGTH, f"body {place} has another number of vertices in another scene", field="positions")
+        rows["body"][:, at], rows["kind"][:, at] = [state.id for state in states], POSITIONS
+        rows["count"][:, at], rows["dtype"][:, at] = states[0].vertices, 1 if motion.positions.dtype.itemsize == 4 else 2
+        rows["positions"][:, at] = (motion.positions.ctypes.data + first * motion.positions.strides[1]
+                                    + np.arange(n, dtype=np.uint64) * motion.positions.strides[0])
+        first += states[0].vertices
+    return memory, per
+
+
+def _fill_velocities(link: "EngineLink", motion: Motion) -> tuple[Any, int]:
+    """ct_velocity[n][b]."""
+    native, n, per = link.native, len(motion.scenes), len(motion.moving)
+    memory = native.ffi.new("ct_velocity[]", n * per)
+    if motion.twists is not None:
+        rows = native.writable(memory, n * per, "ct_velocity").reshape(n, per)
+        rows["body"] = [[body.id for body in motion.bodies(motion.moving, scene, "velocities", RIGID)] for scene in motion.scenes]
+        rows["twist"] = motion.twists
+    return memory, per
+
+
+def step_many(link: "EngineLink", motion: Motion, want: int, timeout: float) -> GatheredResult:
+    native, (ffi, lib), n = link.native, (link.native.ffi, link.native.lib), len(motion.scenes)
+    deadline = time.monotonic() + timeout
+    scenes = [link._scene({"scene": scene.id}) for scene in motion.scenes]
+    updates, n_updates = _fill_updates(link, motion)
+    velocities, n_velocities = _fill_velocities(link, motion)
+    steps, cancel = ffi.new("ct_step[]", n), ffi.new("ct_cancel *")
+    rows = native.writable(steps, n, "ct_step")
+    numbers = np.arange(n, dtype=np.uint64)
+    for name, memory, per in (("updates", updates, n_updates), ("velocities", velocities, n_velocities)):
+        if per:
+            rows[name] = native.address(memory) + numbers * np.uint64(per * ffi.sizeof(ffi.typeof(memory).item))
+            rows["n_" + name] = per
+    rows["want"], rows["cancel"] = want, native.address(cancel)
+    with contextlib.ExitStack() as held:
+        for scene in sorted(scenes, key=id):  # in one order, so that two calls do not wait for each other
+            held.enter_context(scene.lock)
+        rows["scene"] = [scene.address for scene in scenes]
+        cancel.until = deadline
+        if time.monotonic() >= deadline:
+            raise error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer within {timeout:.3g} s: it had not begun", field="timeout",
+                            retry=True)
+        lib.ct_engine_run(link._engine, steps, n)
+        is_late = time.monotonic() >= deadline
+        try:
+            first = np.zeros(n + 1, np.uint64)
+            counts_at = ffi.from_buffer("uint64_t[]", first, require_writable=True)
+            total = lib.ct_steps_gather(steps, n, ffi.NULL, counts_at)
+            contacts = np.zeros(total, native.dtype("ct_contact"))
+            if total:
+                lib.ct_steps_gather(steps, n, ffi.from_buffer("ct_contact[]", contacts, require_writable=True), counts_at)
+            left_out = link.left_out(steps[int(np.flatnonzero(rows["result"])[0])].result) if total else frozenset()
+            errors = {k: link.step_error(steps[k], motion.scenes[k]._state.label, 0 if is_late else scenes[k].limit, timeout)
+                      for k in np.flatnonzero(rows["result"] == 0).tolist()}
+        finally:
+            lib.ct_steps_free_results(steps, n)
+        counts = np.diff(first).astype(np.int64)
+        for scene, count in zip(scenes, counts.tolist()):
+            scene.steps += 1
+            scene.contacts = count
+    for k, scene_of in enumerate(motion.scenes):
+        scene_of._state.number += k not in errors
+    return GatheredResult(motion, link.tables(contacts, left_out), counts, errors, want | (1 if want & 32 else 0))
+
+
+__all__ = ["GatheredResult", "step_many"]

@@ -1,0 +1,177 @@
+"""Steps of many scenes at once: one call, and one set of columns for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _arrays, _state
+from ._contact_columns import ContactColumns
+from .errors import ContactdError, ErrorCode, error_for
+from .result import want_bits
+
+if TYPE_CHECKING:
+    from .result import StepResult, Want
+    from .scene import Scene
+
+FRAME_OR_LESS = 1 | 32  # frame, inertia
+
+
+class ManyResult(ContactColumns):
+    """The contacts of many scenes' steps, one scene's after the other's: row i of each column is of contact i.
+
+    Attributes:
+        scenes: as they were given; `scene_index` and `body_pairs` point to them and their bodies.
+        offsets: (s + 1,) scene k has the rows from offsets[k] to offsets[k + 1].
+        errors: what steps failed with, by the scene's index, where `return_errors` asked for them.
+    """
+
+    def __init__(self, scenes: Sequence["Scene"], counts: NDArray[np.int64], errors: dict[int, ContactdError]) -> None:
+        self.scenes, self.errors = list(scenes), errors
+        self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    def __len__(self) -> int:
+        """The number of contacts, of all scenes."""
+        return int(self.offsets[-1])
+
+    @property
+    def scene_index(self) -> NDArray[np.int64]:
+        """(n,) which of `scenes` a contact is of."""
+        return np.repeat(np.arange(len(self.scenes)), np.diff(self.offsets))
+
+    @property
+    def body_pairs(self) -> NDArray[np.int64]:
+        """(n, 2) which of its scene's `bodies` a contact is of."""
+        raise NotImplementedError
+
+    @property
+    def body_wrenches(self) -> NDArray[np.float64]:
+        """(s, b, 6) N and N m about the body's origin, of all contacts on each body of each scene, b the most bodies of a
+        scene. Of scenes with law="pressure"."""
+        most = max((len(scene._state.bodies) for scene in self.scenes), default=0)
+        out = np.zeros((len(self.scenes), most, 6))
+        index, pairs, wrenches = self.scene_index, self.body_pairs, self.wrenches
+        for side in (0, 1):
+            np.add.at(out, (index, pairs[:, side]), wrenches[:, side])
+        return out
+
+    def __repr__(self) -> str:
+        return f"<ManyResult of {len(self.scenes)} scenes: {len(self)} contacts>"
+
+
+class StackedResult(ManyResult):
+    """Of steps that were made one by one."""
+
+    def __init__(self, scenes: Sequence["Scene"], parts: "Sequence[StepResult | ContactdError]") -> None:
+        self._parts: list[StepResult] = [part for part in parts if not isinstance(part, Exception)]
+        super().__init__(scenes, np.array([0 if isinstance(part, Exception) else len(part) for part in parts], np.int64),
+                         {k: part for k, part in enumerate(parts) if isinstance(part, ContactdError)})
+
+    def _column(self, name: str) -> np.ndarray:
+        parts = [getattr(part, name) for part in self._parts]
+        filled = [part for part in parts if len(part)] or parts
+        return np.concatenate(filled) if filled else np.zeros((0,))
+
+    @property
+    def body_pairs(self) -> NDArray[np.int64]:
+        return np.concatenate([part.body_pairs for part in self._parts] or [np.zeros((0, 2), np.int64)])
+
+
+class Motion:
+    """What moves in each of many scenes: the same bodies, by their place among the scene's, in all of them."""
+
+    def __init__(self, scenes: Sequence["Scene"], poses: Any, positions: ArrayLike | None, velocities: Any) -> None:
+        self.scenes = list(scenes)
+        if len({id(scene._state) for scene in self.scenes}) < len(self.scenes):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene is there twice", field="scenes")
+        for scene in self.scenes:
+            scene._check_open()
+        self.posed, self.poses = self._of_rigid(poses, "poses")
+        self.moving, self.twists = self._of_rigid(velocities, "velocities")
+        self.soft, self.positions = self._of_soft(positions)
+
+    def bodies(self, which: Sequence[int], scene: "Scene", field: str, kind: int) -> list[Any]:
+        """The states of a scene's bodies by place, all of this kind."""
+        found = []
+        for place in which:
+            bodies = scene._state.bodies
+            if not -len(bodies) <= place < len(bodies):
+                raise error_for(ErrorCode.OUT_OF_RANGE, f"the scene has {len(bodies)} bodies, so none at {place}",
+                                object=str(scene), field=field)
+            state = bodies[place]
+            if (state.kind == _state.DEFORMABLE) != (kind == _state.DEFORMABLE):
+                raise error_for(ErrorCode.INVALID_ARGUMENT, f"body {place} is {'deformable' if kind == _state.RIGID else 'rigid'}",
+                                object=str(scene), field=field)
+            found.append(state)
+        return found
+
+    def _of_rigid(self, given: Any, field: str) -> tuple[list[int], NDArray[np.float64] | None]:
+        """Places of bodies and (n, b, 12 or 6); given: (places, array), or the array of all rigid bodies."""
+        if given is None:
+            return [], None
+        if isinstance(given, tuple):
+            places, value = [int(place) for place in given[0]], given[1]
+        else:
+            first = self.scenes[0]._state.bodies if self.scenes else []
+            places, value = [k for k, body in enumerate(first) if body.kind == _state.RIGID], given
+        array = _arrays.numbers(value, field, "")
+        shape = (len(self.scenes), len(places))
+        if array.shape[:2] != shape:
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected an array ({shape[0]}, {shape[1]}, ...), a row for each of these bodies "
+                            f"in each scene, got {array.shape}", field=field)
+        if field == "velocities":
+            if array.shape[2:] != (6,):
+                raise error_for(ErrorCode.WRONG_LENGTH, f"expected twists of 6 numbers, got {array.shape[2:]}", field=field)
+            return places, np.ascontiguousarray(array, float)
+        rows = _arrays.poses(array.reshape(-1, *array.shape[2:]), shape[0] * shape[1])
+        return places, np.ascontiguousarray(rows, float).reshape(*shape, 12)
+
+    def _of_soft(self, given: ArrayLike | None) -> tuple[list[int], np.ndarray | None]:
+        if given is None:
+            return [], None
+        first = self.scenes[0]._state.bodies if self.scenes else []
+        places = [k for k, body in enumerate(first) if body.kind == _state.DEFORMABLE]
+        array = _arrays.numbers(given, "positions", "")
+        rows = sum(first[k].vertices for k in places)
+        if array.shape != (len(self.scenes), rows, 3):
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected {(len(self.scenes), rows, 3)}, the vertices of all deformable bodies of "
+                            f"each scene, got {array.shape}", field="positions")
+        return places, np.ascontiguousarray(array, "<f4" if array.dtype != np.float64 else "<f8")
+
+    def arguments(self, k: int) -> dict[str, Any]:
+        """Of Scene.submit, for scene k."""
+        scene = self.scenes[k]
+        out: dict[str, Any] = {}
+        bodies = scene.bodies
+        if self.poses is not None:
+            self.bodies(self.posed, scene, "poses", _state.RIGID)
+            out["poses"] = ([bodies[place] for place in self.posed], self.poses[k].reshape(-1, 3, 4))
+        if self.positions is not None:
+            self.bodies(self.soft, scene, "positions", _state.DEFORMABLE)
+            out["positions"] = ([bodies[place] for place in self.soft], self.positions[k])
+        if self.twists is not None:
+            self.bodies(self.moving, scene, "velocities", _state.RIGID)
+            out["velocities"] = {bodies[place]: twist for place, twist in zip(self.moving, self.twists[k])}
+        return out
+
+
+def check_want(want: "Want | Sequence[Want] | None") -> int:
+    bits = want_bits("frame" if want is None else want)
+    if bits & ~FRAME_OR_LESS:
+        raise error_for(ErrorCode.INVALID_ARGUMENT, 'many scenes are asked for columns of contacts: "volume", "frame" or "inertia"; for '
+                        "gradients and forces step a scene", field="want")
+    return bits
+
+
+def step_each(motion: Motion, want: Any, timeout: float | None) -> StackedResult:
+    """Step by step, all on their way at once."""
+    futures = [scene.submit(**motion.arguments(k), want=want, timeout=timeout) for k, scene in enumerate(motion.scenes)]
+    parts: list[Any] = []
+    for future in futures:
+        try:
+            parts.append(future.result())
+        except ContactdError as e:
+            parts.append(e)
+    return StackedResult(motion.scenes, parts)

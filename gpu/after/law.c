@@ -1,0 +1,433 @@
+/* law.c - the law "pressure": an elastic foundation on each contact's area.
+ *
+ * Beneath both surfaces lies a foundation that answers a depth h with the pressure p = k h, k the pair's modulus. Along
+ * lines that are parallel to the normal n, h is the intersection's thickness, so that
+ *
+ *     integral of h dA = V        and        integral of h x dA = V c,
+ *
+ *        ____________________     V the volume and c the centre of gravity of the intersection, dA the area as seen along
+ *       |  part 0            |    n. Both are known exactly, and so are the area's moments on either surface. Of all
+ *       |____________________|    functions h = a + b . y that are linear along the contact, one has these two integrals;
+ *     ___|////////////////|____   where flat faces meet it is h itself, tilted or not, and the law is an elastic
+ *    |     part 1              |  foundation to rounding. Elsewhere net force and centre of pressure are.
+ *
+ * The pressure acts along each surface's own normals N, so that a nut's thread turns it and a bowl's flanks center what
+ * lies in it. The integrals of y N dS over the two surfaces add up to V, along y, by the divergence theorem: the walls
+ * of the part inside, where a line along n runs within a surface, count too much, as h falls to 0 along them. Of all
+ * forces between what either side says, the least along the contact acts on part 0 and its opposite on part 1: on a flat
+ * contact none; where flanks matter, one side's. Torques about c agree. So forces and torques balance, and nothing
+ * depends on how faces are divided into triangles.
+ *
+ * Dissipation multiplies h by 1 + d w (Hunt and Crossley 1975), w the approach speed, which is linear along the contact
+ * as well; the product is replaced by the linear function with its integrals, third moments of the area left out. It is
+ * never negative. Friction is Coulomb's, at points of the ellipse whose area moments the contact has: so it resists
+ * turning about the normal, too.
+ *
+ * Where a body wraps around the other, as a bowl around a ball, areas as seen along n nearly cancel, and what is divided
+ * by them says little. Then the volume's own moments bound the contact's extents, and what the slope adds is at most as
+ * much as the whole pressure: forces stay below twice k V, wherever n points. */
+#include "gpu/after/law.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/after/side.h"
+#include "gpu/base/cancel.h"
+#include "gpu/base/fail.h"
+#include "gpu/base/vec.h"
+
+/* ---- materials ---- */
+
+static double given_or(double of, double other) {
+    return isnan(of) ? other : of;
+}
+
+ct_material ct_material_of_pair(const ct_material *a, const ct_material *b) {
+    const double ka = given_or(a->modulus, INFINITY), kb = given_or(b->modulus, INFINITY);
+    const double da = given_or(given_or(a->dissipation, b->dissipation), 0),
+                 db = given_or(given_or(b->dissipation, a->dissipation), 0);
+    const double fa = given_or(given_or(a->friction, b->friction), 0),
+                 fb = given_or(given_or(b->friction, a->friction), 0);
+    ct_material pair = {.friction = sqrt(fa * fb)};
+    if (isinf(ka) && isinf(kb))
+        pair = (ct_material){CT_DEFAULT_MODULUS, pair.friction, (da + db) / 2};
+    else if (isinf(ka) || isinf(kb))
+        pair = (ct_material){isinf(ka) ? kb : ka, pair.friction, isinf(ka) ? db : da};
+    else
+        pair = (ct_material){ka * kb / (ka + kb), pair.friction, (kb * da + ka * db) / (ka + kb)};
+    return pair;
+}
+
+/* ---- the pressure ---- */
+
+/* A function a + b . z along the contact, z from the barycentre of its area. */
+struct linear {
+    double mean, slope[2];
+};
+
+struct law {
+    const ct_contact *contact;
+    const ct_side *side; /* [2] */
+    ct_material material;
+    double speed;       /* m/s: of stiction */
+    double at[3];       /* m, from the contact's centre: the barycentre of the area, midway between the surfaces */
+    double q[2];        /* the same along the tangents */
+    double spread[2];   /* m^2: variances of the area along its axes, 0 or more */
+    double axis[2][2];  /* the axes, along the tangents */
+    double reach;       /* m: sqrt(3) times the volume's standard deviation from its centre, in all directions */
+    double velocity[3]; /* m/s: of part 1 relative to part 0 at `at` */
+    double turning[3];  /* rad/s */
+};
+
+/* No pressure varies by more than this times its mean within the contact's extents: more would be negative at one end.
+ * Of a triangle, with 0 at its base, it is 1.2. */
+static const double MOST_VARIATION = 2;
+
+/* No area has a larger variance than this times its volume's: of a wedge, a cap or a pyramid it is 1.5 times as large. */
+static const double MOST_SPREAD = 3;
+
+/* m^2: of the intersection along an axis. */
+static double volume_variance(const struct law *law, const double axis[3]) {
+    const double(*j)[3] = law->contact->inertia;
+    double along = 0;
+    for (int i = 0; i < 3; i++) along += axis[i] * ct_dot3(j[i], axis);
+    return ((j[0][0] + j[1][1] + j[2][2]) / 2 - along) / law->contact->volume;
+}
+
+static void find_axes(struct law *law) {
+    const ct_contact *c = law->contact;
+    const double *m = c->plane_moments, area = c->area;
+    for (int i = 0; i < 3; i++) law->at[i] = (c->side_center[0][i] + c->side_center[1][i]) / 2 - c->center[i];
+    for (int t = 0; t < 2; t++) law->q[t] = ct_dot3(c->tangents[t], law->at);
+    const bool has_moments = c->body[0] != c->body[1]; /* a body's own two sides are not told apart by triangles */
+    const double uu = has_moments ? m[0] / area - law->q[0] * law->q[0] : 0,
+                 uv = has_moments ? m[1] / area - law->q[0] * law->q[1] : 0,
+                 vv = has_moments ? m[2] / area - law->q[1] * law->q[1] : 0;
+    const double half = (uu - vv) / 2, root = sqrt(half * half + uv * uv), middle = (uu + vv) / 2;
+    const double angle = root > 0 ? atan2(uv, half) / 2 : 0;
+    law->axis[0][0] = law->axis[1][1] = cos(angle);
+    law->axis[0][1] = sin(angle);
+    law->axis[1][0] = -sin(angle);
+    law->spread[0] = fmax(middle + root, 0);
+    law->spread[1] = fmax(middle - root, 0);
+    /* What of an axis is rounding beside the other. */
+    if (law->spread[1] < 1e-12 * law->spread[0]) law->spread[1] = 0;
+    const double trace = c->inertia[0][0] + c->inertia[1][1] + c->inertia[2][2];
+    law->reach = sqrt(3 * fmax(trace, 0) / (2 * c->volume));
+    for (int a = 0; a < 2; a++) {
+        double axis[3];
+        for (int i = 0; i < 3; i++) axis[i] = law->axis[a][0] * c->tangents[0][i] + law->axis[a][1] * c->tangents[1][i];
+        law->spread[a] = fmin(law->spread[a], MOST_SPREAD * fmax(volume_variance(law, axis), 0));
+    }
+}
+
+/* The depth: what the volume and its centre of gravity say. */
+static struct linear find_depth(const struct law *law) {
+    const ct_contact *c = law->contact;
+    struct linear depth = {.mean = c->volume / c->area};
+    for (int i = 0; i < 2; i++) {
+        if (!(law->spread[i] > 0)) continue;
+        const double along = law->axis[i][0] * law->q[0] + law->axis[i][1] * law->q[1];
+        const double most = MOST_VARIATION * depth.mean / sqrt(3 * law->spread[i]);
+        const double slope = fmin(fmax(-depth.mean * along / law->spread[i], -most), most);
+        for (int t = 0; t < 2; t++) depth.slope[t] += slope * law->axis[i][t];
+    }
+    return depth;
+}
+
+/* Of two functions along the contact: their covariance, m^2 of a product of slopes. */
+static double covariance(const struct law *law, const double a[2], const double b[2]) {
+    double sum = 0;
+    for (int i = 0; i < 2; i++)
+        sum += law->spread[i] * (law->axis[i][0] * a[0] + law->axis[i][1] * a[1]) *
+               (law->axis[i][0] * b[0] + law->axis[i][1] * b[1]);
+    return sum;
+}
+
+/* Pa: the depth's pressure, with dissipation. */
+static struct linear find_pressure(const struct law *law, const struct linear *depth) {
+    const ct_contact *c = law->contact;
+    const double d = law->material.dissipation, k = law->material.modulus;
+    struct linear factor = {.mean = 1 + d * ct_dot3(law->velocity, c->normal)};
+    double turned[3];
+    if (!(factor.mean > 0)) return (struct linear){.mean = 0};
+    for (int t = 0; t < 2; t++) {
+        ct_cross3(law->turning, c->tangents[t], turned);
+        factor.slope[t] = d * ct_dot3(turned, c->normal);
+    }
+    const double variation = sqrt(3 * covariance(law, factor.slope, factor.slope));
+    const double scale = variation > factor.mean ? factor.mean / variation : 1;
+    for (int t = 0; t < 2; t++) factor.slope[t] *= scale;
+    struct linear pressure = {.mean = k * (depth->mean * factor.mean + covariance(law, depth->slope, factor.slope))};
+    for (int t = 0; t < 2; t++) pressure.slope[t] = k * (depth->slope[t] * factor.mean + depth->mean * factor.slope[t]);
+    return pressure;
+}
+
+/* Force and torque about the contact's centre on part 0. */
+struct wrench {
+    double force[3], torque[3];
+};
+
+/* Takes from the matrix m, of forces along the tangents by unit slopes along them, half the volume: as far as that leads
+ * towards 0 along the axes of its symmetric part. */
+static void take_walls(double m[2][2], double volume) {
+    const double half = (m[0][0] - m[1][1]) / 2, mixed = (m[0][1] + m[1][0]) / 2, middle = (m[0][0] + m[1][1]) / 2,
+                 root = sqrt(half * half + mixed * mixed), angle = root > 0 ? atan2(mixed, half) / 2 : 0;
+    const double axis[2][2] = {{cos(angle), sin(angle)}, {-sin(angle), cos(angle)}};
+    for (int a = 0; a < 2; a++) {
+        const double value = a ? middle - root : middle + root;
+        const double less = fmin(fmax(value, -volume / 2), volume / 2);
+        for (int i = 0; i < 2; i++)
+            for (int j = 0; j < 2; j++) m[i][j] -= less * axis[a][i] * axis[a][j];
+    }
+}
+
+/* Of a pressure of 1 Pa: the mean of both sides, which differ by rounding alone. */
+static struct wrench press_evenly(const struct law *law) {
+    struct wrench w = {{0, 0, 0}, {0, 0, 0}};
+    for (int s = 0; s < 2; s++) {
+        double shift[3];
+        const double *g = law->contact->generalized_gradient[s], share = s ? 0.5 : -0.5;
+        ct_cross3(law->side[s].origin, g, shift); /* from the body's origin to the contact's centre */
+        for (int i = 0; i < 3; i++) {
+            w.force[i] += share * g[i];
+            w.torque[i] += share * (g[3 + i] + shift[i]);
+        }
+    }
+    return w;
+}
+
+static struct wrench press(const struct law *law, const struct linear *pressure) {
+    const ct_contact *c = law->contact;
+    struct wrench w = press_evenly(law), of_slope = {{0, 0, 0}, {0, 0, 0}};
+    double along[2][2];
+    for (int t = 0; t < 2; t++)
+        for (int j = 0; j < 2; j++) along[t][j] = ct_dot3(c->linear_pressure[t], c->tangents[j]);
+    take_walls(along, c->volume);
+    for (int t = 0; t < 2; t++) /* of z, from the area's barycentre: so that its force along n is 0 */
+        for (int i = 0; i < 3; i++) {
+            of_slope.force[i] +=
+                pressure->slope[t] * (along[t][0] * c->tangents[0][i] + along[t][1] * c->tangents[1][i]);
+            of_slope.torque[i] += pressure->slope[t] * (c->linear_pressure[t][3 + i] - law->q[t] * w.torque[i]);
+        }
+    const double most = pressure->mean * c->area, force = sqrt(ct_dot3(of_slope.force, of_slope.force)),
+                 torque = sqrt(ct_dot3(of_slope.torque, of_slope.torque));
+    const double scale =
+        fmin(force > most ? most / force : 1, torque > most * law->reach ? most * law->reach / torque : 1);
+    for (int i = 0; i < 3; i++) {
+        w.force[i] = pressure->mean * w.force[i] + scale * of_slope.force[i];
+        w.torque[i] = pressure->mean * w.torque[i] + scale * of_slope.torque[i];
+    }
+    return w;
+}
+
+/* ---- friction ---- */
+
+/* Points of the unit disc, each a share of its area: three radii, whose squares are those of Gauss's rule, at six angles.
+ * The mean distance from the centre is 2 / 3, to half a percent. */
+enum { RADII = 3, ANGLES = 6, POINTS = RADII * ANGLES };
+static const double RADIUS[RADII] = {0.3357106870197290, 0.7071067811865476, 0.9419651451198934},
+                    SHARE[RADII] = {5.0 / 18 / ANGLES, 8.0 / 18 / ANGLES, 5.0 / 18 / ANGLES},
+                    DIRECTION[ANGLES][2] = {{1, 0},  {0.5, 0.8660254037844386},   {-0.5, 0.8660254037844386},
+                                            {-1, 0}, {-0.5, -0.8660254037844386}, {0.5, -0.8660254037844386}};
+
+static struct wrench rub(const struct law *law, const struct linear *pressure) {
+    const ct_contact *c = law->contact;
+    struct wrench w = {{0, 0, 0}, {0, 0, 0}};
+    double at[POINTS][3], normal[POINTS], sum = 0;
+    for (int p = 0; p < POINTS; p++) {
+        double along[2], z[2];
+        for (int a = 0; a < 2; a++) /* a disc's variance is a quarter of its radius squared */
+            along[a] = RADIUS[p / ANGLES] * DIRECTION[p % ANGLES][a] * 2 * sqrt(law->spread[a]);
+        for (int t = 0; t < 2; t++) z[t] = along[0] * law->axis[0][t] + along[1] * law->axis[1][t];
+        for (int i = 0; i < 3; i++) at[p][i] = law->at[i] + z[0] * c->tangents[0][i] + z[1] * c->tangents[1][i];
+        normal[p] = SHARE[p / ANGLES] * fmax(pressure->mean + pressure->slope[0] * z[0] + pressure->slope[1] * z[1], 0);
+        sum += normal[p];
+    }
+    if (!(sum > 0)) return w;
+    const double scale = law->material.friction * c->area * pressure->mean / sum;
+    for (int p = 0; p < POINTS; p++) {
+        double arm[3], slip[3], turned[3], torque[3], force[3];
+        ct_sub3(at[p], law->at, arm);
+        ct_cross3(law->turning, arm, turned);
+        for (int i = 0; i < 3; i++) slip[i] = law->velocity[i] + turned[i];
+        const double rise = ct_dot3(slip, c->normal);
+        for (int i = 0; i < 3; i++) slip[i] -= rise * c->normal[i];
+        const double size = sqrt(ct_dot3(slip, slip) + law->speed * law->speed);
+        for (int i = 0; i < 3; i++) force[i] = scale * normal[p] * slip[i] / size;
+        ct_cross3(at[p], force, torque);
+        for (int i = 0; i < 3; i++) {
+            w.force[i] += force[i];
+            w.torque[i] += torque[i];
+        }
+    }
+    return w;
+}
+
+/* ---- velocities ---- */
+
+/* The side's motion as a rigid one: of a deformable body's vertices the one that comes closest. */
+static void find_motion(const ct_side *side, const double at[3], double velocity[3], double turning[3]) {
+    memset(turning, 0, 3 * sizeof *turning);
+    ct_side_velocity(side, at, velocity);
+    if (!side->velocity) return;
+    if (side->body->kind == CT_BODY_RIGID) {
+        memcpy(turning, side->velocity->twist + 3, 3 * sizeof *turning);
+        return;
+    }
+    const double polar = side->uu + side->vv, det = side->uu * side->vv - side->uv * side->uv;
+    if (!(polar > 0)) return;
+    const double spin = side->swirl / polar;
+    double rise[2] = {0, 0}, arm[3], turned[3];
+    if (det > 1e-9 * polar * polar) {
+        rise[0] = (side->vv * side->tilt[0] - side->uv * side->tilt[1]) / det;
+        rise[1] = (side->uu * side->tilt[1] - side->uv * side->tilt[0]) / det;
+    }
+    for (int i = 0; i < 3; i++) /* normal velocity grows along u and v by `rise`: rise x n */
+        turning[i] = spin * side->normal[i] - rise[0] * side->v[i] + rise[1] * side->u[i];
+    for (int i = 0; i < 3; i++) arm[i] = at[i] - (side->weight != 0 ? side->first[i] / side->weight : side->middle[i]);
+    ct_cross3(turning, arm, turned);
+    for (int i = 0; i < 3; i++) velocity[i] += turned[i];
+}
+
+static void find_motions(struct law *law) {
+    double velocity[2][3], turning[2][3];
+    for (int s = 0; s < 2; s++) find_motion(&law->side[s], law->at, velocity[s], turning[s]);
+    ct_sub3(velocity[1], velocity[0], law->velocity);
+    ct_sub3(turning[1], turning[0], law->turning);
+}
+
+/* ---- what the result gets ---- */
+
+/* The wrench on part s about its body's origin. */
+static void turn_to_origin(const struct wrench *w, const ct_side *side, int s, double out[6]) {
+    double shift[3];
+    ct_cross3(side->origin, w->force, shift);
+    for (int i = 0; i < 3; i++) {
+        out[i] = s ? -w->force[i] : w->force[i];
+        out[3 + i] = s ? -(w->torque[i] - shift[i]) : w->torque[i] - shift[i];
+    }
+}
+
+/* Adds forces to the side's vertices, so that all forces on them amount to `wanted`. present: the sum of those that are
+ * there already. */
+static void spread_wrench(const ct_side *side, int s, const struct wrench *wanted, const struct wrench *present,
+                          double *forces) {
+    ct_side_load load = {.turn = 0};
+    double torque[3];
+    if (!(side->size > 0)) return;
+    for (int i = 0; i < 3; i++) {
+        load.pull[i] = ((s ? -wanted->force[i] : wanted->force[i]) - present->force[i]) / side->size;
+        torque[i] = (s ? -wanted->torque[i] : wanted->torque[i]) - present->torque[i];
+    }
+    ct_side_balance(side, torque, &load);
+    ct_side_push(side, &load, forces);
+}
+
+/* Pressure at the vertices times their gradient; then what that lacks of the wrench. */
+static void press_vertices(const struct law *law, int s, const struct linear *pressure, const struct wrench *wanted,
+                           const double *gradient, double *forces) {
+    const ct_contact *c = law->contact;
+    const ct_side *side = &law->side[s];
+    struct wrench present = {{0, 0, 0}, {0, 0, 0}};
+    for (uint64_t k = 0; k < side->n; k++) {
+        double *row = side->rows + k * CT_SIDE_COLUMNS, *force = row + CT_SIDE_SCRATCH, arm[3];
+        ct_sub3(row, law->at, arm);
+        const double p = pressure->mean + pressure->slope[0] * ct_dot3(c->tangents[0], arm) +
+                         pressure->slope[1] * ct_dot3(c->tangents[1], arm);
+        for (int i = 0; i < 3; i++) force[i] = forces[3 * k + (uint64_t)i] = -p * gradient[3 * k + (uint64_t)i];
+        ct_cross3(row, force, force + 3);
+    }
+    for (int i = 0; i < 3; i++) {
+        present.force[i] = ct_side_sum(side, i);
+        present.torque[i] = ct_side_sum(side, 3 + i);
+    }
+    spread_wrench(side, s, wanted, &present, forces);
+}
+
+static void put_extents(const struct law *law, ct_contact *contact) {
+    for (int a = 0; a < 2; a++) {
+        contact->extents[a] = sqrt(3 * law->spread[a]);
+        for (int i = 0; i < 3; i++)
+            contact->axes[a][i] = law->axis[a][0] * contact->tangents[0][i] + law->axis[a][1] * contact->tangents[1][i];
+    }
+}
+
+static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *result, const ct_side side[2],
+                      ct_contact *contact) {
+    struct law law = {.contact = contact,
+                      .side = side,
+                      .material = ct_material_of_pair(&side[0].body->material, &side[1].body->material),
+                      .speed = scene->settings.stiction_speed > 0 ? scene->settings.stiction_speed
+                                                                  : CT_DEFAULT_STICTION_SPEED};
+    const struct wrench none = {{0, 0, 0}, {0, 0, 0}};
+    struct wrench total, friction = none;
+    find_axes(&law);
+    find_motions(&law);
+    const struct linear depth = find_depth(&law), pressure = find_pressure(&law, &depth);
+    const struct wrench push = press(&law, &pressure);
+    if (law.material.friction > 0 && step->n_velocities) friction = rub(&law, &pressure);
+    for (int i = 0; i < 3; i++) {
+        total.force[i] = push.force[i] + friction.force[i];
+        total.torque[i] = push.torque[i] + friction.torque[i];
+    }
+    put_extents(&law, contact);
+    for (int s = 0; s < 2; s++) {
+        const uint64_t first = 3 * contact->first[s];
+        turn_to_origin(&total, &side[s], s, contact->wrench[s]);
+        if (step->n_velocities) turn_to_origin(&friction, &side[s], s, contact->friction[s]);
+        if (!side[s].n) continue;
+        if (result->forces) press_vertices(&law, s, &pressure, &push, result->gradient + first, result->forces + first);
+        if (result->friction_forces) spread_wrench(&side[s], s, &friction, &none, result->friction_forces + first);
+    }
+}
+
+/* The motion of a deformable body is its vertices'. */
+static bool moves_deformable(const ct_step *step) {
+    for (size_t i = 0; i < step->n_velocities; i++)
+        if (step->velocities[i].count) return true;
+    return false;
+}
+
+uint32_t ct_law_wants(const ct_step *step) {
+    if (step->scene->settings.law != CT_LAW_PRESSURE) return 0;
+    uint32_t want = CT_WANT_FRAME | CT_WANT_INERTIA;
+    if (step->want & CT_WANT_FORCES) want |= CT_WANT_GRADIENT | CT_WANT_FRICTION;
+    if (moves_deformable(step)) want |= CT_WANT_FRICTION;
+    return want;
+}
+
+ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
+    uint64_t most = 0;
+    ct_enter_phase("applying the contact law");
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const uint64_t n = result->contacts[i].count[0] + result->contacts[i].count[1];
+        if (n > most) most = n;
+    }
+    const bool has_rows = result->forces || moves_deformable(step);
+    ct_surfaces surfaces;
+    const bool is_open = ct_surfaces_open(&surfaces, scene);
+    double *rows = has_rows ? malloc((most + 1) * CT_SIDE_COLUMNS * sizeof *rows) : NULL;
+    if (result->forces && step->n_velocities)
+        result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
+    ct_status status = CT_OK;
+    if (!is_open || (has_rows && !rows) || (result->forces && step->n_velocities && !result->friction_forces))
+        status = ct_fail(error, CT_OUT_OF_MEMORY, "law", "no memory for the law of %zu contacts", result->n_contacts);
+    for (size_t i = 0; i < result->n_contacts && !status; i++) {
+        ct_contact *contact = &result->contacts[i];
+        ct_side side[2];
+        memset(contact->wrench, 0, sizeof contact->wrench);
+        memset(contact->extents, 0, sizeof contact->extents);
+        memset(contact->axes, 0, sizeof contact->axes);
+        if (ct_is_cancelled()) status = ct_fail_cancelled(error);
+        for (int s = 0; s < 2 && !status && contact->area > 0; s++)
+            status = ct_side_measure(&surfaces, step, result, contact, s,
+                                     rows && s ? rows + contact->count[0] * CT_SIDE_COLUMNS : rows, &side[s], error);
+        if (!status && contact->area > 0) apply_law(scene, step, result, side, contact);
+    }
+    ct_surfaces_close(&surfaces);
+    free(rows);
+    result->has_wrenches = !status;
+    return status;
+}

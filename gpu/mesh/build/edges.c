@@ -1,0 +1,145 @@
+/* edges.c - puts edges into buckets by their smaller vertex and sorts each bucket, so that the faces of an edge stand
+ * side by side. Linear for meshes with bounded vertex degrees, O(n log n) for any input. */
+#include "gpu/mesh/build/edges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/cancel.h"
+#include "gpu/base/fail.h"
+
+static void sift_down(uint32_t *heap, size_t root, size_t n) {
+    uint32_t value = heap[root];
+    for (size_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && heap[child + 1] > heap[child]) child++;
+        if (heap[child] <= value) break;
+        heap[root] = heap[child];
+    }
+    heap[root] = value;
+}
+
+/* False: cancelled. */
+static bool sort(uint32_t *values, size_t n) {
+    if (n <= 32) {
+        for (size_t i = 1; i < n; i++) {
+            uint32_t value = values[i];
+            size_t k = i;
+            for (; k > 0 && values[k - 1] > value; k--) values[k] = values[k - 1];
+            values[k] = value;
+        }
+        return true;
+    }
+    for (size_t i = n / 2; i-- > 0;) {
+        if (CT_POLL_EVERY(i, 1024) && ct_is_cancelled()) return false;
+        sift_down(values, i, n);
+    }
+    for (size_t end = n; end-- > 1;) {
+        if (CT_POLL_EVERY(end, 1024) && ct_is_cancelled()) return false;
+        uint32_t largest = values[0];
+        values[0] = values[end];
+        values[end] = largest;
+        sift_down(values, 0, end);
+    }
+    return true;
+}
+
+static void add_defect(ct_edge_defects *defects, uint32_t low, uint32_t high, size_t faces) {
+    if (defects->count < CT_EDGE_EXAMPLES) {
+        defects->first[defects->count].vertex[0] = low;
+        defects->first[defects->count].vertex[1] = high;
+        defects->first[defects->count].faces = (uint32_t)faces;
+    }
+    defects->count++;
+}
+
+/* A bucket's entries are 2 * larger vertex + (1 if the face runs from the larger to the smaller vertex). False:
+ * cancelled. */
+static bool check_bucket(uint32_t vertex, uint32_t *entries, size_t n, ct_edge_report *report) {
+    if (!sort(entries, n)) return false;
+    for (size_t i = 0; i < n;) {
+        size_t end = i, backward = 0;
+        for (; end < n && entries[end] >> 1 == entries[i] >> 1; end++) {
+            if (CT_POLL_EVERY(end + 1, 1 << 14) && ct_is_cancelled()) return false;
+            backward += entries[end] & 1;
+        }
+        size_t faces = end - i;
+        if (faces != 2)
+            add_defect(faces == 1 ? &report->open : &report->crowded, vertex, entries[i] >> 1, faces);
+        else if (backward != 1)
+            add_defect(&report->turned, vertex, entries[i] >> 1, faces);
+        i = end;
+    }
+    return true;
+}
+
+static bool names_vertex_twice(const uint32_t *corner) {
+    return corner[0] == corner[1] || corner[1] == corner[2] || corner[2] == corner[0];
+}
+
+/* Counts each vertex's entries in starts[vertex + 1], and repeating triangles. False: cancelled. */
+static bool count_entries(const uint32_t *triangles, size_t n_triangles, size_t *starts, ct_edge_report *report) {
+    for (size_t t = 0; t < n_triangles; t++) {
+        const uint32_t *corner = triangles + 3 * t;
+        if (CT_POLL_EVERY(t, 4096) && ct_is_cancelled()) return false;
+        if (names_vertex_twice(corner)) {
+            if (!report->n_repeating++) {
+                report->repeating = t;
+                report->repeated_vertex = corner[0] == corner[1] ? corner[0] : corner[2];
+            }
+            continue;
+        }
+        for (int c = 0; c < 3; c++) {
+            uint32_t from = corner[c], to = corner[c < 2 ? c + 1 : 0];
+            starts[(from < to ? from : to) + 1]++;
+        }
+    }
+    return true;
+}
+
+/* Moves each bucket's start to its end, which is where the next bucket starts. False: cancelled. */
+static bool fill_buckets(const uint32_t *triangles, size_t n_triangles, size_t *starts, uint32_t *entries) {
+    for (size_t t = 0; t < n_triangles; t++) {
+        const uint32_t *corner = triangles + 3 * t;
+        if (CT_POLL_EVERY(t, 4096) && ct_is_cancelled()) return false;
+        if (names_vertex_twice(corner)) continue;
+        for (int c = 0; c < 3; c++) {
+            uint32_t from = corner[c], to = corner[c < 2 ? c + 1 : 0];
+            if (from < to)
+                entries[starts[from]++] = to << 1;
+            else
+                entries[starts[to]++] = from << 1 | 1;
+        }
+    }
+    return true;
+}
+
+static bool add_up(size_t *starts, size_t n_vertices) {
+    for (size_t v = 0; v < n_vertices; v++) {
+        if (CT_POLL_EVERY(v, 1 << 14) && ct_is_cancelled()) return false;
+        starts[v + 1] += starts[v];
+    }
+    return true;
+}
+
+static bool check_buckets(const size_t *starts, size_t n_vertices, uint32_t *entries, ct_edge_report *report) {
+    for (size_t v = 0; v < n_vertices; v++) {
+        const size_t begin = v ? starts[v - 1] : 0;
+        if (CT_POLL_EVERY(v, 256) && ct_is_cancelled()) return false;
+        if (!check_bucket((uint32_t)v, entries + begin, starts[v] - begin, report)) return false;
+    }
+    return true;
+}
+
+ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n_vertices, ct_edge_report *report,
+                         ct_error *error) {
+    memset(report, 0, sizeof *report);
+    size_t *starts = calloc(n_vertices + 1, sizeof *starts);
+    uint32_t *entries = malloc(3 * n_triangles * sizeof *entries);
+    const bool is_checked = starts && entries && count_entries(triangles, n_triangles, starts, report) &&
+                            add_up(starts, n_vertices) && fill_buckets(triangles, n_triangles, starts, entries) &&
+                            check_buckets(starts, n_vertices, entries, report);
+    free(starts);
+    free(entries);
+    if (is_checked) return CT_OK;
+    return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory to check the edges of %zu triangles", n_triangles);
+}

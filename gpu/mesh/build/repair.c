@@ -1,0 +1,525 @@
+/* repair.c - drops, welds, turns and fills: the order of a repair, and its simple parts. */
+#include "gpu/mesh/build/repair.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/array.h"
+#include "gpu/base/cancel.h"
+#include "gpu/base/fail.h"
+#include "gpu/base/large.h"
+#include "gpu/mesh/build/validate.h"
+
+/* Larger ones are more likely openings that are meant. */
+enum { MOST_HOLE_EDGES = 1024 };
+
+enum { POLL = 1024 }; /* triangles, edges or vertices between polls */
+
+#define NONE UINT32_MAX
+
+void ct_note_change(ct_mesh_changes *changes, ct_change_kind kind, uint64_t index, const double at[3], uint32_t edges) {
+    ct_mesh_change *change = &changes->of[kind];
+    if (change->count++ >= CT_CHANGE_EXAMPLES) return;
+    struct ct_change_example *to = &change->first[change->count - 1];
+    to->index = index;
+    to->edges = edges;
+    for (int k = 0; k < 3; k++) to->at[k] = at[k];
+}
+
+static void note_vertex(const ct_soup *soup, ct_mesh_changes *changes, ct_change_kind kind, uint64_t index,
+                        uint32_t vertex) {
+    const float *p = soup->positions + 3 * (size_t)vertex;
+    ct_note_change(changes, kind, index, (double[]){(double)p[0], (double)p[1], (double)p[2]}, 0);
+}
+
+static ct_status no_memory(const ct_soup *soup, ct_error *error) {
+    return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory to repair %zu triangles", soup->n_triangles);
+}
+
+/* ---- edges ---- */
+
+static bool names_vertex_twice(const uint32_t *corner) {
+    return corner[0] == corner[1] || corner[1] == corner[2] || corner[2] == corner[0];
+}
+
+static int by_key(const void *a, const void *b) {
+    const ct_half_edge *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return x->triangle < y->triangle ? -1 : x->triangle > y->triangle;
+}
+
+ct_half_edge *ct_half_edges(const uint32_t *triangles, size_t n_triangles, size_t *n) {
+    ct_half_edge *edges = malloc((3 * n_triangles + 1) * sizeof *edges);
+    *n = 0;
+    bool is_sorted = edges;
+    for (size_t t = 0; is_sorted && t < n_triangles; t++) {
+        const uint32_t *corner = triangles + 3 * t;
+        if (CT_POLL_EVERY(t, POLL)) is_sorted = !ct_is_cancelled();
+        for (size_t c = 0; c < 3 && !names_vertex_twice(corner); c++) {
+            const uint32_t from = corner[c], to = corner[c < 2 ? c + 1 : 0];
+            edges[(*n)++] = (ct_half_edge){ct_edge_key(from, to), (uint32_t)t, from, to};
+        }
+    }
+    if (is_sorted && ct_sort_large(edges, *n, sizeof *edges, by_key)) return edges;
+    free(edges);
+    return NULL;
+}
+
+static size_t end_of_edge(const ct_half_edge *edges, size_t n, size_t i) {
+    size_t end = i + 1;
+    while (end < n && edges[end].key == edges[i].key) end++;
+    return end;
+}
+
+/* ---- welding ---- */
+
+struct welded {
+    float at[3];
+    uint32_t vertex;
+};
+
+static int by_position(const void *a, const void *b) {
+    const struct welded *x = a, *y = b;
+    for (int k = 0; k < 3; k++)
+        if (x->at[k] != y->at[k]) return x->at[k] < y->at[k] ? -1 : 1;
+    return x->vertex < y->vertex ? -1 : x->vertex > y->vertex;
+}
+
+/* The ends of open edges, by position. False: out of memory, or cancelled. */
+static bool find_open_ends(const ct_soup *soup, const ct_half_edge *edges, size_t n_edges, struct welded *open,
+                           size_t *n) {
+    *n = 0;
+    for (size_t i = 0, k = 0, end; i < n_edges; i = end, k++) {
+        if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return false;
+        end = end_of_edge(edges, n_edges, i);
+        if (end - i > 1) continue;
+        const uint32_t ends[2] = {edges[i].from, edges[i].to};
+        for (int e = 0; e < 2; e++) {
+            open[*n].vertex = ends[e];
+            memcpy(open[(*n)++].at, soup->positions + 3 * (size_t)ends[e], 12);
+        }
+    }
+    return ct_sort_large(open, *n, sizeof *open, by_position);
+}
+
+/* Vertices at one position that lie on open edges become one, the first: elsewhere surfaces may touch on purpose. */
+static ct_status weld_open_edges(ct_soup *soup, ct_mesh_changes *changes, ct_error *error) {
+    size_t n_edges, n = 0;
+    ct_half_edge *edges = ct_half_edges(soup->triangles, soup->n_triangles, &n_edges);
+    uint32_t *kept = malloc((soup->n_vertices + 1) * sizeof *kept);
+    struct welded *open = edges ? malloc((2 * n_edges + 1) * sizeof *open) : NULL;
+    if (!edges || !kept || !open || !find_open_ends(soup, edges, n_edges, open, &n)) {
+        free(edges), free(kept), free(open);
+        return no_memory(soup, error);
+    }
+    bool is_late = false;
+    for (size_t v = 0; v < soup->n_vertices && !is_late; v++) {
+        if (CT_POLL_EVERY(v, 8 * POLL)) is_late = ct_is_cancelled();
+        kept[v] = (uint32_t)v;
+    }
+    for (size_t i = 1, first = 0; i < n && !is_late; i++) {
+        if (CT_POLL_EVERY(i, POLL)) is_late = ct_is_cancelled();
+        const float *p = open[i].at, *q = open[first].at;
+        if (p[0] != q[0] || p[1] != q[1] || p[2] != q[2]) {
+            first = i;
+            continue;
+        }
+        const uint32_t vertex = open[i].vertex;
+        if (kept[vertex] != vertex || vertex == open[first].vertex) continue;
+        kept[vertex] = open[first].vertex;
+        note_vertex(soup, changes, CT_CHANGE_WELDED, vertex, vertex);
+    }
+    for (size_t i = 0; i < 3 * soup->n_triangles && !is_late; i++) {
+        if (CT_POLL_EVERY(i, POLL)) is_late = ct_is_cancelled();
+        soup->triangles[i] = kept[soup->triangles[i]];
+    }
+    free(edges), free(kept), free(open);
+    return is_late ? ct_fail_cancelled(error) : CT_OK;
+}
+
+/* ---- dropping ---- */
+
+struct face {
+    uint32_t vertex[3]; /* rising */
+    uint32_t triangle;
+    bool is_even; /* the triangle runs through them in this order */
+};
+
+static int by_vertices(const void *a, const void *b) {
+    const struct face *x = a, *y = b;
+    for (int k = 0; k < 3; k++)
+        if (x->vertex[k] != y->vertex[k]) return x->vertex[k] < y->vertex[k] ? -1 : 1;
+    return x->triangle < y->triangle ? -1 : x->triangle > y->triangle;
+}
+
+static struct face face_of(const uint32_t *corner, size_t t) {
+    struct face f = {{corner[0], corner[1], corner[2]}, (uint32_t)t, true};
+    for (int k = 0; k < 3; k++) {
+        const int i = k == 1; /* compare 0 1, 1 2, 0 1 */
+        if (f.vertex[i] <= f.vertex[i + 1]) continue;
+        const uint32_t swapped = f.vertex[i];
+        f.vertex[i] = f.vertex[i + 1];
+        f.vertex[i + 1] = swapped;
+        f.is_even = !f.is_even;
+    }
+    return f;
+}
+
+/* Marks in is_dropped, [n], all 0, triangles that name a vertex twice with 1, and with 2 of those between the same
+ * three vertices all but one, or all if as many face one way as the other. False: out of memory, or cancelled. */
+static bool find_dropped(const ct_soup *soup, struct face *faces, uint8_t *is_dropped) {
+    const size_t n = soup->n_triangles;
+    for (size_t t = 0; t < n; t++) {
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
+        faces[t] = face_of(soup->triangles + 3 * t, t);
+        is_dropped[t] = names_vertex_twice(soup->triangles + 3 * t);
+    }
+    if (!ct_sort_large(faces, n, sizeof *faces, by_vertices)) return false;
+    for (size_t i = 0, end; i < n; i = end) {
+        int64_t balance = 0;
+        for (end = i; end < n && memcmp(faces[end].vertex, faces[i].vertex, sizeof faces->vertex) == 0; end++) {
+            if (CT_POLL_EVERY(end, POLL) && ct_is_cancelled()) return false;
+            balance += faces[end].is_even ? 1 : -1;
+        }
+        if (end - i == 1 || is_dropped[faces[i].triangle]) continue;
+        bool is_kept = false;
+        for (size_t k = i; k < end; k++) {
+            const bool may_stay = !is_kept && balance != 0 && faces[k].is_even == (balance > 0);
+            if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return false;
+            is_kept = is_kept || may_stay;
+            is_dropped[faces[k].triangle] = may_stay ? 0 : 2;
+        }
+    }
+    return true;
+}
+
+/* Drops triangles that have no area or are there already. given: [n_triangles] number of each triangle as it was
+ * uploaded, kept in step. */
+static ct_status drop_triangles(ct_soup *soup, uint32_t *given, ct_mesh_changes *changes, ct_error *error) {
+    const size_t n = soup->n_triangles;
+    struct face *faces = malloc((n + 1) * sizeof *faces);
+    uint8_t *is_dropped = calloc(n + 1, 1);
+    bool is_found = faces && is_dropped && find_dropped(soup, faces, is_dropped);
+    size_t left = 0;
+    for (size_t t = 0; t < n && is_found; t++) {
+        const uint32_t *corner = soup->triangles + 3 * t;
+        if (CT_POLL_EVERY(t, POLL)) is_found = !ct_is_cancelled();
+        if (is_dropped[t])
+            note_vertex(soup, changes, is_dropped[t] == 2 ? CT_CHANGE_DUPLICATE : CT_CHANGE_DEGENERATE, given[t],
+                        corner[0]);
+        if (is_dropped[t]) continue;
+        memmove(soup->triangles + 3 * left, corner, 12);
+        given[left++] = given[t];
+    }
+    free(faces), free(is_dropped);
+    if (!is_found) return no_memory(soup, error);
+    soup->n_triangles = left;
+    return CT_OK;
+}
+
+/* ---- directions ---- */
+
+struct surface {
+    ct_soup *soup;
+    ct_half_edge *edges;
+    size_t n_edges;
+    uint32_t *shell;       /* [triangles] */
+    uint32_t *partner;     /* [n_edges] the other half edge of an edge of two triangles, else NONE */
+    uint32_t *first;       /* [triangles + 1] into by_triangle */
+    uint32_t *by_triangle; /* [n_edges] half edges by triangle */
+    uint32_t *queue;
+    bool *was_mixed;       /* [n_shells] */
+    size_t shell_capacity; /* of shell, which grows as holes are filled */
+    size_t n_shells;
+};
+
+static void swap_corners(uint32_t *corner) {
+    const uint32_t second = corner[1];
+    corner[1] = corner[2];
+    corner[2] = second;
+}
+
+/* Whether the triangle of half edge e runs through it from its smaller vertex to the larger. */
+static bool runs_up(const struct surface *s, uint32_t e) {
+    const uint32_t *corner = s->soup->triangles + 3 * (size_t)s->edges[e].triangle;
+    const uint32_t low = (uint32_t)(s->edges[e].key >> 32), high = (uint32_t)s->edges[e].key;
+    for (int c = 0; c < 3; c++)
+        if (corner[c] == low) return corner[(c + 1) % 3] == high;
+    return false;
+}
+
+/* Spreads the first triangle's direction over its shell, across edges of two triangles. */
+static ct_status direct_shell(struct surface *s, uint32_t start, uint32_t number, ct_error *error) {
+    size_t n = 0;
+    s->queue[n++] = start;
+    s->shell[start] = number;
+    for (size_t done = 0; done < n; done++) {
+        const uint32_t t = s->queue[done];
+        if (CT_POLL_EVERY(done + 1, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
+        for (uint32_t k = s->first[t]; k < s->first[t + 1]; k++) {
+            const uint32_t e = s->by_triangle[k], other = s->partner[e];
+            if (other == NONE) continue;
+            const uint32_t u = s->edges[other].triangle;
+            const bool agrees = runs_up(s, e) != runs_up(s, other);
+            if (s->shell[u] == NONE) {
+                s->shell[u] = number;
+                s->queue[n++] = u;
+                if (agrees) continue;
+                swap_corners(s->soup->triangles + 3 * (size_t)u);
+                s->was_mixed[number] = true;
+            } else if (!agrees) {
+                const uint32_t a = (uint32_t)(s->edges[e].key >> 32), b = (uint32_t)s->edges[e].key;
+                const float *p = s->soup->positions + 3 * (size_t)a;
+                return ct_fail(error, CT_INVALID_MESH, "triangles",
+                               "the repair cannot direct the surface: it has one side only, like a Moebius strip; "
+                               "following it around comes back to edge %u-%u at (%g, %g, %g) turned over",
+                               a, b, (double)p[0], (double)p[1], (double)p[2]);
+            }
+        }
+    }
+    return CT_OK;
+}
+
+static void free_surface(struct surface *s) {
+    free(s->edges), free(s->shell), free(s->partner), free(s->first), free(s->by_triangle), free(s->queue);
+    free(s->was_mixed);
+}
+
+static bool allocate_surface(struct surface *s, ct_soup *soup) {
+    const size_t n = soup->n_triangles;
+    *s = (struct surface){.soup = soup};
+    s->edges = ct_half_edges(soup->triangles, n, &s->n_edges);
+    s->shell_capacity = n + 1;
+    s->shell = malloc(s->shell_capacity * sizeof *s->shell);
+    s->partner = malloc((3 * n + 1) * sizeof *s->partner);
+    s->first = calloc(n + 2, sizeof *s->first);
+    s->by_triangle = malloc((3 * n + 1) * sizeof *s->by_triangle);
+    s->queue = malloc((n + 1) * sizeof *s->queue);
+    s->was_mixed = calloc(n + 1, sizeof *s->was_mixed);
+    return s->edges && s->shell && s->partner && s->first && s->by_triangle && s->queue && s->was_mixed;
+}
+
+/* Finds partners and each triangle's half edges. False: cancelled. */
+static bool connect_triangles(struct surface *s) {
+    const size_t n = s->soup->n_triangles;
+    for (size_t i = 0, m = 0, end; i < s->n_edges; i = end, m++) {
+        if (CT_POLL_EVERY(m, POLL) && ct_is_cancelled()) return false;
+        end = end_of_edge(s->edges, s->n_edges, i);
+        for (size_t k = i; k < end; k++) s->partner[k] = end - i == 2 ? (uint32_t)(2 * i + 1 - k) : NONE;
+    }
+    for (size_t e = 0; e < s->n_edges; e++) {
+        if (CT_POLL_EVERY(e, POLL) && ct_is_cancelled()) return false;
+        s->first[s->edges[e].triangle + 2]++;
+    }
+    for (size_t t = 0; t < n; t++) {
+        if (CT_POLL_EVERY(t, 8 * POLL) && ct_is_cancelled()) return false;
+        s->first[t + 2] += s->first[t + 1];
+    }
+    for (size_t e = 0; e < s->n_edges; e++) {
+        if (CT_POLL_EVERY(e, POLL) && ct_is_cancelled()) return false;
+        s->by_triangle[s->first[s->edges[e].triangle + 1]++] = (uint32_t)e;
+    }
+    return true;
+}
+
+/* Gives each shell one direction. */
+static ct_status direct_shells(struct surface *s, ct_error *error) {
+    const size_t n = s->soup->n_triangles;
+    if (!connect_triangles(s) || !ct_fill_large(s->shell, 0xff, n * sizeof *s->shell)) return ct_fail_cancelled(error);
+    ct_status status = CT_OK;
+    for (size_t t = 0; t < n && status == CT_OK; t++) {
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
+        if (s->shell[t] == NONE) status = direct_shell(s, (uint32_t)t, (uint32_t)s->n_shells++, error);
+    }
+    return status;
+}
+
+/* ---- holes ---- */
+
+/* An open edge against its triangle's direction. Those of one shell and start are used one after the other. */
+struct open_edge {
+    uint32_t shell, from, to;
+    uint32_t n_used; /* of the first of a shell and start: how many of these are used */
+};
+
+static int by_start(const void *a, const void *b) {
+    const struct open_edge *x = a, *y = b;
+    if (x->shell != y->shell) return x->shell < y->shell ? -1 : 1;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static size_t first_of_start(const struct open_edge *open, size_t n, uint32_t shell, uint32_t from) {
+    size_t low = 0, high = n;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (open[middle].shell < shell || (open[middle].shell == shell && open[middle].from < from))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Uses the next open edge of the shell from there on. NULL: there is none. */
+static const struct open_edge *use_next(struct open_edge *open, size_t n, uint32_t shell, uint32_t from) {
+    const size_t first = first_of_start(open, n, shell, from);
+    if (first == n || open[first].shell != shell || open[first].from != from) return NULL;
+    const size_t next = first + open[first].n_used;
+    if (next == n || open[next].shell != shell || open[next].from != from) return NULL;
+    open[first].n_used++;
+    return &open[next];
+}
+
+struct filling {
+    struct surface *surface;
+    struct open_edge *open;
+    size_t n_open;
+    uint32_t *path;  /* [n_open + 1] */
+    uint32_t *place; /* [vertices] in the path, else NONE */
+    double max_hole;
+    uint64_t n_tests; /* as ct_fill_hole counts them */
+    ct_mesh_changes *changes;
+};
+
+static ct_status fill_loop(struct filling *f, const ct_loop *loop, uint32_t shell, ct_error *error) {
+    ct_soup *soup = f->surface->soup;
+    double middle[3];
+    const double size = ct_measure_loop(soup, loop, middle);
+    if (loop->n > MOST_HOLE_EDGES || size > f->max_hole)
+        return ct_fail(error, CT_INVALID_MESH, "triangles",
+                       "the hole of %zu edges around (%g, %g, %g) is %g m wide; the repair fills holes of up to %g m "
+                       "and %d edges: close it by hand, or give a larger max_hole",
+                       loop->n, middle[0], middle[1], middle[2], size, f->max_hole, MOST_HOLE_EDGES);
+    const size_t before = soup->n_triangles;
+    const ct_status status = ct_fill_hole(soup, loop, f->surface->edges, f->surface->n_edges, &f->n_tests, error);
+    if (status != CT_OK) return status;
+    if (!ct_array_grow(&f->surface->shell, &f->surface->shell_capacity, soup->n_triangles))
+        return no_memory(soup, error);
+    for (size_t t = before; t < soup->n_triangles; t++) f->surface->shell[t] = shell;
+    f->changes->fill_triangles += soup->n_triangles - before;
+    ct_note_change(f->changes, CT_CHANGE_FILLED, loop->vertices[0], middle, (uint32_t)loop->n);
+    return CT_OK;
+}
+
+/* Follows open edges from one of them, and fills the loops that its path makes. */
+static ct_status follow(struct filling *f, const struct open_edge *start, ct_error *error) {
+    ct_status status = CT_OK;
+    size_t n = 0, steps = 0;
+    f->place[start->from] = 0;
+    f->path[n++] = start->from;
+    for (const struct open_edge *at = start; at && status == CT_OK;) {
+        const uint32_t begin = f->place[at->to];
+        if (CT_POLL_EVERY(++steps, 256) && ct_is_cancelled()) return ct_fail_cancelled(error);
+        if (begin == NONE) {
+            f->place[at->to] = (uint32_t)n;
+            f->path[n++] = at->to;
+        } else {
+            const ct_loop loop = {f->path + begin, n - begin};
+            status = fill_loop(f, &loop, start->shell, error);
+            for (; n > begin + 1; n--) f->place[f->path[n - 1]] = NONE;
+        }
+        at = use_next(f->open, f->n_open, start->shell, f->path[n - 1]);
+    }
+    for (; n > 0; n--) f->place[f->path[n - 1]] = NONE;
+    return status;
+}
+
+/* Lists open edges by shell and start. False: out of memory, or cancelled. */
+static bool list_open_edges(struct filling *f) {
+    const struct surface *s = f->surface;
+    for (size_t i = 0, k = 0, end; i < s->n_edges; i = end, k++) {
+        if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return false;
+        end = end_of_edge(s->edges, s->n_edges, i);
+        if (end - i > 1) continue;
+        const uint32_t low = (uint32_t)(s->edges[i].key >> 32), high = (uint32_t)s->edges[i].key;
+        const bool is_up = runs_up(s, (uint32_t)i);
+        f->open[f->n_open++] =
+            (struct open_edge){s->shell[s->edges[i].triangle], is_up ? high : low, is_up ? low : high, 0};
+    }
+    return ct_sort_large(f->open, f->n_open, sizeof *f->open, by_start);
+}
+
+static ct_status fill_holes(struct surface *s, double max_hole, ct_mesh_changes *changes, ct_error *error) {
+    struct filling f = {.surface = s, .max_hole = max_hole, .changes = changes};
+    f.open = malloc((s->n_edges + 1) * sizeof *f.open);
+    f.path = malloc((s->n_edges + 2) * sizeof *f.path);
+    f.place = malloc((s->soup->n_vertices + 1) * sizeof *f.place);
+    ct_status status = f.open && f.path && f.place &&
+                               ct_fill_large(f.place, 0xff, s->soup->n_vertices * sizeof *f.place) &&
+                               list_open_edges(&f)
+                           ? CT_OK
+                           : no_memory(s->soup, error);
+    for (size_t i = 0; i < f.n_open && status == CT_OK; i++) {
+        const size_t first = first_of_start(f.open, f.n_open, f.open[i].shell, f.open[i].from);
+        if (CT_POLL_EVERY(i, 256) && ct_is_cancelled()) status = ct_fail_cancelled(error);
+        if (status != CT_OK || i < first + f.open[first].n_used) continue;
+        status = follow(&f, use_next(f.open, f.n_open, f.open[i].shell, f.open[i].from), error);
+    }
+    free(f.open), free(f.path), free(f.place);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static double default_hole(const ct_soup *soup) {
+    double squares = 0;
+    for (size_t k = 0; k < 3; k++) {
+        double lo = INFINITY, hi = -INFINITY;
+        for (size_t v = 0; v < soup->n_vertices; v++) {
+            if (CT_POLL_EVERY(v, POLL) && ct_is_cancelled()) break; /* what follows finds it */
+            lo = fmin(lo, (double)soup->positions[3 * v + k]);
+            hi = fmax(hi, (double)soup->positions[3 * v + k]);
+        }
+        squares += (hi - lo) * (hi - lo);
+    }
+    return CT_DEFAULT_HOLE * sqrt(squares);
+}
+
+/* before: the triangles before any was turned; number: of each as it was uploaded. False: cancelled. */
+static bool note_turned(const ct_soup *soup, const uint32_t *before, const uint32_t *number, size_t n,
+                        ct_mesh_changes *changes) {
+    for (size_t t = 0; t < n; t++) {
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
+        if (memcmp(soup->triangles + 3 * t, before + 3 * t, 12) != 0)
+            note_vertex(soup, changes, CT_CHANGE_TURNED, number[t], before[3 * t]);
+    }
+    return true;
+}
+
+static ct_status repair_directed(ct_soup *soup, double max_hole, const uint32_t *number, ct_mesh_changes *changes,
+                                 ct_error *error) {
+    struct surface surface;
+    const size_t n = soup->n_triangles;
+    uint32_t *as_given = malloc(12 * n + 1);
+    ct_status status = allocate_surface(&surface, soup) && as_given ? CT_OK : no_memory(soup, error);
+    if (status == CT_OK) {
+        if (!ct_copy_large(as_given, soup->triangles, 12 * n)) status = ct_fail_cancelled(error);
+        if (status == CT_OK) status = direct_shells(&surface, error);
+        if (status == CT_OK) status = fill_holes(&surface, max_hole, changes, error);
+        if (status == CT_OK) status = ct_turn_shells(soup, surface.shell, surface.n_shells, surface.was_mixed, error);
+        if (status == CT_OK && !note_turned(soup, as_given, number, n, changes)) status = ct_fail_cancelled(error);
+    }
+    free(as_given);
+    free_surface(&surface);
+    return status;
+}
+
+ct_status ct_repair(ct_soup *soup, double max_hole, ct_mesh_changes *changes, ct_error *error) {
+    ct_status status =
+        ct_validate_elements(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, error);
+    if (status != CT_OK) return status;
+    uint32_t *number = malloc(soup->n_triangles * sizeof *number);
+    if (!number) return no_memory(soup, error);
+    for (size_t t = 0; t < soup->n_triangles && !(CT_POLL_EVERY(t, 8 * POLL) && ct_is_cancelled()); t++)
+        number[t] = (uint32_t)t;
+    status = drop_triangles(soup, number, changes, error);
+    if (status == CT_OK) status = weld_open_edges(soup, changes, error);
+    if (status == CT_OK && changes->of[CT_CHANGE_WELDED].count) status = drop_triangles(soup, number, changes, error);
+    if (status == CT_OK)
+        status = repair_directed(soup, max_hole > 0 ? max_hole : default_hole(soup), number, changes, error);
+    free(number);
+    for (int k = 0; k < CT_CHANGE_KINDS; k++) changes->is_changed = changes->is_changed || changes->of[k].count;
+    return status;
+}

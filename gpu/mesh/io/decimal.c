@@ -1,0 +1,226 @@
+/* decimal.c - converts decimal text to float32. Most numbers take a fast path in double, whose error is bounded; if the
+ * bound does not decide the rounding, exact integers do (Clinger 1990, "How to read floating point numbers
+ * accurately").
+ */
+#include "gpu/mesh/io/decimal.h"
+
+#include "gpu/base/cancel.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A parsed number. Its exact value is the text [digits, digits_end) times 10^written_exponent; leading * 10^exponent is
+ * that value truncated to 19 digits. */
+typedef struct decimal {
+    const char *digits, *digits_end; /* with at most one '.' among them */
+    uint64_t leading;                /* the first 19 significant digits or fewer */
+    int n_leading;
+    int64_t exponent; /* of the last digit of leading */
+    int64_t written_exponent;
+} decimal;
+
+enum { PIECE = 1 << 12 }; /* digits between polls. A number that was cancelled may have any value */
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* Fortran writes 1.5D+03. */
+static bool is_exponent_letter(char c) {
+    return (c | 0x20) == 'e' || (c | 0x20) == 'd';
+}
+
+static const char *scan_decimal(const char *at, const char *end, decimal *d) {
+    memset(d, 0, sizeof *d);
+    d->digits = at;
+    bool point = false, has_digits = false;
+    for (; at < end; at++) {
+        if (CT_POLL_EVERY((uintptr_t)at, PIECE) && ct_is_cancelled()) return NULL;
+        if (*at == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (!is_digit(*at)) break;
+        has_digits = true;
+        if (d->n_leading < 19) {
+            d->leading = d->leading * 10 + (uint64_t)(*at - '0');
+            if (d->leading) d->n_leading++;
+            d->exponent -= point;
+        } else {
+            d->exponent += !point;
+        }
+    }
+    if (!has_digits) return NULL;
+    d->digits_end = at;
+    if (at < end && is_exponent_letter(*at)) {
+        const char *e = at + 1;
+        bool minus = e < end && *e == '-';
+        if (e < end && (*e == '-' || *e == '+')) e++;
+        if (e < end && is_digit(*e)) {
+            for (; e < end && is_digit(*e); e++) {
+                if (CT_POLL_EVERY((uintptr_t)e, PIECE) && ct_is_cancelled()) return NULL;
+                if (d->written_exponent < 1000000000) d->written_exponent = d->written_exponent * 10 + (*e - '0');
+            }
+            if (minus) d->written_exponent = -d->written_exponent;
+            d->exponent += d->written_exponent;
+            at = e;
+        }
+    }
+    return at;
+}
+
+/* A non-negative integer. 1,536 bits hold 128 digits (426 bits) times the powers of 2 and 10 that scale a number within
+ * float32's range to an integer. */
+typedef struct big_integer {
+    uint32_t limb[48]; /* least significant first */
+    int n;
+} big_integer;
+
+static void multiply_add(big_integer *b, uint32_t factor, uint32_t addend) {
+    uint64_t carry = addend;
+    for (int i = 0; i < b->n; i++) {
+        carry += (uint64_t)b->limb[i] * factor;
+        b->limb[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+    if (carry) b->limb[b->n++] = (uint32_t)carry;
+}
+
+static void multiply_power(big_integer *b, uint32_t base, int64_t power) {
+    for (; power > 0; power--) multiply_add(b, base, 0);
+}
+
+static int compare_big_integers(const big_integer *a, const big_integer *b) {
+    if (a->n != b->n) return a->n < b->n ? -1 : 1;
+    for (int i = a->n - 1; i >= 0; i--)
+        if (a->limb[i] != b->limb[i]) return a->limb[i] < b->limb[i] ? -1 : 1;
+    return 0;
+}
+
+/* Compares the decimal with the midpoint between the float of these bits and the next larger float: -1, 0 or 1. A
+ * midpoint has at most 113 significant digits, so digits after the 128th matter only if one of them is not zero. */
+static int compare_midpoint(const decimal *d, uint32_t bits) {
+    big_integer value = {{0}, 0}, midpoint = {{0}, 0};
+    int64_t exponent = d->written_exponent;
+    int n_digits = 0;
+    bool point = false, tail = false;
+    for (const char *at = d->digits; at < d->digits_end; at++) {
+        if (CT_POLL_EVERY((uintptr_t)at, PIECE) && ct_is_cancelled()) return 0;
+        if (*at == '.') {
+            point = true;
+            continue;
+        }
+        if (n_digits < 128) {
+            multiply_add(&value, 10, (uint32_t)(*at - '0'));
+            if (value.n) n_digits++;
+            exponent -= point;
+        } else {
+            tail |= *at != '0';
+            exponent += !point;
+        }
+    }
+    uint32_t biased = bits >> 23, mantissa = bits & 0x7fffff;
+    int power = biased ? (int)biased - 151 : -150;
+    multiply_add(&midpoint, 1, 2 * (biased ? mantissa | 0x800000 : mantissa) + 1);
+    multiply_power(&value, 2, -power);
+    multiply_power(&midpoint, 2, power);
+    multiply_power(&value, 10, exponent);
+    multiply_power(&midpoint, 10, -exponent);
+    int order = compare_big_integers(&value, &midpoint);
+    return order ? order : tail;
+}
+
+/* Returns the bits of the nearest float, ties to even; `bits` is a guess near it. */
+static uint32_t round_exactly(const decimal *d, uint32_t bits) {
+    for (;;) {
+        int above = compare_midpoint(d, bits);
+        if (above > 0 || (above == 0 && bits & 1)) {
+            bits++;
+            if (above == 0) return bits;
+            continue;
+        }
+        if (!bits) return bits;
+        int below = compare_midpoint(d, bits - 1);
+        if (below > 0 || (below == 0 && !(bits & 1))) return bits;
+        bits--;
+        if (below == 0) return bits;
+    }
+}
+
+static float convert_to_float(const decimal *d) {
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    if (!d->leading) return 0;
+    int64_t magnitude = d->exponent + d->n_leading; /* 10^(magnitude-1) <= value < 10^magnitude */
+    if (magnitude > 39) return INFINITY;
+    if (magnitude < -45) return 0;
+    double x = (double)d->leading;
+    int64_t e = d->exponent;
+    for (; e > 22; e -= 22) x *= 1e22;
+    for (; e < -22; e += 22) x /= 1e22;
+    if (e < 0)
+        x /= powers[-e];
+    else
+        x *= powers[e];
+    /* At most six roundings so far: x is within 4 units in its last place of the value, or 5 with dropped digits. Of a
+     * double's 52 mantissa bits float32 drops 29, so `tail` is 2^28 at a midpoint between floats. Rounding x is correct
+     * unless x is within its error of such a midpoint (8 units: the error and a margin) or of a subnormal float. */
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint64_t tail = bits & 0x1fffffff;
+    float nearest = (float)x; /* may be infinite */
+    bool is_certain = tail < 0x10000000 - 8 || tail > 0x10000000 + 8;
+    if (is_certain && x > 1.1754945e-38) return nearest;
+    uint32_t nearest_bits;
+    memcpy(&nearest_bits, &nearest, sizeof nearest_bits);
+    nearest_bits = round_exactly(d, nearest_bits);
+    memcpy(&nearest, &nearest_bits, sizeof nearest_bits);
+    return nearest;
+}
+
+/* Compares with `word`, which is lower-case, ignoring case. */
+static bool starts_with(const char *at, const char *end, const char *word) {
+    for (; *word; word++, at++)
+        if (at >= end || (*at | 0x20) != *word) return false;
+    return true;
+}
+
+/* The end of what old C libraries of Windows print behind "1." for a number that is none, such as "#QNAN0" or "#INF",
+ * with *value set; NULL: it is nothing of the kind. */
+static const char *parse_not_finite(const char *at, const char *end, float *value) {
+    static const char *const words[] = {"#ind", "#qnan", "#snan", "#inf"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (!starts_with(at, end, words[i])) continue;
+        *value = i < 3 ? NAN : INFINITY;
+        for (at += strlen(words[i]); at < end && *at == '0'; at++)
+            if (CT_POLL_EVERY((uintptr_t)at, PIECE) && ct_is_cancelled()) break;
+        return at;
+    }
+    return NULL;
+}
+
+const char *ct_parse_float(const char *at, const char *end, float *value) {
+    bool minus = at < end && *at == '-';
+    if (at < end && (*at == '-' || *at == '+')) at++;
+    float magnitude;
+    if (starts_with(at, end, "nan")) {
+        magnitude = NAN;
+        at += 3;
+        for (size_t i = 0; i < 2; i++) /* "nan(ind)" and "nan(snan)" of Windows */
+            if (starts_with(at, end, i ? "(snan)" : "(ind)")) at += i ? 6 : 5;
+    } else if (starts_with(at, end, "inf")) {
+        magnitude = INFINITY;
+        at += starts_with(at, end, "infinity") ? 8 : 3;
+    } else {
+        decimal d;
+        at = scan_decimal(at, end, &d);
+        if (!at) return NULL;
+        magnitude = convert_to_float(&d);
+        const char *after = at < end && *at == '#' ? parse_not_finite(at, end, &magnitude) : NULL;
+        if (after) at = after;
+    }
+    *value = minus ? -magnitude : magnitude;
+    return at;
+}

@@ -1,0 +1,529 @@
+/* second_cpu.c - what a contact of the method `exact` has only on request: products with the second derivative
+ * and the inertia of the intersection (second_k.h).
+ *
+ * Both are sums over the triangles inside the other body and over the segments of those that cross. Each cluster is
+ * summed by one task, in the order of its triangles and crossings; clusters are then added in their order. So the bits
+ * do not depend on the number of threads, the instruction set, or the order of triangles and bodies.
+ */
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "gpu/base/cancel.h"
+#include "gpu/base/large.h"
+#include "gpu/mesh/mesh.h"
+#include "gpu/methods/exact/pair_cpu.h"
+#include "gpu/methods/exact/second_k.h"
+#include "gpu/methods/exact/self_k.h"
+
+/* ---- from clusters to contacts, for every backend ---- */
+
+/* Clusters, and vertices, between two polls: some 100 us with 12 directions. */
+enum { MERGED_POLL = 8, VERTEX_POLL = 2048 };
+
+/* m^5, as in ct_contact. sum: of both bodies, about the centre, in units. */
+static void find_inertia(const double sum[2][CT_MOMENTS], double unit, double inertia[3][3]) {
+    double total[6];
+    for (int m = 0; m < 6; m++) total[m] = (sum[0][m] + sum[1][m]) * (unit * unit * unit * unit * unit);
+    const double trace = total[0] + total[1] + total[2];
+    for (int i = 0; i < 3; i++) {
+        const int j = (i + 1) % 3;
+        inertia[i][i] = trace - total[i];
+        inertia[i][j] = inertia[j][i] = -total[3 + i];
+    }
+}
+
+/* The index of r_i r_k in xx, yy, zz, xy, yz, zx. */
+static int product_of(int i, int k) {
+    return i == k ? i : (i + 1) % 3 == k ? 3 + i : 3 + k;
+}
+
+/* Force and torque of the pressure y = t . r, and the moments of the area, as means of both sides. */
+static void find_linear_pressure(const double sum[2][CT_MOMENTS], double unit, ct_contact *contact) {
+    double first[3][3], second[6][3];
+    for (int i = 0; i < 9; i++)
+        first[i / 3][i % 3] = (sum[1][CT_SURFACE_FIRST + i] - sum[0][CT_SURFACE_FIRST + i]) / 2 * (unit * unit * unit);
+    for (int i = 0; i < 18; i++)
+        second[i / 3][i % 3] =
+            (sum[1][CT_SURFACE_SECOND + i] - sum[0][CT_SURFACE_SECOND + i]) / 2 * (unit * unit * unit * unit);
+    for (int t = 0; t < 2; t++) {
+        const double *along = contact->tangents[t];
+        double turned[3][3]; /* integral of y r_i n_j dA */
+        for (int j = 0; j < 3; j++) {
+            contact->linear_pressure[t][j] = 0;
+            for (int k = 0; k < 3; k++) contact->linear_pressure[t][j] += along[k] * first[k][j];
+            for (int i = 0; i < 3; i++) {
+                turned[i][j] = 0;
+                for (int k = 0; k < 3; k++) turned[i][j] += along[k] * second[product_of(i, k)][j];
+            }
+        }
+        for (int i = 0; i < 3; i++) {
+            const int j = (i + 1) % 3, k = (i + 2) % 3;
+            contact->linear_pressure[t][3 + i] = turned[j][k] - turned[k][j];
+        }
+        for (int of = t; of < 2; of++) { /* of the tangents 00, 01, 11 */
+            double *moment = &contact->plane_moments[t + of];
+            *moment = 0;
+            for (int i = 0; i < 3; i++)
+                for (int j = 0; j < 3; j++) *moment += contact->tangents[of][i] * turned[i][j] * contact->normal[j];
+        }
+    }
+}
+
+void ct_second_moments(const ct_second_pair *pair, ct_contact *contact) {
+    double sum[2][CT_MOMENTS] = {{0}};
+    for (int pass = 0; pass < pair->n_passes; pass++)
+        for (int b = 0; b < 2; b++) {
+            double of_pass[CT_MOMENTS] = {0};
+            for (uint32_t k = 0; k < pair->n_clusters[b][pass]; k++)
+                for (int m = 0; m < CT_MOMENTS; m++) of_pass[m] += pair->clusters[b][pass][k].moments[m];
+            for (int m = 0; m < CT_MOMENTS; m++) sum[b][m] += of_pass[m] / pair->n_passes;
+        }
+    find_inertia((const double(*)[CT_MOMENTS])sum, pair->unit, contact->inertia);
+    find_linear_pressure((const double(*)[CT_MOMENTS])sum, pair->unit, contact);
+}
+
+uint32_t ct_second_number_rows(const ct_second_pair *pair, int b, uint32_t n_vertices, uint32_t *row_of) {
+    for (int pass = 0; pass < pair->n_passes; pass++)
+        for (uint32_t k = 0; k < pair->n_clusters[b][pass]; k++) {
+            const ct_second_cluster *c = &pair->clusters[b][pass][k];
+            for (uint32_t v = 0; v < c->n_vertices; v++) row_of[c->vertices[v]] = 1;
+        }
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < n_vertices; v++)
+        if (row_of[v]) row_of[v] = ++n;
+    return n;
+}
+
+uint32_t ct_second_merge(const ct_second_pair *pair, int b, uint32_t n_vertices, const uint32_t *row_of,
+                         double *const sums[2], uint32_t *vertices) {
+    const size_t row = 3 * (size_t)pair->n_directions;
+    for (int pass = 0; pass < pair->n_passes; pass++)
+        for (uint32_t k = 0; k < pair->n_clusters[b][pass]; k++) {
+            const ct_second_cluster *c = &pair->clusters[b][pass][k];
+            if (CT_POLL_EVERY(k, MERGED_POLL) && ct_is_cancelled()) return 0;
+            for (uint32_t v = 0; v < c->n_vertices; v++) {
+                double *to = sums[pass] + (row_of[c->vertices[v]] - 1) * row;
+                for (size_t i = 0; i < row; i++) to[i] += c->products[v * row + i];
+            }
+        }
+    const double scale = pair->unit / pair->n_passes;
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < n_vertices; v++) {
+        if (CT_POLL_EVERY(v, VERTEX_POLL) && ct_is_cancelled()) return 0;
+        if (!row_of[v]) continue;
+        const double *from[2] = {sums[0] + (row_of[v] - 1) * row, NULL};
+        if (pair->n_passes == 2) from[1] = sums[1] + (row_of[v] - 1) * row;
+        double *to = sums[0] + n * row; /* at from[0] or before it */
+        bool is_zero = true;
+        for (size_t i = 0; i < row; i++) {
+            const double sum = from[1] ? from[0][i] + from[1][i] : from[0][i];
+            is_zero = is_zero && sum == 0;
+            to[i] = sum * scale;
+        }
+        if (!is_zero) vertices[n++] = v;
+    }
+    return n;
+}
+
+void ct_second_generalized(const ct_second_pair *pair, int b, uint32_t k, double out[6]) {
+    double total[2][3] = {{0}};
+    for (int pass = 0; pass < pair->n_passes; pass++) {
+        double sum[2][3] = {{0}};
+        for (uint32_t c = 0; c < pair->n_clusters[b][pass]; c++)
+            for (int i = 0; i < 2; i++)
+                for (int j = 0; j < 3; j++) sum[i][j] += pair->clusters[b][pass][c].forces[k][i][j];
+        for (int i = 0; i < 2; i++)
+            for (int j = 0; j < 3; j++) total[i][j] += sum[i][j];
+    }
+    const double unit = pair->unit, scale = unit / pair->n_passes;
+    double force[3];
+    for (int j = 0; j < 3; j++) force[j] = total[0][j] * scale;
+    for (int i = 0; i < 3; i++) {
+        const int j = (i + 1) % 3, l = (i + 2) % 3;
+        const double torque = pair->arm[b][j] * force[l] - pair->arm[b][l] * force[j];
+        out[i] = force[i];
+        out[3 + i] = torque + total[1][i] * scale * unit;
+    }
+}
+
+/* ---- keeping crossings ---- */
+
+/* Keeps the pairs of crossing triangles of a pass. */
+static void keep_crossings(ct_exact_pair *exact, int pass) {
+    for (int b = 0; b < (exact->is_self ? 1 : 2) && !exact->has_failed; b++) {
+        ct_exact_surface *surface = &exact->part[b].surface[pass];
+        const size_t n = surface->first_crossing[surface->n_crossed];
+        surface->first_crossed_pair =
+            ct_exact_allocate(exact, (surface->n_crossed + 1) * sizeof *surface->first_crossed_pair);
+        surface->crossed_pairs = ct_exact_allocate(exact, n * sizeof *surface->crossed_pairs);
+        if (exact->has_failed) return;
+        size_t kept = 0;
+        for (uint32_t c = 0; c < surface->n_crossed; c++) {
+            surface->first_crossed_pair[c] = kept;
+            for (size_t i = surface->first_crossing[c]; i < surface->first_crossing[c + 1]; i++) {
+                const ct_crossing *crossing = surface->crossings[i];
+                if (CT_POLL_EVERY(i, 4096) && ct_exact_is_cancelled(exact, "crossings", i)) return;
+                if (!crossing->crosses) continue;
+                surface->crossed_pairs[kept++] = (ct_crossed_pair){crossing->triangle, crossing->other};
+            }
+        }
+        surface->first_crossed_pair[surface->n_crossed] = kept;
+    }
+}
+
+/* ---- a cluster's sums ---- */
+
+/* What a thread knows of the cluster that it sums. */
+struct cluster_scratch {
+    double (*motions)[3];   /* [vertices][K] m */
+    double (*gradients)[3]; /* [vertices] units^2 */
+    bool *is_counted;       /* [vertices] */
+};
+
+struct second {
+    ct_exact_pair *exact;
+    uint32_t n_directions;
+    bool wants_moments;
+    double center[3];                /* units */
+    double arm[2][3];                /* m: from a body's origin to the lattice's */
+    ct_second_cluster *sums[2][2];   /* [part][pass][n_added] */
+    struct cluster_scratch *scratch; /* [end_worker - first_worker] */
+};
+
+/* A vertex's motion along direction k, m. */
+static void find_motion(const struct second *second, int b, uint32_t k, uint32_t vertex, const double *point,
+                        double out[3]) {
+    const ct_pair_task *pair = second->exact->pair;
+    const ct_body *body = pair->body[b];
+    const double unit = second->exact->lattice.unit;
+    out[0] = out[1] = out[2] = 0;
+    if (!body->direction[k]) return;
+    const ct_direction *direction = &pair->step->directions[body->direction[k] - 1];
+    if (body->kind != CT_BODY_RIGID) {
+        ct_direction_row(direction, ct_mesh_moves_with(body->mesh, vertex), out);
+        return;
+    }
+    ct_find_rigid_motion(direction->twist, point, unit, second->arm[b], out);
+}
+
+/* The motion of a body's origin. */
+static void find_motion_of_origin(const struct second *second, int b, uint32_t k, double out[3]) {
+    const ct_body *body = second->exact->pair->body[b];
+    out[0] = out[1] = out[2] = 0;
+    if (body->kind != CT_BODY_RIGID || !body->direction[k]) return;
+    memcpy(out, second->exact->pair->step->directions[body->direction[k] - 1].twist, 3 * sizeof *out);
+}
+
+static const ct_placed_cluster *placed_of(const ct_exact_body *body, uint32_t cluster) {
+    return &body->placed[body->placed_as[cluster] - 1];
+}
+
+/* A triangle of the cluster that is being summed. */
+struct own_triangle {
+    const double *point[3];
+    uint16_t corner[3]; /* in the cluster */
+    ct_moment_triangle moments;
+    double monomials[CT_MONOMIALS];
+};
+
+static void find_triangle(const struct second *second, const ct_placed_cluster *c, uint32_t t,
+                          struct own_triangle *out) {
+    for (int i = 0; i < 3; i++) {
+        out->corner[i] = c->corners[t][i];
+        out->point[i] = c->points[out->corner[i]];
+    }
+    for (int j = 0; j < 3; j++) {
+        out->moments.corner[j] = out->point[0][j] - second->center[j];
+        out->moments.u[j] = out->point[1][j] - out->point[0][j];
+        out->moments.v[j] = out->point[2][j] - out->point[0][j];
+    }
+    ct_cross_product(out->moments.u, out->moments.v, out->moments.normal);
+}
+
+/* The corners' motions along direction k. */
+static void take_motions(const struct second *second, const struct cluster_scratch *scratch,
+                         const struct own_triangle *triangle, uint32_t k, double out[3][3]) {
+    for (int i = 0; i < 3; i++)
+        memcpy(out[i], scratch->motions[(size_t)triangle->corner[i] * second->n_directions + k], sizeof out[i]);
+}
+
+static void add_products(const struct second *second, const struct own_triangle *triangle, uint32_t k,
+                         const double products[3][3], ct_second_cluster *sums) {
+    for (int i = 0; i < 3; i++) {
+        double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k);
+        for (int j = 0; j < 3; j++) to[j] += products[i][j];
+    }
+}
+
+/* A triangle inside the other body, or partly; winding: the other's winding number at corner 1. */
+static void add_inside(const struct second *second, const struct own_triangle *triangle, int32_t winding,
+                       const ct_crossed_triangle *crossed, struct cluster_scratch *scratch, ct_second_cluster *sums) {
+    ct_integrals integrals = ct_whole_integrals(winding);
+    for (int i = 0; crossed && i < CT_INTEGRALS; i++) integrals.of[i] += crossed->integrals.of[i];
+    const double part[3] = {integrals.of[0] - integrals.of[1] - integrals.of[2], integrals.of[1], integrals.of[2]};
+    for (uint32_t k = 0; k < second->n_directions; k++) {
+        double motions[3][3], turned[3];
+        take_motions(second, scratch, triangle, k, motions);
+        ct_turn_normal(triangle->moments.u, triangle->moments.v, motions, turned);
+        for (int i = 0; i < 3; i++) {
+            double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k);
+            for (int j = 0; j < 3; j++) to[j] += turned[j] * part[i];
+        }
+    }
+    for (int i = 0; second->n_directions && i < 3; i++)
+        for (int j = 0; j < 3; j++) scratch->gradients[triangle->corner[i]][j] += triangle->moments.normal[j] * part[i];
+}
+
+/* A segment in which a triangle of the other body, or of the same one, crosses a triangle of cluster `own`. */
+static void add_crossing(const struct second *second, int b, int pass, const ct_placed_cluster *own,
+                         struct own_triangle *triangle, uint32_t other, const struct cluster_scratch *scratch,
+                         ct_second_cluster *sums) {
+    const bool is_self = second->exact->is_self;
+    const ct_placed_cluster *c =
+        placed_of(&second->exact->part[is_self ? 0 : 1 - b].body, other / CT_CLUSTER_TRIANGLES);
+    const uint16_t *corner = c->corners[other % CT_CLUSTER_TRIANGLES];
+    const double *const point[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
+    const int moved = b == 0 ? ct_exact_moved_in(pass) : -ct_exact_moved_in(pass);
+    ct_recrossing r;
+    int shared[2];
+    uint32_t vertices[2][3];
+    for (int i = 0; i < 3; i++) {
+        vertices[0][i] = own->vertices[triangle->corner[i]];
+        vertices[1][i] = c->vertices[corner[i]];
+    }
+    const bool is_at_vertex = is_self && ct_count_shared_vertices(vertices[0], vertices[1], shared);
+    if (!(is_at_vertex ? ct_recross_at_vertex(triangle->point, point, shared, moved, &r)
+                       : ct_recross(triangle->point, point, moved, &r)))
+        return;
+    for (uint32_t k = 0; k < second->n_directions; k++) {
+        double motions[3][3], others[3][3], products[3][3] = {{0}};
+        take_motions(second, scratch, triangle, k, motions);
+        for (int i = 0; i < 3; i++) find_motion(second, 1 - b, k, c->vertices[corner[i]], point[i], others[i]);
+        ct_add_moved_segment(&r, motions, others, products);
+        add_products(second, triangle, k, products, sums);
+    }
+    if (!second->wants_moments) return;
+    ct_add_segment_monomials(r.own[0], r.own[1], 1, triangle->monomials);
+    for (int i = 0; i < r.n_jumps; i++) ct_add_edge_monomials(r.jump_at[i], r.jump[i], triangle->monomials);
+}
+
+static void begin_cluster(const struct second *second, int b, const ct_placed_cluster *c,
+                          struct cluster_scratch *scratch) {
+    for (uint32_t v = 0; v < c->n_vertices; v++)
+        for (uint32_t k = 0; k < second->n_directions; k++)
+            find_motion(second, b, k, c->vertices[v], c->points[v],
+                        scratch->motions[(size_t)v * second->n_directions + k]);
+    memset(scratch->gradients, 0, c->n_vertices * sizeof *scratch->gradients);
+    memset(scratch->is_counted, 0, c->n_vertices * sizeof *scratch->is_counted);
+}
+
+/* Adds up the cluster's forces and torques, and the torque of its gradient as its vertices move: in the order in which
+ * triangles use the vertices, so that their numbers do not matter. */
+static void add_forces(const struct second *second, int b, const ct_placed_cluster *c, struct cluster_scratch *scratch,
+                       ct_second_cluster *sums) {
+    const double unit = second->exact->lattice.unit, inverse = second->exact->lattice.inverse;
+    double origin[CT_MAX_DIRECTIONS][3];
+    for (uint32_t k = 0; k < second->n_directions; k++) find_motion_of_origin(second, b, k, origin[k]);
+    for (uint32_t t = 0; second->n_directions && t < c->n_triangles; t++)
+        for (int i = 0; i < 3; i++) {
+            const uint32_t v = c->corners[t][i];
+            if (scratch->is_counted[v]) continue;
+            scratch->is_counted[v] = true;
+            for (uint32_t k = 0; k < second->n_directions; k++) {
+                const size_t row = (size_t)v * second->n_directions + k;
+                double arm[3], turned[3], carried[3];
+                for (int j = 0; j < 3; j++) arm[j] = (scratch->motions[row][j] - origin[k][j]) * inverse;
+                ct_cross_product(c->points[v], sums->products + 3 * row, turned);
+                ct_cross_product(arm, scratch->gradients[v], carried);
+                for (int j = 0; j < 3; j++) {
+                    sums->forces[k][0][j] += sums->products[3 * row + (size_t)j];
+                    sums->forces[k][1][j] += turned[j] + carried[j] * unit;
+                }
+            }
+        }
+}
+
+static void add_cluster(const struct second *second, int b, int pass, uint32_t index, struct cluster_scratch *scratch,
+                        ct_second_cluster *sums) {
+    const ct_exact_part *part = &second->exact->part[b];
+    const ct_exact_surface *surface = &part->surface[pass];
+    const uint32_t cluster = surface->added[index], as = surface->crossed_as[cluster];
+    const ct_winding_numbers w = ct_exact_winding_numbers(part->body.topology, surface, index);
+    const ct_placed_cluster *c = placed_of(&part->body, cluster);
+    size_t pair = as ? surface->first_crossed_pair[as - 1] : 0;
+    const size_t end = as ? surface->first_crossed_pair[as] : 0;
+    begin_cluster(second, b, c, scratch);
+    for (uint32_t t = 0; t < c->n_triangles; t++) {
+        const uint32_t number = w.crossed ? w.crossed->number[t] : 0;
+        const int32_t winding =
+            w.of_unit[w.unit_in_cluster[t]] + (w.crossed ? w.crossed->winding[c->corners[t][1]] : 0);
+        if (!number && !winding) continue;
+        struct own_triangle triangle;
+        find_triangle(second, c, t, &triangle);
+        ct_whole_monomials(winding, triangle.monomials);
+        add_inside(second, &triangle, winding, number ? &w.crossed->triangles[number - 1] : NULL, scratch, sums);
+        const uint32_t id = cluster * CT_CLUSTER_TRIANGLES + t;
+        for (; pair < end && surface->crossed_pairs[pair].triangle == id; pair++) {
+            if (CT_POLL_EVERY(pair, 32) && ct_exact_is_cancelled(second->exact, "crossings", pair)) return;
+            add_crossing(second, b, pass, c, &triangle, surface->crossed_pairs[pair].other, scratch, sums);
+        }
+        if (second->wants_moments) ct_add_moments(&triangle.moments, triangle.monomials, sums->moments);
+    }
+    add_forces(second, b, c, scratch, sums);
+}
+
+/* ---- all clusters ---- */
+
+/* Task i is a cluster of the passes and parts, one after the other. */
+static void add_one(void *argument, uint32_t i, uint32_t worker) {
+    const struct second *second = argument;
+    if (ct_exact_should_end(second->exact)) return;
+    struct cluster_scratch *scratch = &second->scratch[worker - second->exact->first_worker];
+    for (int b = 0; b < 2; b++)
+        for (int pass = 0; pass < second->exact->n_passes; pass++) {
+            const uint32_t n = second->exact->part[b].surface[pass].n_added;
+            if (i < n) {
+                add_cluster(second, b, pass, i, scratch, &second->sums[b][pass][i]);
+                return;
+            }
+            i -= n;
+        }
+}
+
+static void allocate_scratch(struct second *second) {
+    enum { MOST = 3 * CT_CLUSTER_TRIANGLES }; /* vertices of a cluster */
+    ct_exact_pair *exact = second->exact;
+    const uint32_t n = exact->end_worker - exact->first_worker;
+    second->scratch = ct_exact_allocate(exact, n * sizeof *second->scratch);
+    for (uint32_t i = 0; i < n && !exact->has_failed; i++) {
+        struct cluster_scratch *scratch = &second->scratch[i];
+        scratch->motions = ct_exact_allocate(exact, (size_t)MOST * second->n_directions * sizeof *scratch->motions);
+        scratch->gradients = ct_exact_allocate(exact, MOST * sizeof *scratch->gradients);
+        scratch->is_counted = ct_exact_allocate(exact, MOST * sizeof *scratch->is_counted);
+    }
+}
+
+/* Allocates the sums of all clusters, and computes them. */
+static void add_clusters(struct second *second) {
+    ct_exact_pair *exact = second->exact;
+    const size_t n_directions = second->n_directions;
+    uint32_t n = 0;
+    allocate_scratch(second);
+    if (exact->has_failed) return;
+    for (int b = 0; b < 2; b++)
+        for (int pass = 0; pass < exact->n_passes; pass++) {
+            const ct_exact_surface *surface = &exact->part[b].surface[pass];
+            second->sums[b][pass] = ct_exact_allocate_zeroed(exact, surface->n_added * sizeof **second->sums[b]);
+            for (uint32_t k = 0; k < surface->n_added && !exact->has_failed; k++) {
+                if (CT_POLL_EVERY(k, 16) && ct_exact_is_cancelled(exact, NULL, 0)) return;
+                ct_second_cluster *sums = &second->sums[b][pass][k];
+                const ct_placed_cluster *c = placed_of(&exact->part[b].body, surface->added[k]);
+                sums->vertices = c->vertices;
+                sums->n_vertices = c->n_vertices;
+                sums->products = ct_exact_allocate_zeroed(exact, c->n_vertices * n_directions * 3 * sizeof(double));
+                sums->forces = ct_exact_allocate_zeroed(exact, n_directions * sizeof *sums->forces);
+                sums->moments = ct_exact_allocate_zeroed(exact, CT_MOMENTS * sizeof(double));
+            }
+            if (exact->has_failed) return;
+            n += surface->n_added;
+        }
+    if (exact->is_spread)
+        ct_pool_run(exact->workspace->pool, n, add_one, second);
+    else
+        for (uint32_t i = 0; i < n; i++) add_one(second, i, exact->driver);
+}
+
+/* ---- what the contact has of them ---- */
+
+/* The products of one body, by vertex. */
+struct vertex_products {
+    uint32_t n;
+    uint32_t *vertices; /* [n] rising */
+    double *values;     /* [n][K][3], m^2 */
+};
+
+static void merge_clusters(const struct second *second, const ct_second_pair *sums, int b,
+                           struct vertex_products *out) {
+    ct_exact_pair *exact = second->exact;
+    if (exact->pair->body[b]->is_half_space) return; /* it has no vertices for its users */
+    const uint32_t n_vertices = exact->pair->body[b]->mesh->n_vertices;
+    uint32_t *row_of = ct_exact_allocate_zeroed(exact, n_vertices * sizeof *row_of);
+    if (exact->has_failed) return;
+    const size_t n = ct_second_number_rows(sums, b, n_vertices, row_of);
+    double *of_pass[2] = {NULL, NULL};
+    for (int pass = 0; pass < exact->n_passes; pass++)
+        of_pass[pass] = ct_exact_allocate_zeroed(exact, n * second->n_directions * sizeof(double[3]));
+    out->vertices = ct_exact_allocate(exact, n * sizeof *out->vertices);
+    out->values = of_pass[0];
+    if (!exact->has_failed) out->n = ct_second_merge(sums, b, n_vertices, row_of, of_pass, out->vertices);
+    ct_exact_is_cancelled(exact, NULL, 0); /* then it was not finished */
+}
+
+static void find_products(const struct second *second, const ct_second_pair *sums, ct_pair_contact *out) {
+    ct_exact_pair *exact = second->exact;
+    struct vertex_products products[2] = {{0}};
+    for (int b = 0; b < 2 && !exact->has_failed; b++) merge_clusters(second, sums, b, &products[b]);
+    if (exact->has_failed) return;
+    const size_t n = (size_t)products[0].n + products[1].n, row = 3 * (size_t)second->n_directions;
+    ct_arena *answers = &exact->workspace->workers[exact->driver].answers;
+    ct_budget *budget = &exact->device->answers;
+    uint32_t *vertices = ct_arena_alloc(answers, budget, (n + 1) * sizeof *vertices);
+    double *values = ct_arena_alloc(answers, budget, (n + 1) * row * sizeof *values);
+    double *generalized = ct_arena_alloc(answers, budget, second->n_directions * 2 * 6 * sizeof *generalized);
+    if (!vertices || !values || !generalized) {
+        exact->has_failed = true;
+        return;
+    }
+    size_t at = 0;
+    for (int b = 0; b < 2; b++) {
+        if (!ct_copy_large(vertices + at, products[b].vertices, products[b].n * sizeof *vertices) ||
+            !ct_copy_large(values + at * row, products[b].values, products[b].n * row * sizeof *values)) {
+            exact->has_failed = true;
+            return;
+        }
+        at += products[b].n;
+        out->contact.count_product[b] = products[b].n;
+        for (uint32_t k = 0; k < second->n_directions; k++)
+            ct_second_generalized(sums, b, k, generalized + 6 * (2 * (size_t)k + (size_t)b));
+    }
+    out->product_vertices = vertices;
+    out->products = values;
+    out->generalized_product = generalized;
+}
+
+/* The sums of all clusters. */
+static ct_second_pair list_sums(const struct second *second) {
+    const ct_exact_pair *exact = second->exact;
+    ct_second_pair pair = {
+        .n_passes = exact->n_passes, .n_directions = second->n_directions, .unit = exact->lattice.unit};
+    memcpy(pair.arm, second->arm, sizeof pair.arm);
+    for (int b = 0; b < 2; b++)
+        for (int pass = 0; pass < exact->n_passes; pass++) {
+            pair.clusters[b][pass] = second->sums[b][pass];
+            pair.n_clusters[b][pass] = exact->part[b].surface[pass].n_added;
+        }
+    return pair;
+}
+
+void ct_exact_find_second(ct_exact_pair *exact) {
+    ct_enter_phase("finding second derivatives");
+    for (int pass = 0; pass < exact->n_passes && !exact->pieces; pass++) keep_crossings(exact, pass);
+    if (exact->has_failed) return;
+    ct_contact *contact = &exact->contact->contact;
+    struct second second = {.exact = exact,
+                            .n_directions = exact->pair->n_directions,
+                            .wants_moments = (exact->pair->step->want & CT_WANT_INERTIA) != 0};
+    for (int i = 0; i < 3; i++) {
+        second.center[i] = (contact->center[i] - exact->lattice.origin[i]) * exact->lattice.inverse;
+        for (int b = 0; b < 2; b++) {
+            const ct_body *body = exact->pair->body[b];
+            second.arm[b][i] = exact->lattice.origin[i] - (body->kind == CT_BODY_RIGID ? body->pose[4 * i + 3] : 0);
+        }
+    }
+    add_clusters(&second);
+    if (exact->has_failed) return;
+    const ct_second_pair sums = list_sums(&second);
+    if (second.wants_moments) ct_second_moments(&sums, contact);
+    if (second.n_directions) find_products(&second, &sums, exact->contact);
+}

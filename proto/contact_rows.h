@@ -1,0 +1,54 @@
+/* contact_rows.h - the fields of a contact that are shown, for those who write JSON: a loop over rows.
+ * Generated from proto/catalogue/results.toml by `make catalogue`. */
+#ifndef CT_CONTACT_ROWS_H
+#define CT_CONTACT_ROWS_H
+
+#include <stddef.h>
+
+#include "proto/contact_fields.h"
+
+/* clang-format off */
+
+typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32 } ct_contact_type;
+
+typedef struct ct_contact_row {
+    const char *name; /* in JSON */
+    ct_contact_type type;
+    size_t offset; /* in ct_contact, and in contactd_contact */
+    int rows, columns; /* 0: a number; rows 1: a list */
+    unsigned group; /* CT_CONTACT_...; 0: always */
+} ct_contact_row;
+
+static const ct_contact_row ct_contact_rows[] = {
+    {"index", CT_CONTACT_IS_U32, offsetof(ct_contact, index), 0, 0, 0},
+    {"volume", CT_CONTACT_IS_F64, offsetof(ct_contact, volume), 0, 0, 0},
+    {"volumes", CT_CONTACT_IS_F64, offsetof(ct_contact, volumes), 1, 3, 0},
+    {"error_bound", CT_CONTACT_IS_F64, offsetof(ct_contact, error_bound), 0, 0, 0},
+    {"error_bounds", CT_CONTACT_IS_F64, offsetof(ct_contact, error_bounds), 1, 3, CT_CONTACT_BOUNDS},
+    {"error_estimate", CT_CONTACT_IS_F64, offsetof(ct_contact, error_estimate), 0, 0, 0},
+    {"max_winding", CT_CONTACT_IS_U32, offsetof(ct_contact, max_winding), 0, 0, 0},
+    {"inverted_triangles", CT_CONTACT_IS_U32, offsetof(ct_contact, inverted_triangles), 0, 0, 0},
+    {"inverted_volume", CT_CONTACT_IS_F64, offsetof(ct_contact, inverted_volume), 0, 0, 0},
+    {"volume_lower", CT_CONTACT_IS_F64, offsetof(ct_contact, volume_lower), 0, 0, CT_CONTACT_INTERVAL},
+    {"volume_upper", CT_CONTACT_IS_F64, offsetof(ct_contact, volume_upper), 0, 0, CT_CONTACT_INTERVAL},
+    {"area", CT_CONTACT_IS_F64, offsetof(ct_contact, area), 0, 0, CT_CONTACT_FRAME},
+    {"depth", CT_CONTACT_IS_F64, offsetof(ct_contact, depth), 0, 0, CT_CONTACT_FRAME},
+    {"normal", CT_CONTACT_IS_F64, offsetof(ct_contact, normal), 1, 3, CT_CONTACT_FRAME},
+    {"tangents", CT_CONTACT_IS_F64, offsetof(ct_contact, tangents), 2, 3, CT_CONTACT_FRAME},
+    {"center", CT_CONTACT_IS_F64, offsetof(ct_contact, center), 1, 3, CT_CONTACT_FRAME},
+    {"side_centers", CT_CONTACT_IS_F64, offsetof(ct_contact, side_center), 2, 3, CT_CONTACT_FRAME},
+    {"generalized_gradient", CT_CONTACT_IS_F64, offsetof(ct_contact, generalized_gradient), 2, 6, CT_CONTACT_FRAME},
+    {"inertia", CT_CONTACT_IS_F64, offsetof(ct_contact, inertia), 3, 3, CT_CONTACT_INERTIA},
+    {"relative_velocity", CT_CONTACT_IS_F64, offsetof(ct_contact, relative_velocity), 1, 3, CT_CONTACT_SLIP},
+    {"spin", CT_CONTACT_IS_F64, offsetof(ct_contact, spin), 0, 0, CT_CONTACT_SLIP},
+    {"friction", CT_CONTACT_IS_F64, offsetof(ct_contact, friction), 2, 6, CT_CONTACT_SLIP},
+    {"wrench", CT_CONTACT_IS_F64, offsetof(ct_contact, wrench), 2, 6, CT_CONTACT_LAW},
+    {"extents", CT_CONTACT_IS_F64, offsetof(ct_contact, extents), 1, 2, CT_CONTACT_LAW},
+    {"axes", CT_CONTACT_IS_F64, offsetof(ct_contact, axes), 2, 3, CT_CONTACT_LAW},
+    {"cell", CT_CONTACT_IS_I32, offsetof(ct_contact, cell), 1, 3, CT_CONTACT_CELL},
+};
+enum { CT_CONTACT_ROWS = sizeof ct_contact_rows / sizeof *ct_contact_rows };
+
+/* clang-format on */
+
+#endif

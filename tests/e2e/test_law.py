@@ -1,0 +1,171 @@
+"""The contact law "pressure": scenes that rest, slide, roll and collide, beside their closed forms; and wrenches through
+the stream, HTTP and contactctl, with the bits of the engine in this process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, CONTACTCTL, INSTRUMENTED, ROOT, SLOW
+from contactd import errors
+from geometry import UNIT_BOX, box, icosphere, moved
+from http_api import Api
+
+sys.path.insert(0, str(ROOT / "client_py" / "examples"))
+import resting  # noqa: E402
+
+PATIENT = 20 * SLOW
+in_process = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
+    with contactd.Engine(threads=1, backend="cpu", timeout=PATIENT) as engine:
+        yield engine
+
+
+@in_process
+@pytest.mark.parametrize("sizes, depth", [([(0.1, 0.1, 0.1)], 1e-3), ([(0.05, 0.05, 0.2)], 1e-3), ([(0.1, 0.1, 0.1)] * 5, 1e-4)])
+def test_stacks_stand(engine, sizes, depth):
+    found = resting.stack(engine, sizes, 0.4, depth)
+    assert found["tilt"] < 1e-3 and found["drift"] < 1e-3
+    if len(sizes) == 1:  # as deep as its weight says
+        assert found["sink"] == pytest.approx(depth, rel=2e-2)
+
+
+@in_process
+def test_sticks_and_slides(engine):
+    found = resting.slope(engine, 0.5, 0.4)
+    assert abs(found["speed"]) < 2e-3 and abs(found["acceleration"]) < 0.05 and found["lean"] < 0.03
+    found = resting.slope(engine, 0.2, 0.4)
+    assert found["acceleration"] == pytest.approx(found["expected"], rel=0.02) and found["lean"] < 0.03
+
+
+@in_process
+def test_rolls(engine):
+    found = resting.roll(engine, 0.5)
+    assert found["acceleration"] == pytest.approx(found["expected"], rel=0.01)
+
+
+@in_process
+def test_torsion_of_a_disc(engine):
+    found = resting.spin(engine, 0.05)
+    assert found["slower"] == pytest.approx(found["expected"], rel=0.01)
+
+
+@in_process
+def test_a_ball_leaves_as_it_came(engine):
+    found = resting.drop(engine, 4e-5)
+    assert found["work"] == pytest.approx(found["energy"], rel=0.01) and found["speed"] == pytest.approx(1, rel=1e-2)
+
+
+@in_process
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_momenta_stay(engine, seed):
+    found = resting.collide(engine, seed, seconds=0.6, h=2e-4)
+    assert found["momentum"] < 1e-11 and found["most"] <= found["energy"] * (1 + 1e-5)
+    assert found["left"] < 0.99 * found["energy"]
+
+
+def a_scene(client) -> tuple[contactd.Scene, list[contactd.Body], contactd.StepResult]:
+    scene = client.open_scene(law="pressure", stiction_speed=1e-2)
+    mesh, ball = client.register_mesh(*UNIT_BOX), client.register_mesh(*icosphere(2))
+    bodies = [scene.add_half_space((0, 0, 1), 0.0, friction=0.6), scene.add_body(mesh, moved(0, 0, 0.49), modulus=1e8, friction=0.15,
+                                                                                  dissipation=1.0),
+              scene.add_body(ball, moved(0.9, 0, 0.9)), scene.add_body(mesh, moved(9, 9, 9))]
+    result = scene.step(velocities={bodies[1]: (1, 2, -0.1, 0, 0, 1), bodies[2]: (0, 0, -1, 0.5, 0, 0)}, want=("frame", "forces"))
+    return scene, bodies, result
+
+
+@pytest.fixture
+def client(server):
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        yield client
+
+
+def test_wrenches(client):
+    scene, bodies, result = a_scene(client)
+    floor, block, ball, far = bodies
+    assert scene.law == "pressure" and len(result) == 3 and result.wrenches.shape == (3, 2, 6)
+    contact = next(c for c in result.contacts if floor in c.bodies and block in c.bodies)
+    depth, area = 0.01, 1.0
+    assert contact.wrench(block)[2] == pytest.approx(1e8 * depth * area * 1.1, rel=1e-6)  # approached at 0.1 m/s: 1 + d v
+    slip = np.array([1.0, 2.0])  # more at the edges, which turn
+    assert np.dot(contact.friction(block)[:2], slip) < 0
+    assert contact.extents == pytest.approx([0.5, 0.5], rel=1e-6)
+    assert np.abs(contact.axes @ contact.normal).max() < 1e-12
+    assert contact.forces(block).sum(0)[2] == pytest.approx(contact.wrench(block)[2], rel=1e-9)
+    assert contact.friction_forces(block).sum(0)[:2] == pytest.approx(contact.friction(block)[:2], rel=1e-9)
+    assert result.wrench(block) == pytest.approx(sum(c.wrench(block) for c in result.contacts if block in c.bodies))
+    assert result.body_wrenches.shape == (4, 6) and not result.wrench(far).any()
+    assert result.wrench(ball).any()
+    again = result.to_dict()
+    assert "wrenches_1_5" in again and "extents_0" in again
+
+
+@in_process
+def test_the_bits_are_the_engines(client, engine):
+    theirs, ours = a_scene(client)[2], a_scene(engine)[2]
+    for name in ("wrenches", "extents", "axes", "frictions", "volumes"):
+        assert np.array_equal(getattr(theirs, name), getattr(ours, name)), name
+
+
+def test_other_laws_have_none(client):
+    scene = client.open_scene()
+    body = scene.add_body(client.register_mesh(*UNIT_BOX), moved(0, 0, 0.25), modulus=1e7)
+    scene.add_body(client.register_mesh(*box((-2, -2, -1), (2, 2, 0))), np.eye(4))
+    result = scene.step()
+    assert scene.law == "volume" and "wrenches_0_0" not in result.to_dict()
+    for ask in (lambda: result.wrenches, lambda: result.contacts[0].wrench(body), lambda: result.contacts[0].extents):
+        with pytest.raises(errors.InvalidArgumentError, match="law"):
+            ask()
+    scene.configure(law="pressure")
+    assert scene.step().wrench(body)[2] > 0
+
+
+@pytest.mark.parametrize("field, value", [("modulus", 0.0), ("modulus", -1.0), ("friction", -0.1), ("dissipation", float("inf"))])
+def test_bad_materials(client, field, value):
+    scene = client.open_scene(law="pressure")
+    with pytest.raises(errors.OutOfRangeError) as caught:
+        scene.add_body(client.register_mesh(*UNIT_BOX), np.eye(4), **{field: value})
+    assert caught.value.field == field
+
+
+def test_what_does_not_go_together(client):
+    with pytest.raises(errors.InvalidArgumentError, match="law"):
+        client.open_scene(method="ldi", law="pressure")
+    scene = client.open_scene(law="pressure")
+    body = scene.add_body(client.register_mesh(*UNIT_BOX), np.eye(4))
+    with pytest.raises(errors.InvalidArgumentError, match="viscosity"):
+        scene.step(velocities={body: (0,) * 6}, viscosity=1.0)
+
+
+def test_over_http(server):
+    api = Api(server.http)
+    mesh = api.post("/v1/meshes", {"vertices": np.asarray(UNIT_BOX[0]).tolist(), "triangles": np.asarray(UNIT_BOX[1]).tolist()}, 200)["id"]
+    scene = f"/v1/scenes/{api.post('/v1/scenes', {'law': 'pressure'})['id']}"
+    api.post(f"{scene}/bodies", {"kind": "half_space", "normal": [0, 0, 1], "offset": 0, "friction": 0.5})
+    pose = np.asarray(moved(0, 0, 0.49))[:3].ravel().tolist()
+    body = api.post(f"{scene}/bodies", {"mesh": mesh, "pose": pose, "modulus": 1e6, "dissipation": 0.5})["id"]
+    listed = next(b for b in api("GET", f"{scene}/bodies").json["bodies"] if b["id"] == body)
+    assert listed["modulus"] == 1e6 and listed["friction"] is None and listed["dissipation"] == 0.5
+    (contact,) = api.post(f"{scene}/step", {}, status=200)["contacts"]
+    assert contact["wrench"][1][2] == pytest.approx(1e6 * 0.01, rel=1e-6)
+    assert contact["wrench"][0][2] == pytest.approx(-contact["wrench"][1][2], rel=1e-12)
+    api.refused("POST", f"{scene}/bodies", 422, "OUT_OF_RANGE", {"mesh": mesh, "modulus": -1}, field="modulus")
+
+
+def test_contactctl(server, tmp_path):
+    (tmp_path / "box.obj").write_text("".join(f"v {x} {y} {z}\n" for x, y, z in UNIT_BOX[0])
+                                      + "".join(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in UNIT_BOX[1]))
+    command = [*CONTACTCTL, "--server", server.stream, "contact", tmp_path / "box.obj", "--half-space", "0 0 1 0.5", "--law", "pressure"]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=PATIENT)
+    assert out.returncode == 0, out.stderr
+    assert "wrench" in out.stdout
+    out = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=PATIENT)
+    assert json.loads(out.stdout)["contacts"][0]["wrench"][0][2] != 0

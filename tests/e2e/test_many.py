@@ -1,0 +1,144 @@
+"""Many scenes at once: the bits of steps one by one, in this process and on a server; what fails alone; bad input."""
+
+from __future__ import annotations
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, INSTRUMENTED, SLOW
+from contactd import errors
+from contactd._contact_columns import COLUMNS
+from geometry import UNIT_BOX, icosphere, moved
+
+PATIENT = 20 * SLOW
+
+
+@pytest.fixture(params=["engine", "server"])
+def client(request, monkeypatch):
+    if request.param == "server":
+        with contactd.connect(request.getfixturevalue("server").stream, timeout=PATIENT) as client:
+            yield client
+        return
+    if INSTRUMENTED:
+        pytest.skip("Python is not instrumented, and cannot load a library that is")
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
+    with contactd.Engine(threads=2, backend="cpu", timeout=PATIENT) as client:
+        yield client
+
+
+def scenes_of(client, n: int, **settings) -> list[contactd.Scene]:
+    template = client.open_scene(**settings)
+    template.add_half_space((0, 0, 1), -0.4, friction=0.5)
+    box = template.add_body(client.register_mesh(*UNIT_BOX), np.eye(4), modulus=1e6)
+    template.add_body(client.register_mesh(*icosphere(0.6)), moved(0.7), ignore=[box] if settings.get("name") else [])
+    return [template, *client.open_scenes(n - 1, template)]
+
+
+def motions(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    poses = np.tile(np.eye(4)[:3], (n, 2, 1, 1))
+    poses[:, :, :, 3] = rng.uniform(-0.3, 0.3, (n, 2, 3))
+    poses[:, 1, 0, 3] += 1
+    return poses, rng.normal(size=(n, 2, 6))
+
+
+@pytest.mark.parametrize("settings", [{"law": "pressure"}, {"method": "exact", "patches": True}])
+def test_the_bits_of_single_steps(client, settings):
+    n = 9
+    many, alone = scenes_of(client, n, **settings), scenes_of(client, n, **settings)
+    for seed in (1, 2):
+        poses, twists = motions(n, seed)
+        result = client.step_many(many, ([1, 2], poses), velocities=([1, 2], twists))
+        singles = [scene.step(poses=(scene.bodies[1:], poses[k]), velocities=dict(zip(scene.bodies[1:], twists[k])), want="frame")
+                   for k, scene in enumerate(alone)]
+        assert len(result) == sum(map(len, singles)) > n
+        assert result.offsets.tolist() == np.concatenate([[0], np.cumsum([len(single) for single in singles])]).tolist()
+        assert np.array_equal(result.scene_index, np.repeat(np.arange(n), [len(single) for single in singles]))
+        assert np.array_equal(result.body_pairs, np.concatenate([single.body_pairs for single in singles]))
+        for name, column in COLUMNS.items():
+            if column.group in ("", "frame", "slip") or column.group == "law" and "law" in settings:
+                expected = np.concatenate([getattr(single, name) for single in singles])
+                assert np.array_equal(getattr(result, name), expected, equal_nan=expected.dtype.kind == "f"), name
+        if "law" in settings:
+            assert np.allclose(result.body_wrenches, np.stack([single.body_wrenches for single in singles]), rtol=1e-14, atol=1e-9)
+
+
+def test_deformable(client):
+    template = client.open_scene(method="exact")
+    vertices, faces = (np.asarray(part) for part in icosphere(1.0))
+    template.add_body(client.register_mesh(*UNIT_BOX), np.eye(4))
+    template.add_body(client.register_mesh(vertices, faces))
+    scenes = [template, *client.open_scenes(3, template)]
+    positions = np.stack([vertices + (0.7 + 0.1 * k, 0, 0) for k in range(4)])
+    for dtype in (np.float32, np.float64):
+        result = client.step_many(scenes, positions=positions.astype(dtype))
+        assert np.all(np.diff(result.volumes) < 0) and len(result) == 4
+        assert result.volumes[2] == scenes[2].step(want="volume").volumes[0]
+
+
+def test_copies(client):
+    first, second = scenes_of(client, 2, law="pressure", stiction_speed=0.01, name="a")
+    assert second.law == "pressure" and second.stiction_speed == 0.01 and len(second.bodies) == 3
+    first.step(poses={first.bodies[1]: moved(0.1)})
+    (third,) = client.open_scenes(1, first)  # at the poses of the last step
+    assert np.array_equal(first.step().volumes, third.step().volumes)
+    assert len(third.step()) == len(first.step())  # the ball ignores the box in both
+    assert client.open_scenes(0, first) == []
+
+
+def test_one_fails_alone(client):
+    scenes = scenes_of(client, 3)
+    poses, _ = motions(3)
+    poses[1, 0, :, :3] *= 2  # no rotation
+    with pytest.raises(errors.OutOfRangeError):
+        client.step_many(scenes, ([1, 2], poses))
+    result = client.step_many(scenes, ([1, 2], poses), return_errors=True)
+    assert list(result.errors) == [1] and result.offsets[1] == result.offsets[2] and len(result) > 0
+
+
+def test_time_that_is_over(client):
+    """A step that would take minutes, beside a brief one."""
+    scenes = [client.open_scene(method="ebpi", tolerance_rel=1e-6, strict=True, ray_budget=2**20, max_step_time=limit)
+              for limit in (0.2, None)]
+    ball = client.register_mesh(*icosphere(1.0, 4))
+    for scene, n in zip(scenes, (40, 1)):
+        for k in range(n):
+            scene.add_body(ball, moved(0.01 * k, 0.002 * k))
+    result = client.step_many(scenes, return_errors=True)
+    assert list(result.errors) == [0] and isinstance(result.errors[0], errors.TimeLimitError)
+    assert result.offsets.tolist() == [0, 0, 0]
+    with pytest.raises(errors.TimeLimitError):
+        client.step_many(scenes)
+    with pytest.raises(errors.DeadlineExceededError):
+        client.step_many(scenes[1:], timeout=1e-9)
+
+
+def test_nothing_moves_and_no_scenes(client):
+    scenes = scenes_of(client, 2)
+    assert np.array_equal(client.step_many(scenes).volumes[:1], scenes[0].step().volumes[:1])
+    nothing = client.step_many([])
+    assert len(nothing) == 0 and nothing.body_pairs.shape == (0, 2) and nothing.scene_index.shape == (0,)
+
+
+@pytest.mark.parametrize("how, error, field", [
+    (lambda s: dict(poses=np.zeros((2, 1, 3, 4))), errors.WrongLengthError, "poses"),
+    (lambda s: dict(poses=([5], np.zeros((2, 1, 3, 4)))), errors.OutOfRangeError, "poses"),
+    (lambda s: dict(poses=([1], np.zeros((2, 1, 5)))), errors.WrongLengthError, "poses"),
+    (lambda s: dict(velocities=([1], np.zeros((2, 1, 5)))), errors.WrongLengthError, "velocities"),
+    (lambda s: dict(positions=np.zeros((2, 7, 3))), errors.WrongLengthError, "positions"),
+    (lambda s: dict(want="gradient"), errors.InvalidArgumentError, "want"),
+])
+def test_bad_input(client, how, error, field):
+    scenes = scenes_of(client, 2)
+    with pytest.raises(error) as caught:
+        client.step_many(scenes, **how(scenes))
+    assert caught.value.field == field
+
+
+def test_twice_or_closed(client):
+    scenes = scenes_of(client, 2)
+    with pytest.raises(errors.InvalidArgumentError, match="twice"):
+        client.step_many([scenes[0], scenes[0]])
+    scenes[1].close()
+    with pytest.raises(contactd.ContactdError):
+        client.step_many(scenes)
