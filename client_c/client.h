@@ -57,6 +57,12 @@ typedef struct ctc_body {
     uint64_t n_known;
 } ctc_body;
 
+/* What counts between two bodies in place of what their materials come to. */
+typedef struct ctc_pair {
+    contactd_body body[2]; /* in rising order */
+    ct_material material;
+} ctc_pair;
+
 typedef struct ctc_scene {
     uint32_t handle;
     char *name;
@@ -67,6 +73,8 @@ typedef struct ctc_scene {
     uint64_t key, revision; /* the scene's name for all servers; of the settings */
     ctc_body **bodies;      /* by handle - 1; NULL: removed */
     uint32_t n_bodies, cap_bodies, live;
+    ctc_pair *pairs;
+    uint32_t n_pairs, cap_pairs;
     struct ctc_body_id {
         uint32_t server, handle;
     } * ids; /* in rising order of server; n_ids 0: to be made */
@@ -333,6 +341,7 @@ contactd_code ctc_register_arrays(contactd_client *client, const char *name, con
                                   const contactd_mesh_options *options, contactd_mesh *out);
 contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source);
 contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings);
+contactd_code ctc_send_pairs(contactd_client *client, ctc_scene *scene); /* their materials */
 contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body);
 uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body); /* 0: none */
 /* What is absent is 0. */

@@ -333,6 +333,13 @@ contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene
 contactd_code contactd_replace_mesh(contactd_client *client, contactd_scene scene, contactd_body body,
                                     contactd_mesh mesh);
 
+/* Changes what a body is made of (for scenes with the law "pressure"), or, with `other` not 0, what counts between the
+ * two in place of what their materials come to: a field that is not given (NaN) is still the bodies' then, and
+ * CT_MATERIAL_NONE ends it. Both may be the same body, for its contact with itself. Waits for the scene's steps in
+ * flight, and outlives a restart of the server. UNSUPPORTED: the server is too old for it. */
+contactd_code contactd_set_material(contactd_client *client, contactd_scene scene, contactd_body body,
+                                    contactd_body other, const ct_material *material);
+
 /* Whether the frames of the scene's contacts follow those before, so that tangents do not jump (off by default). The
  * tangents of a contact are then those of the contact with the same bodies and index in the scene's step that was
  * waited for before, projected across the new normal and scaled; a contact that step did not have begins with those of
@@ -566,12 +573,13 @@ enum { CONTACTD_PHASES = 7 };
 const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster, span, contact, download; or "" */
 
 /* A condition of a deformable body under which its contacts mean little. BODY_INVERTED: its signed volume is below
- * minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on either side of 0. Given by every step's
- * result while the condition lasts. A newer server may send codes that this version does not know. */
+ * minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on either side of 0. NO_VELOCITIES: with the law
+ * "pressure" its contact has friction or dissipation, and the step no velocities, so that neither acts. Given by every
+ * step's result while the condition lasts. A newer server may send codes that this version does not know. */
 typedef struct contactd_warning {
     contactd_warning_code code;
     contactd_body body;
-    double value; /* m^3: the body's signed volume */
+    double value; /* m^3: the body's signed volume; of NO_VELOCITIES the contact's */
 } contactd_warning;
 
 const char *contactd_warning_name(contactd_warning_code code); /* "BODY_INVERTED" */

@@ -121,6 +121,7 @@ static contactd_code build_scene(contactd_client *client, ctc_scene *scene, cons
     contactd_code code = ctc_send_open(client, scene, &scene->settings);
     for (uint32_t i = 0; i < scene->n_bodies && code == CONTACTD_OK; i++)
         if (scene->bodies[i]) code = ctc_send_add_body(client, scene, scene->bodies[i]);
+    if (code == CONTACTD_OK) code = ctc_send_pairs(client, scene);
     if (code == CONTACTD_OK) code = restore_positions(client, scene, object);
     client->work_ends = &client->call_ends;
     if (code == CONTACTD_OK) scene->ends = 0;

@@ -49,6 +49,7 @@ void ctc_scene_free(ctc_scene **scene) {
     for (uint32_t i = 0; i < (*scene)->n_bodies; i++) body_free(&(*scene)->bodies[i]);
     free((*scene)->bodies);
     free((*scene)->ids);
+    free((*scene)->pairs);
     free((*scene)->frames);
     free((*scene)->name);
     free(*scene);
@@ -475,6 +476,80 @@ contactd_code contactd_add_half_space(contactd_client *client, contactd_scene sc
     return add_body(client, scene_handle, NULL, 0, &placed, out);
 }
 
+/* ---- materials ---- */
+
+static ctc_pair *find_pair(const ctc_scene *scene, const contactd_body body[2]) {
+    for (uint32_t i = 0; i < scene->n_pairs; i++)
+        if (scene->pairs[i].body[0] == body[0] && scene->pairs[i].body[1] == body[1]) return &scene->pairs[i];
+    return NULL;
+}
+
+static void drop_pair(ctc_scene *scene, ctc_pair *pair) {
+    *pair = scene->pairs[--scene->n_pairs];
+}
+
+static void forget_pairs(ctc_scene *scene, contactd_body body) {
+    for (uint32_t i = scene->n_pairs; i-- > 0;)
+        if (scene->pairs[i].body[0] == body || scene->pairs[i].body[1] == body) drop_pair(scene, &scene->pairs[i]);
+}
+
+/* other NULL: the body's own. */
+static contactd_code send_material(contactd_client *client, const ctc_scene *scene, const ctc_body *body,
+                                   const ctc_body *other, const ct_material *material) {
+    char object[CTC_OBJECT];
+    wire_message m = {.type = WIRE_SET_MATERIAL,
+                      .u.set_material = {scene->server, body->server, other ? other->server : 0, *material}};
+    return ctc_exchange(client, &m, WIRE_DONE, ctc_scene_object(scene, object));
+}
+
+contactd_code ctc_send_pairs(contactd_client *client, ctc_scene *scene) {
+    contactd_code code = CONTACTD_OK;
+    for (uint32_t i = 0; i < scene->n_pairs && code == CONTACTD_OK; i++) {
+        const ctc_pair *pair = &scene->pairs[i];
+        code = send_material(client, scene, scene->bodies[pair->body[0] - 1], scene->bodies[pair->body[1] - 1],
+                             &pair->material);
+    }
+    return code;
+}
+
+static bool is_none(const ct_material *m) {
+    return isnan(m->modulus) && isnan(m->friction) && isnan(m->dissipation) && isnan(m->static_friction);
+}
+
+contactd_code contactd_set_material(contactd_client *client, contactd_scene scene_handle, contactd_body handle,
+                                    contactd_body other_handle, const ct_material *material) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "material", material);
+    ctc_scene *scene = ctc_find_scene(client, scene_handle);
+    ctc_body *body = scene ? ctc_find_body(client, scene, handle) : NULL;
+    ctc_body *other = body && other_handle ? ctc_find_body(client, scene, other_handle) : NULL;
+    char object[CTC_OBJECT];
+    if (!body || (other_handle && !other)) return client->error.code;
+    if (!ctc_grow32(&scene->pairs, scene->n_pairs, &scene->cap_pairs, sizeof *scene->pairs))
+        return ctc_no_memory(client, ctc_scene_object(scene, object));
+    contactd_code code = ctc_flush(client, scene_handle, 1);
+    if (code != CONTACTD_OK) return code;
+    do {
+        code = ctc_ensure_scene(client, scene);
+        if (code == CONTACTD_OK) code = send_material(client, scene, body, other, material);
+    } while (code == CTC_AGAIN);
+    if (code != CONTACTD_OK) return code;
+    if (!other) {
+        body->material = *material;
+        return code;
+    }
+    const bool in_order = handle <= other_handle;
+    const contactd_body both[2] = {in_order ? handle : other_handle, in_order ? other_handle : handle};
+    ctc_pair *pair = find_pair(scene, both);
+    if (is_none(material)) {
+        if (pair) drop_pair(scene, pair);
+    } else {
+        if (!pair) pair = &scene->pairs[scene->n_pairs++];
+        *pair = (ctc_pair){{both[0], both[1]}, *material};
+    }
+    return code;
+}
+
 contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene_handle, contactd_body handle) {
     CTC_BEGIN(client);
     ctc_scene *scene = ctc_find_scene(client, scene_handle);
@@ -492,6 +567,7 @@ contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene
     if (code != CONTACTD_OK) return code;
     if (body->mesh) client->meshes[body->mesh - 1]->bodies--;
     body_free(&scene->bodies[handle - 1]);
+    forget_pairs(scene, handle);
     scene->n_ids = 0;
     return CONTACTD_OK;
 }

@@ -59,6 +59,7 @@ typedef enum wire_type {
     WIRE_GET_SNAPSHOT, WIRE_SNAPSHOT,
     WIRE_REPLACE_MESH,
     WIRE_GET_REPORT, WIRE_REPORT, WIRE_DRAIN,
+    WIRE_SET_MATERIAL,
     WIRE_TYPE_END, /* no message: one beyond the last */
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
@@ -149,6 +150,7 @@ typedef struct wire_add_body {
 typedef struct wire_body_added { uint64_t scene; uint32_t body; bool self_contact; } wire_body_added;
 typedef struct wire_body_ref { uint64_t scene; uint32_t body; } wire_body_ref; /* remove_body */
 typedef struct wire_replace_mesh { uint64_t scene; uint32_t body; uint64_t mesh; } wire_replace_mesh;
+typedef struct wire_set_material { uint64_t scene; uint32_t body, other; ct_material material; } wire_set_material;
 
 typedef enum wire_update_kind {
     WIRE_UPDATE_NONE = 0, WIRE_UPDATE_POSITIONS, WIRE_UPDATE_RANGES, WIRE_UPDATE_INDEXED, WIRE_UPDATE_POSE,
@@ -270,6 +272,7 @@ typedef struct wire_message {
         wire_body_added body_added;
         wire_body_ref remove_body;
         wire_replace_mesh replace_mesh;
+        wire_set_material set_material;
         wire_step step;
         wire_step_result step_result;
         wire_status status;

@@ -512,13 +512,17 @@ struct Decoder {
         return true;
     }
 
+    template <typename T> static ct_material material(const T *in) {
+        return {in->modulus(), in->friction(), in->dissipation(), in->static_friction()};
+    }
+
     bool add_body(const fb::AddBody *in, wire_add_body *out) {
         out->scene = in->scene();
         out->mesh = in->mesh();
         out->group = in->group();
         out->mask = in->mask();
         out->self_contact = in->self_contact();
-        out->material = {in->modulus(), in->friction(), in->dissipation()};
+        out->material = material(in);
         unsigned kind = in->kind();
         if (kind != WIRE_BODY_DEFORMABLE && kind != WIRE_BODY_RIGID && kind != WIRE_BODY_HALF_SPACE)
             return fail(CONTACTD_MALFORMED, "kind", "kind is %u, expected 1 (deformable), 2 (rigid) or 3 (half-space)",
@@ -617,6 +621,12 @@ struct Decoder {
             return get_snapshot(m->body_as_GetSnapshot(), &u.get_snapshot);
         case WIRE_SNAPSHOT:
             return snapshot(m->body_as_Snapshot(), &u.snapshot);
+        case WIRE_SET_MATERIAL:
+            u.set_material.scene = m->body_as_SetMaterial()->scene();
+            u.set_material.body = m->body_as_SetMaterial()->body();
+            u.set_material.other = m->body_as_SetMaterial()->other();
+            u.set_material.material = material(m->body_as_SetMaterial());
+            return true;
         case WIRE_REPLACE_MESH:
             u.replace_mesh.scene = m->body_as_ReplaceMesh()->scene();
             u.replace_mesh.body = m->body_as_ReplaceMesh()->body();

@@ -426,7 +426,7 @@ struct Encoder {
             auto ignore = b.n_ignore ? fbb->CreateVector(b.ignore, b.n_ignore) : 0;
             return fb::CreateAddBody(*fbb, b.scene, b.mesh, fb::BodyKind(b.kind), pose, b.group, b.mask, ignore,
                                      b.self_contact, b.material.modulus, b.material.friction,
-                                     b.material.dissipation)
+                                     b.material.dissipation, b.material.static_friction)
                 .Union();
         }
         case WIRE_BODY_ADDED:
@@ -456,6 +456,12 @@ struct Encoder {
         case WIRE_SNAPSHOT: {
             auto png = array(u.snapshot.png);
             return fb::CreateSnapshot(*fbb, u.snapshot.scene, u.snapshot.width, u.snapshot.height, png).Union();
+        }
+        case WIRE_SET_MATERIAL: {
+            const wire_set_material &s = u.set_material;
+            return fb::CreateSetMaterial(*fbb, s.scene, s.body, s.other, s.material.modulus, s.material.friction,
+                                         s.material.dissipation, s.material.static_friction)
+                .Union();
         }
         case WIRE_REPLACE_MESH:
             return fb::CreateReplaceMesh(*fbb, u.replace_mesh.scene, u.replace_mesh.body, u.replace_mesh.mesh).Union();

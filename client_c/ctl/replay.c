@@ -103,6 +103,8 @@ static uint64_t *scene_of(wire_message *m) {
         return &m->u.remove_body.scene;
     case WIRE_REPLACE_MESH:
         return &m->u.replace_mesh.scene;
+    case WIRE_SET_MATERIAL:
+        return &m->u.set_material.scene;
     case WIRE_STEP:
         return &m->u.step.scene;
     default:
@@ -121,7 +123,7 @@ static uint64_t *mesh_of(wire_message *m) {
 static bool is_replayed(wire_type type) {
     return type == WIRE_HELLO || type == WIRE_REGISTER_MESH || type == WIRE_GET_MESH || type == WIRE_OPEN_SCENE ||
            type == WIRE_CONFIGURE || type == WIRE_CLOSE_SCENE || type == WIRE_ADD_BODY || type == WIRE_REMOVE_BODY ||
-           type == WIRE_REPLACE_MESH || type == WIRE_STEP;
+           type == WIRE_REPLACE_MESH || type == WIRE_SET_MATERIAL || type == WIRE_STEP;
 }
 
 /* Nothing was done for the request, and a client would send it again. */

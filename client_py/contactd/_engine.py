@@ -659,8 +659,7 @@ class EngineLink:
         options.kind = body["kind"]
         options.group, options.mask = body["group"], body["mask"]
         options.self_contact = body.get("self_contact", False)
-        for name in ("modulus", "friction", "dissipation"):
-            setattr(options.material, name, body.get(name, math.nan))
+        self._fill_material(options.material, body)
         if "pose" in body:
             options.pose = body["pose"]
         ignore = ffi.new("uint32_t[]", list(body.get("ignore", ())))
@@ -670,6 +669,20 @@ class EngineLink:
             native.check(lib.ct_scene_add_body(scene.handle, mesh, options, out, error), error, f"scene {body['scene']}")
             scene.meshes[out[0]] = body.get("mesh", 0)
         return _Answer("BodyAdded", {"scene": body["scene"], "body": out[0], "self_contact": options.self_contact})
+
+    @staticmethod
+    def _fill_material(material: Any, body: dict[str, Any]) -> None:
+        for name in ("modulus", "friction", "dissipation", "static_friction"):
+            setattr(material, name, body.get(name, math.nan))
+
+    def _SetMaterial(self, body: dict[str, Any], _: Any) -> _Answer:
+        (ffi, lib), scene = (self.native.ffi, self.native.lib), self._scene(body)
+        material, error = ffi.new("ct_material *"), ffi.new("ct_error *")
+        self._fill_material(material, body)
+        with scene.lock:
+            status = lib.ct_scene_set_material(scene.handle, body["body"], body["other"], material, error)
+            self.native.check(status, error, f"scene {body['scene']}")
+        return _Answer("Done", {})
 
     def _RemoveBody(self, body: dict[str, Any], _: Any) -> _Answer:
         scene, error = self._scene(body), self.native.ffi.new("ct_error *")

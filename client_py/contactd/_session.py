@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Generator
 from . import _settings, _wire
 from ._answers import LATER, delay_of
 from ._request import Request
-from ._state import MeshState, SceneState, no_self_contact
+from ._state import MeshState, SceneState, material_message, no_self_contact
 from ._tables import MOST_ENDS, Tables, server_ended
 from ._wire import Arrays, Decoded
 from .errors import ContactdError, ErrorCode
@@ -217,4 +217,6 @@ def _rebuild(scene: SceneState) -> Procedure:
         if body.self_contact and not added.body["self_contact"]:
             raise no_self_contact(scene.name)
         body.id = added.body["body"]
+    for pair, material in scene.pairs.items():
+        yield "SetMaterial", material_message(scene, min(pair, key=id), max(pair, key=id), material), None
     scene.by_id = {b.id: b for b in scene.bodies}

@@ -128,7 +128,7 @@ class BodyState:
     known: Any = None
     removed: bool = False
     self_contact: bool = False
-    material: dict[str, float] = field(default_factory=dict)  # modulus, friction, dissipation, as far as given
+    material: dict[str, float] = field(default_factory=dict)  # modulus, friction and so on, as far as given
 
     def anew(self, ignore: list["BodyState"]) -> "BodyState":
         """The same for another scene."""
@@ -196,6 +196,12 @@ class BodyState:
         return Update(self, INDEXED, copy.moved[at], at)
 
 
+def material_message(scene: "SceneState", body: BodyState, other: BodyState | None,
+                     material: dict[str, float]) -> dict[str, Any]:
+    """other None: the body's own."""
+    return {"scene": scene.id, "body": body.id, "other": 0 if other is None else other.id, **material}
+
+
 @dataclass(slots=True, eq=False)
 class SceneState:
     name: str
@@ -205,6 +211,7 @@ class SceneState:
     running_method: int = 0  # 0: an older server, which runs the method of the settings
     key: int = field(default_factory=lambda: secrets.randbits(63) | 1)  # the scene's name for all servers
     revision: int = 0  # of the settings
+    pairs: dict[frozenset[BodyState], dict[str, float]] = field(default_factory=dict)  # materials of their own
     bodies: list[BodyState] = field(default_factory=list)
     by_id: dict[int, BodyState] = field(default_factory=dict)  # replaced, never changed: results keep theirs
     sequence: int = 0  # of the last step sent
@@ -242,7 +249,15 @@ class SceneState:
         if not body.removed:
             body.removed = True
             self.bodies.remove(body)
+            self.pairs = {pair: material for pair, material in self.pairs.items() if body not in pair}
         self.by_id = {b.id: b for b in self.bodies}
+
+    def set_pair(self, a: BodyState, b: BodyState, material: dict[str, float]) -> None:
+        """What counts between them; empty: nothing of their own any more."""
+        pair = frozenset((a, b))
+        self.pairs.pop(pair, None)
+        if material:
+            self.pairs[pair] = material
 
     def all_updates(self, updates: list[Update]) -> list[Update]:
         """What a step with `updates` must send to a server whose bodies are all at rest."""

@@ -27,7 +27,7 @@ from ._state import MeshState, SceneState
 from ._wire import Decoded
 from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, error_for
 from .result import Want
-from .scene import Scene
+from .scene import Body, Scene
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
@@ -467,6 +467,9 @@ class Client(SceneOpener):
                     copy.pose = pose_of(template._state, body)
                 scene._add(copy, timeout)
                 copies[body.id] = copy
+            for pair, material in template._state.pairs.items():
+                both = [Body(scene, copies[body.id]) for body in pair]
+                scene.set_pair(both[0], both[-1], **material, timeout=timeout)
             scenes.append(scene)
         return scenes
 

@@ -498,15 +498,16 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class StepWarning:
-    """A condition of a deformable body under which its contacts mean little.
+    """A condition under which a body's contacts mean little.
 
     Given by every step's result while the condition lasts: BODY_INVERTED for a signed volume below minus 1e-6 of the
-    mesh's, BODY_COLLAPSED for one of at most 1e-6 of it on either side of 0.
+    mesh's, BODY_COLLAPSED for one of at most 1e-6 of it on either side of 0; NO_VELOCITIES where, with the law "pressure",
+    a contact has friction or dissipation, and the step no velocities, so that neither acts.
 
     Attributes:
-        code: "BODY_INVERTED" or "BODY_COLLAPSED"; "WARNING_" and its number for one that only a newer server knows.
+        code: "BODY_INVERTED", "BODY_COLLAPSED" or "NO_VELOCITIES"; "WARNING_" and its number for one that only a newer server knows.
         body: the body.
-        value: its signed volume, m^3.
+        value: its signed volume, m^3; of NO_VELOCITIES that of the first such contact.
     """
 
     code: str

@@ -13,7 +13,7 @@ import operator
 import time
 from concurrent.futures import Future as _BaseFuture
 from concurrent.futures import TimeoutError as _BaseTimeout
-from typing import TYPE_CHECKING, Any, Generator, Iterable, Literal, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Generator, Iterable, Literal, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -101,8 +101,9 @@ class Body:
         return f"<Body {self._state.id} of {self.scene}, {self.kind}, {self.vertices} vertices>"
 
 
-def _material(modulus: float | None, friction: float | None, dissipation: float | None) -> dict[str, float]:
-    given = {"modulus": modulus, "friction": friction, "dissipation": dissipation}
+def _material(modulus: float | None, friction: float | None, dissipation: float | None,
+              static_friction: float | None) -> dict[str, float]:
+    given = {"modulus": modulus, "friction": friction, "dissipation": dissipation, "static_friction": static_friction}
     return {name: _arrays.real(value, field=name) for name, value in given.items() if value is not None}
 
 
@@ -179,7 +180,7 @@ class Scene(SceneSettings):
     def add_body(self, mesh: "Mesh", pose: ArrayLike | None = None, *, kind: Kind | None = None, group: int = 1,
                  mask: int = 0xFFFFFFFF, ignore: Iterable[Body] = (), self_contact: bool = False,
                  modulus: float | None = None, friction: float | None = None, dissipation: float | None = None,
-                 timeout: float | None = None) -> Body:
+                 static_friction: float | None = None, timeout: float | None = None) -> Body:
         """Adds a body.
 
         Args:
@@ -195,9 +196,12 @@ class Scene(SceneSettings):
                 elsewhere. What is covered three times counts for each two layers by "exact", and once by "ldi".
             modulus: N/m^3, of the material, for scenes with law="pressure": pressure by depth of a foundation beneath the
                 surface, in series with the other body's. None: the body is rigid; of two rigid bodies 1e7.
-            friction: Coulomb's coefficient. Of a pair sqrt(a b); None: the other's counts, of neither 0.
+            friction: Coulomb's coefficient, of surfaces that slide. Of a pair sqrt(a b); None: the other's counts, of
+                neither 0.
             dissipation: s/m: pressure grows by this times the approach speed (Hunt and Crossley 1975). None: the other's
                 counts, of neither 0.
+            static_friction: the coefficient of surfaces that stick, friction or more; combined like it. None: friction. It
+                falls to friction around 20 times the scene's stiction_speed.
         """
         if kind not in (None, "rigid", "deformable"):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected rigid or deformable, got {kind!r}", field="kind")
@@ -211,7 +215,7 @@ class Scene(SceneSettings):
                                    None if pose is None else _arrays.pose(pose),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
                                    [self._own(b, "ignore") for b in ignore], self_contact=bool(self_contact),
-                                   material=_material(modulus, friction, dissipation),
+                                   material=_material(modulus, friction, dissipation, static_friction),
                                    vertices=mesh.vertex_count - mesh.closing_vertices), timeout)
 
     def _add(self, state: BodyState, timeout: float | None) -> Body:
@@ -243,7 +247,7 @@ class Scene(SceneSettings):
     def add_half_space(self, normal: ArrayLike, offset: float = 0.0, *, group: int = 1, mask: int = 0xFFFFFFFF,
                        ignore: Iterable[Body] = (), self_contact: bool = False, modulus: float | None = None,
                        friction: float | None = None, dissipation: float | None = None,
-                       timeout: float | None = None) -> Body:
+                       static_friction: float | None = None, timeout: float | None = None) -> Body:
         """Adds a floor or wall without a mesh: all points p with n . p <= offset, n the normal scaled to length 1.
 
         Steps move it by `poses`, as a rigid body: plane_pose(normal, offset) makes one. It has no vertices, so its part of
@@ -254,7 +258,7 @@ class Scene(SceneSettings):
             offset: m, of the plane from the origin along the normal.
             group, mask, ignore: as of add_body.
             self_contact: False: a half-space has no contact with itself.
-            modulus, friction, dissipation: as of add_body.
+            modulus, friction, dissipation, static_friction: as of add_body.
         """
         if self_contact:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a half-space has no contact with itself: leave self_contact out",
@@ -262,7 +266,7 @@ class Scene(SceneSettings):
         return self._add(BodyState(None, _state.HALF_SPACE, _arrays.pose(plane_pose(normal, offset)),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
                                    [self._own(b, "ignore") for b in ignore],
-                                   material=_material(modulus, friction, dissipation)), timeout)
+                                   material=_material(modulus, friction, dissipation, static_friction)), timeout)
 
     def remove_body(self, body: Body, timeout: float | None = None) -> None:
         """Takes a body out of the scene."""
@@ -298,6 +302,38 @@ class Scene(SceneSettings):
         request = Request("ReplaceMesh", message, lambda _: state.replace_mesh(new, vertices),
                           timeout=self.client._timeout(timeout))
         request.after, request.mesh = self._state, new
+        self._state.link.call(request)
+
+    def set_material(self, body: Body, *, modulus: float | None = None, friction: float | None = None,
+                     dissipation: float | None = None, static_friction: float | None = None,
+                     timeout: float | None = None) -> None:
+        """Changes what a body is made of, from the next step on: as of add_body; what is left out is not given any more."""
+        state = self._own(body, "body")
+        material = _material(modulus, friction, dissipation, static_friction)
+        self._set_material(state, None, material, lambda: setattr(state, "material", material), timeout)
+
+    def set_pair(self, a: Body, b: Body, *, modulus: float | None = None, friction: float | None = None,
+                 dissipation: float | None = None, static_friction: float | None = None,
+                 timeout: float | None = None) -> None:
+        """Says what counts between two bodies, for scenes with law="pressure", in place of what their materials come to.
+
+        What is left out still comes of the bodies' materials, but that friction without static_friction is both. Leaving out
+        everything ends what was said before. Both may be the same body, for its contact with itself.
+
+        Args:
+            modulus: N/m^3, of the pair.
+            friction, dissipation, static_friction: likewise the pair's.
+        """
+        first, second = self._own(a, "a"), self._own(b, "b")
+        material = _material(modulus, friction, dissipation, static_friction)
+        self._set_material(first, second, material, lambda: self._state.set_pair(first, second, material), timeout)
+
+    def _set_material(self, body: BodyState, other: BodyState | None, material: dict[str, float],
+                      done: Callable[[], None], timeout: float | None) -> None:
+        self._check_open()
+        request = Request("SetMaterial", lambda: (_state.material_message(self._state, body, other, material), None),
+                          lambda _: done(), timeout=self.client._timeout(timeout))
+        request.after = self._state
         self._state.link.call(request)
 
     # ---- steps ----

@@ -37,28 +37,6 @@
 #include "gpu/base/fail.h"
 #include "gpu/base/vec.h"
 
-/* ---- materials ---- */
-
-static double given_or(double of, double other) {
-    return isnan(of) ? other : of;
-}
-
-ct_material ct_material_of_pair(const ct_material *a, const ct_material *b) {
-    const double ka = given_or(a->modulus, INFINITY), kb = given_or(b->modulus, INFINITY);
-    const double da = given_or(given_or(a->dissipation, b->dissipation), 0),
-                 db = given_or(given_or(b->dissipation, a->dissipation), 0);
-    const double fa = given_or(given_or(a->friction, b->friction), 0),
-                 fb = given_or(given_or(b->friction, a->friction), 0);
-    ct_material pair = {.friction = sqrt(fa * fb)};
-    if (isinf(ka) && isinf(kb))
-        pair = (ct_material){CT_DEFAULT_MODULUS, pair.friction, (da + db) / 2};
-    else if (isinf(ka) || isinf(kb))
-        pair = (ct_material){isinf(ka) ? kb : ka, pair.friction, isinf(ka) ? db : da};
-    else
-        pair = (ct_material){ka * kb / (ka + kb), pair.friction, (kb * da + ka * db) / (ka + kb)};
-    return pair;
-}
-
 /* ---- the pressure ---- */
 
 /* A function a + b . z along the contact, z from the barycentre of its area. */
@@ -232,6 +210,13 @@ static const double RADIUS[RADII] = {0.3357106870197290, 0.7071067811865476, 0.9
                     DIRECTION[ANGLES][2] = {{1, 0},  {0.5, 0.8660254037844386},   {-0.5, 0.8660254037844386},
                                             {-1, 0}, {-0.5, -0.8660254037844386}, {0.5, -0.8660254037844386}};
 
+/* At a slip of this square. */
+static double friction_at(const struct law *law, double square) {
+    const ct_material *m = &law->material;
+    const double stribeck = CT_STRIBECK * law->speed, r = square / (stribeck * stribeck);
+    return m->friction + (m->static_friction - m->friction) / (1 + r * r);
+}
+
 static struct wrench rub(const struct law *law, const struct linear *pressure) {
     const ct_contact *c = law->contact;
     struct wrench w = {{0, 0, 0}, {0, 0, 0}};
@@ -246,7 +231,7 @@ static struct wrench rub(const struct law *law, const struct linear *pressure) {
         sum += normal[p];
     }
     if (!(sum > 0)) return w;
-    const double scale = law->material.friction * c->area * pressure->mean / sum;
+    const double scale = c->area * pressure->mean / sum;
     for (int p = 0; p < POINTS; p++) {
         double arm[3], slip[3], turned[3], torque[3], force[3];
         ct_sub3(at[p], law->at, arm);
@@ -254,8 +239,9 @@ static struct wrench rub(const struct law *law, const struct linear *pressure) {
         for (int i = 0; i < 3; i++) slip[i] = law->velocity[i] + turned[i];
         const double rise = ct_dot3(slip, c->normal);
         for (int i = 0; i < 3; i++) slip[i] -= rise * c->normal[i];
-        const double size = sqrt(ct_dot3(slip, slip) + law->speed * law->speed);
-        for (int i = 0; i < 3; i++) force[i] = scale * normal[p] * slip[i] / size;
+        const double square = ct_dot3(slip, slip), size = sqrt(square + law->speed * law->speed);
+        const double limit = scale * friction_at(law, square) * normal[p];
+        for (int i = 0; i < 3; i++) force[i] = limit * slip[i] / size;
         ct_cross3(at[p], force, torque);
         for (int i = 0; i < 3; i++) {
             w.force[i] += force[i];
@@ -356,18 +342,18 @@ static void put_extents(const struct law *law, ct_contact *contact) {
 
 static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *result, const ct_side side[2],
                       ct_contact *contact) {
-    struct law law = {.contact = contact,
-                      .side = side,
-                      .material = ct_material_of_pair(&side[0].body->material, &side[1].body->material),
-                      .speed = scene->settings.stiction_speed > 0 ? scene->settings.stiction_speed
-                                                                  : CT_DEFAULT_STICTION_SPEED};
+    struct law law = {
+        .contact = contact,
+        .side = side,
+        .material = ct_scene_material_of(scene, contact->body, &side[0].body->material, &side[1].body->material),
+        .speed = scene->settings.stiction_speed > 0 ? scene->settings.stiction_speed : CT_DEFAULT_STICTION_SPEED};
     const struct wrench none = {{0, 0, 0}, {0, 0, 0}};
     struct wrench total, friction = none;
     find_axes(&law);
     find_motions(&law);
     const struct linear depth = find_depth(&law), pressure = find_pressure(&law, &depth);
     const struct wrench push = press(&law, &pressure);
-    if (law.material.friction > 0 && step->n_velocities) friction = rub(&law, &pressure);
+    if (law.material.static_friction > 0 && step->n_velocities) friction = rub(&law, &pressure);
     for (int i = 0; i < 3; i++) {
         total.force[i] = push.force[i] + friction.force[i];
         total.torque[i] = push.torque[i] + friction.torque[i];

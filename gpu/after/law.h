@@ -4,9 +4,6 @@
 
 #include "gpu/scene/scene.h"
 
-/* What a pair's materials come to. */
-ct_material ct_material_of_pair(const ct_material *a, const ct_material *b);
-
 /* What a step of a scene with the law needs of the method, CT_WANT_...; 0 without the law. */
 uint32_t ct_law_wants(const ct_step *step);
 

@@ -1,8 +1,9 @@
-/* warnings.c - turns the signed volumes of deformable bodies into warnings. */
+/* warnings.c - what a step warns of: signed volumes of deformable bodies, and velocities that are missing. */
 #include "gpu/after/warnings.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
@@ -44,17 +45,47 @@ void ct_scene_note_conditions(ct_scene *scene, const ct_update *updates, size_t 
     }
 }
 
-ct_status ct_scene_list_warnings(const ct_scene *scene, ct_result *result, ct_error *error) {
-    if (scene->n_warnings == 0) return CT_OK;
-    ct_warning *warnings = malloc(scene->n_warnings * sizeof *warnings);
-    if (!warnings)
-        return ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for an answer of %u warnings", scene->n_warnings);
+/* The first contact whose friction or dissipation wants velocities that the step does not have; NULL: none. */
+static const ct_contact *first_without_velocities(const ct_step *step, const ct_result *result) {
+    const ct_scene *scene = step->scene;
+    if (scene->settings.law != CT_LAW_PRESSURE || step->n_velocities) return NULL;
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const ct_contact *contact = &result->contacts[i];
+        const ct_body *a = ct_scene_find(scene, contact->body[0], NULL),
+                      *b = ct_scene_find(scene, contact->body[1], NULL);
+        if (!a || !b) continue;
+        const ct_material material = ct_scene_material_of(scene, contact->body, &a->material, &b->material);
+        if (material.static_friction > 0 || material.dissipation > 0) return contact;
+    }
+    return NULL;
+}
+
+/* Unless the body has one already, which is graver. */
+static void insert(ct_warning *warnings, size_t *n, ct_warning added) {
+    size_t at = *n;
+    while (at > 0 && warnings[at - 1].body > added.body) at--;
+    if (at > 0 && warnings[at - 1].body == added.body) return;
+    memmove(warnings + at + 1, warnings + at, (*n - at) * sizeof *warnings);
+    warnings[at] = added;
+    ++*n;
+}
+
+ct_status ct_step_list_warnings(const ct_step *step, ct_result *result, ct_error *error) {
+    const ct_scene *scene = step->scene;
+    const ct_contact *still = first_without_velocities(step, result);
+    if (scene->n_warnings == 0 && !still) return CT_OK;
+    const size_t room = (size_t)scene->n_warnings + 1;
+    ct_warning *warnings = malloc(room * sizeof *warnings);
+    if (!warnings) return ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for an answer of %zu warnings", room);
     size_t n = 0;
     for (uint32_t b = 0; b < scene->n_bodies; b++) {
         const ct_body *body = scene->bodies[b];
         if (body->condition != CT_WARNING_NONE)
             warnings[n++] = (ct_warning){.code = body->condition, .body = body->id, .value = body->volume};
     }
+    if (still)
+        insert(warnings, &n,
+               (ct_warning){.code = CT_WARNING_NO_VELOCITIES, .body = still->body[0], .value = still->volume});
     result->warnings = warnings;
     result->n_warnings = n;
     return CT_OK;

@@ -8,7 +8,7 @@
  * the bodies' volumes. */
 void ct_scene_note_conditions(ct_scene *scene, const ct_update *updates, size_t n_updates);
 
-/* Lists the scene's warnings in the result. OUT_OF_MEMORY: the result is as it was. */
-ct_status ct_scene_list_warnings(const ct_scene *scene, ct_result *result, ct_error *error);
+/* Lists the warnings of the step's scene and of the step in its result. OUT_OF_MEMORY: the result is as it was. */
+ct_status ct_step_list_warnings(const ct_step *step, ct_result *result, ct_error *error);
 
 #endif

@@ -56,7 +56,7 @@ typedef struct ct_pair_progress {
 
 /* ---- warnings ---- */
 
-/* A condition of a body under which its contacts mean nothing or less than they seem to.
+/* A condition under which a body's contacts mean nothing or less than they seem to.
  *
  * A deformable body's signed volume is the volume that its surface encloses, counted negative where the surface is
  * inside out. A mesh has a positive one when it is created, but positions sent later may mirror the body, turn part of
@@ -68,13 +68,17 @@ typedef struct ct_pair_progress {
  * every eighth, so that their warnings may begin and end up to seven such steps late. EXACT, whose contacts depend on
  * whether a body is inverted, looks at all of them.
  *
- * Both conditions leave a margin around 0, so that the rounding of a flat body's positions to float32 does not decide
+ * NO_VELOCITIES is about a step: with the law "pressure" a contact's material has friction or dissipation, which need
+ * the step's velocities, and there are none. It names part 0 of the first such contact, and its volume.
+ *
+ * Both conditions of volumes leave a margin around 0, so that the rounding of a flat body's positions to float32 does not decide
  * between the two.
  *
  * name, number, text. Numbers are never reused. */
 #define CT_WARNING_MAP(X)                                                                                              \
     X(BODY_INVERTED, 1, "the body is inside out: its signed volume is negative")                                       \
-    X(BODY_COLLAPSED, 2, "the body is flat: it encloses almost no volume")
+    X(BODY_COLLAPSED, 2, "the body is flat: it encloses almost no volume")                                             \
+    X(NO_VELOCITIES, 3, "the body's contact has friction or dissipation, and the step no velocities: neither acts")
 
 typedef enum ct_warning_code {
     CT_WARNING_NONE = 0,

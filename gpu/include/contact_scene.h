@@ -136,6 +136,12 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
  * takes its own reference to the mesh and drops that to the old one. NOT_FOUND, INVALID_ARGUMENT (a half-space has no
  * mesh), OUT_OF_RANGE (the pose is beyond CT_POSE_REACH for this mesh), OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t body, ct_mesh *mesh, ct_error *error);
+/* Changes what a body is made of, or, with `other` not 0, what counts between the two in place of what their materials
+ * come to: a field that is not given (NaN) is still the bodies' then, and CT_MATERIAL_NONE ends it. Both may be the same
+ * body, for its contact with itself. From the next step on. NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT (static_friction
+ * below friction), OUT_OF_MEMORY. */
+ct_status ct_scene_set_material(ct_scene *scene, uint32_t body, uint32_t other, const ct_material *material,
+                                ct_error *error);
 
 #define CT_ENDLESS 1e30 /* m, where a half-space has no end */
 

@@ -251,7 +251,7 @@ static void fold_closing(ct_step *step) {
 static void add_warnings(ct_step *step) {
     if (!step->result) return;
     ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
-    if (ct_scene_list_warnings(step->scene, step->result, &step->error)) ct_result_free(&step->result);
+    if (ct_step_list_warnings(step, step->result, &step->error)) ct_result_free(&step->result);
 }
 
 /* Where a poll said that the step is cancelled, some part of it may be missing: it has no result, whatever became of

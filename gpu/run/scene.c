@@ -110,6 +110,7 @@ void ct_scene_destroy(ct_scene **handle) {
     free(scene->bodies);
     free(scene->ignored_ids);
     free(scene->ignored);
+    free(scene->pair_materials);
     free(scene);
     *handle = NULL;
 }
@@ -199,20 +200,6 @@ static bool reserve_body(ct_scene *scene, size_t n_ignore, uint32_t slot) {
     return true;
 }
 
-/* NaN: not given. */
-static ct_status check_number(double value, double least, double most, const char *field, const char *unit,
-                              ct_error *error) {
-    if (isnan(value) || (value >= least && value <= most)) return CT_OK;
-    return ct_fail(error, CT_OUT_OF_RANGE, field, "%s is %g, expected %g to %g%s", field, value, least, most, unit);
-}
-
-static ct_status check_material(const ct_material *m, ct_error *error) {
-    ct_status status = check_number(m->modulus, CT_MIN_MODULUS, CT_MAX_MODULUS, "modulus", " N/m^3", error);
-    if (!status) status = check_number(m->friction, 0, CT_MAX_FRICTION, "friction", "", error);
-    if (!status) status = check_number(m->dissipation, 0, CT_MAX_DISSIPATION, "dissipation", " s/m", error);
-    return status;
-}
-
 /* Everything but the memory. */
 static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, const ct_body_options *o, ct_error *error) {
     if (o->cookie != BODY_COOKIE)
@@ -243,7 +230,7 @@ static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, cons
         if (!ct_scene_find(scene, o->ignore[i], NULL))
             return ct_fail(error, CT_NOT_FOUND, "ignore", "ignore[%zu] names body %u, which is not in the scene", i,
                            o->ignore[i]);
-    const ct_status status = check_material(&o->material, error);
+    const ct_status status = ct_material_check(&o->material, error);
     return status ? status : ct_method_check_kind(&scene->settings, o->kind, error);
 }
 
@@ -334,6 +321,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
         if ((uint32_t)key != id && (uint32_t)(key >> 32) != id) scene->ignored_ids[kept++] = key;
     }
     scene->n_ignored = kept;
+    ct_scene_forget_materials(scene, id);
     scene->ignored_stale = true;
     scene->version++;
     scene->n_warnings -= body->condition != CT_WARNING_NONE;

@@ -8,6 +8,7 @@
 #include "gpu/base/box.h"
 #include "gpu/include/contact.h"
 #include "gpu/scene/broadphase.h"
+#include "gpu/scene/material.h"
 
 struct ct_backend;
 struct ct_resident;
@@ -86,6 +87,9 @@ struct ct_scene {
     size_t n_ignored, ignored_capacity;
     uint64_t *ignored;  /* [n_ignored] ct_pair_key of the same pairs' indices into bodies[], sorted */
     bool ignored_stale; /* ignored[] has to be rebuilt: ct_scene_refresh */
+
+    ct_pair_material *pair_materials; /* [n_pair_materials] in rising order of key */
+    size_t n_pair_materials, pair_material_capacity;
 
     bool is_moved;                /* the updates of the step that runs were applied: see ct_backend.undo */
     uint64_t version;             /* rises when bodies[] or ignored_ids[] change */

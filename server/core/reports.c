@@ -46,6 +46,7 @@ void report_body(json_out *out, uint64_t scene, const body_record *body) {
     json_out_number(out, "modulus", body->material.modulus); /* null: not given */
     json_out_number(out, "friction", body->material.friction);
     json_out_number(out, "dissipation", body->material.dissipation);
+    json_out_number(out, "static_friction", body->material.static_friction);
     json_out_numbers(out, "lo", body->lo, 3);
     json_out_numbers(out, "hi", body->hi, 3);
     json_out_object_end(out);

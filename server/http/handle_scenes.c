@@ -201,17 +201,33 @@ static bool add_body(const service *service, uint64_t scene, const http_request 
     return true;
 }
 
-/* A PATCH of a body gives it another mesh. */
-static bool patch_body(const service *service, uint64_t scene, uint32_t body, const http_request *request,
-                       http_answer *answer, problem *p) {
-    body_request wanted;
+static bool set_mesh(const service *service, uint64_t scene, uint32_t body, const http_request *request,
+                     const body_patch *wanted, problem *p) {
     mesh_record mesh = {0};
-    if (!request_body_patch(request->body, request->size, &wanted, p)) return false;
-    if (!wanted.mesh && !handler_find_mesh(service, &request->who, wanted.mesh_hash, &mesh, p)) return false;
+    if (!wanted->mesh && !handler_find_mesh(service, &request->who, wanted->mesh_hash, &mesh, p)) return false;
     command command = {.kind = COMMAND_REPLACE_MESH, .scene = scene};
     command.in.replace_mesh.body = body;
-    command.in.replace_mesh.mesh = wanted.mesh ? wanted.mesh : mesh.handle;
-    return execute(service, request, &command, p) && get_body(service, request, scene, body, 200, answer, p);
+    command.in.replace_mesh.mesh = wanted->mesh ? wanted->mesh : mesh.handle;
+    return execute(service, request, &command, p);
+}
+
+static bool set_material(const service *service, uint64_t scene, uint32_t body, const http_request *request,
+                         const body_patch *wanted, problem *p) {
+    command command = {.kind = COMMAND_SET_MATERIAL, .scene = scene};
+    command.in.set_material.body = body;
+    command.in.set_material.other = wanted->other;
+    command.in.set_material.material = wanted->material;
+    return execute(service, request, &command, p);
+}
+
+/* A PATCH of a body gives it another mesh or material, or a pair with it a material of its own. */
+static bool patch_body(const service *service, uint64_t scene, uint32_t body, const http_request *request,
+                       http_answer *answer, problem *p) {
+    body_patch wanted;
+    return request_body_patch(request->body, request->size, &wanted, p) &&
+           (!wanted.has_material || set_material(service, scene, body, request, &wanted, p)) &&
+           (!wanted.has_mesh || set_mesh(service, scene, body, request, &wanted, p)) &&
+           get_body(service, request, scene, body, 200, answer, p);
 }
 
 static bool remove_body(const service *service, const http_request *request, uint64_t scene, uint32_t body,

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,14 @@ static bool take_plane(const json_fields *fields, ct_body_options *out) {
     return ok;
 }
 
+static bool take_material(const json_fields *fields, ct_material *out) {
+    bool has;
+    return json_take_number(fields, "modulus", CT_MIN_MODULUS, CT_MAX_MODULUS, &out->modulus, &has) &&
+           json_take_number(fields, "friction", 0, CT_MAX_FRICTION, &out->friction, &has) &&
+           json_take_number(fields, "dissipation", 0, CT_MAX_DISSIPATION, &out->dissipation, &has) &&
+           json_take_number(fields, "static_friction", 0, CT_MAX_FRICTION, &out->static_friction, &has);
+}
+
 static bool take_options(const json_fields *fields, bool is_half_space, ct_body_options *out) {
     static const char *const kinds[] = {"deformable", "rigid", "half_space", NULL};
     int kind = 0;
@@ -231,10 +240,7 @@ static bool take_options(const json_fields *fields, bool is_half_space, ct_body_
         !(is_half_space ? take_plane(fields, out) : json_take_pose(fields, "pose", out->pose, &has_pose)) ||
         !json_take_integer(fields, "group", 0, UINT32_MAX, &group, &has) ||
         !json_take_integer(fields, "mask", 0, UINT32_MAX, &mask, &has) ||
-        !json_take_bool(fields, "self_contact", &out->self_contact, &has) ||
-        !json_take_number(fields, "modulus", CT_MIN_MODULUS, CT_MAX_MODULUS, &out->material.modulus, &has) ||
-        !json_take_number(fields, "friction", 0, CT_MAX_FRICTION, &out->material.friction, &has) ||
-        !json_take_number(fields, "dissipation", 0, CT_MAX_DISSIPATION, &out->material.dissipation, &has))
+        !json_take_bool(fields, "self_contact", &out->self_contact, &has) || !take_material(fields, &out->material))
         return false;
     bool rigid = has_kind ? kind == 1 : has_pose;
     if (has_pose && !rigid)
@@ -251,8 +257,9 @@ static bool take_options(const json_fields *fields, bool is_half_space, ct_body_
 }
 
 bool request_body(const char *bytes, size_t size, body_request *out, problem *p) {
-    static const char *const known[] = {"mesh",   "kind",         "pose",    "normal",   "offset",      "group", "mask",
-                                        "ignore", "self_contact", "modulus", "friction", "dissipation", NULL};
+    static const char *const known[] = {
+        "mesh",   "kind",         "pose",    "normal",   "offset",      "group",           "mask",
+        "ignore", "self_contact", "modulus", "friction", "dissipation", "static_friction", NULL};
     json_fields fields;
     bool is_half_space = false;
     memset(out, 0, sizeof *out);
@@ -264,12 +271,34 @@ bool request_body(const char *bytes, size_t size, body_request *out, problem *p)
     return ok;
 }
 
-bool request_body_patch(const char *bytes, size_t size, body_request *out, problem *p) {
-    static const char *const known[] = {"mesh", NULL};
+static bool take_new_material(const json_fields *fields, body_patch *out) {
+    static const char *const known[] = {"other", "modulus", "friction", "dissipation", "static_friction", NULL};
+    const json_t *value = NULL;
+    json_fields inner;
+    int64_t other = 0;
+    bool has;
+    if (!json_take_value(fields, "material", &value, &out->has_material)) return false;
+    if (!out->has_material) return true;
+    if (!json_fields_begin(&inner, value, "material.", known, fields->problem) ||
+        !json_take_integer(&inner, "other", 1, UINT32_MAX, &other, &has) || !take_material(&inner, &out->material))
+        return false;
+    out->other = (uint32_t)other;
+    return true;
+}
+
+bool request_body_patch(const char *bytes, size_t size, body_patch *out, problem *p) {
+    static const char *const known[] = {"mesh", "material", NULL};
     json_fields fields;
-    memset(out, 0, sizeof *out);
+    body_request mesh = {0};
+    *out = (body_patch){.material = CT_MATERIAL_NONE};
     json_t *root = json_in_parse(bytes, size, known, p);
-    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_mesh(&fields, out);
+    bool ok = root && json_fields_begin(&fields, root, "", known, p) && take_new_material(&fields, out);
+    if (ok && (!out->has_material || json_object_get(root, "mesh"))) {
+        ok = take_mesh(&fields, &mesh);
+        out->has_mesh = true;
+        out->mesh = mesh.mesh;
+        memcpy(out->mesh_hash, mesh.mesh_hash, sizeof out->mesh_hash);
+    }
     json_decref(root);
     return ok;
 }

@@ -32,7 +32,7 @@ bool request_settings(const char *bytes, size_t size, ct_settings_change *out,
                       problem *p); /* the same without a name */
 
 typedef struct body_request { /* {"mesh", "kind", "pose", "group", "mask", "ignore", "self_contact",
-                                 "modulus", "friction", "dissipation"},
+                                 "modulus", "friction", "dissipation", "static_friction"},
                                  or for kind half_space "normal" and "offset" in place of "mesh" */
     uint64_t mesh;            /* 0: mesh_hash */
     char mesh_hash[33];       /* the hash or its first 8 digits or more */
@@ -40,8 +40,17 @@ typedef struct body_request { /* {"mesh", "kind", "pose", "group", "mask", "igno
 } body_request;
 
 bool request_body(const char *bytes, size_t size, body_request *out, problem *p);
-/* Of a PATCH: the body's new mesh. Nothing to free. */
-bool request_body_patch(const char *bytes, size_t size, body_request *out, problem *p);
+
+typedef struct
+    body_patch { /* {"mesh", "material": {"other", "modulus", "friction", "dissipation", "static_friction"}} */
+    bool has_mesh, has_material; /* one of them at least */
+    uint64_t mesh;               /* 0: mesh_hash */
+    char mesh_hash[33];
+    uint32_t other; /* 0: the body's own material */
+    ct_material material;
+} body_patch;
+
+bool request_body_patch(const char *bytes, size_t size, body_patch *out, problem *p); /* nothing to free */
 void request_body_free(body_request *request);
 
 typedef struct step_request { /* {"updates": [{"body", "positions", "ranges", "indices", "pose"}], "want",

@@ -207,6 +207,17 @@ static void run_replace_mesh(scheduler *scheduler, command *command, const char 
     scene_note_change(scheduler->registry, scene);
 }
 
+static void run_set_material(scheduler *scheduler, command *command, const char *object) {
+    scene *scene = command->target;
+    ct_error cause = {0};
+    if (ct_scene_set_material(scene->engine, command->in.set_material.body, command->in.set_material.other,
+                              &command->in.set_material.material, &cause) != CT_OK) {
+        server_fail_engine(&command->error, object, &cause);
+        return;
+    }
+    scene_note_change(scheduler->registry, scene);
+}
+
 static const body_use *use_of(const scene *scene, uint32_t body, size_t hint) {
     for (size_t i = 0; i < scene->n_uses; i++) { /* bodies mostly stand in the order in which they came */
         const body_use *use = &scene->uses[(hint + i) % scene->n_uses];
@@ -282,6 +293,9 @@ void command_run(scheduler *scheduler, command *command) {
         break;
     case COMMAND_REPLACE_MESH:
         run_replace_mesh(scheduler, command, object);
+        break;
+    case COMMAND_SET_MATERIAL:
+        run_set_material(scheduler, command, object);
         break;
     case COMMAND_LIST_BODIES:
         run_list_bodies(command, object);

@@ -18,6 +18,7 @@ const char *command_name(command_kind kind) {
         [COMMAND_ADD_BODY] = "add_body",
         [COMMAND_REMOVE_BODY] = "remove_body",
         [COMMAND_REPLACE_MESH] = "replace_mesh",
+        [COMMAND_SET_MATERIAL] = "set_material",
         [COMMAND_LIST_BODIES] = "list_bodies",
         [COMMAND_STEP] = "step",
         [COMMAND_SNAPSHOT] = "snapshot",

@@ -120,6 +120,7 @@ typedef enum command_kind {
     COMMAND_ADD_BODY,
     COMMAND_REMOVE_BODY,
     COMMAND_REPLACE_MESH,
+    COMMAND_SET_MATERIAL,
     COMMAND_LIST_BODIES,
     COMMAND_STEP,
     COMMAND_SNAPSHOT,
@@ -167,6 +168,10 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             uint32_t body;
             uint64_t mesh;
         } replace_mesh;
+        struct {
+            uint32_t body, other; /* see ct_scene_set_material */
+            ct_material material;
+        } set_material;
         struct {
             uint64_t sequence; /* 0: not numbered, not kept (only with SESSION_NONE) */
             uint32_t want;

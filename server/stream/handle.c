@@ -478,6 +478,13 @@ static bool fill_command(request *request, server_error *error) {
         command->in.replace_mesh.body = message->u.replace_mesh.body;
         command->in.replace_mesh.mesh = message->u.replace_mesh.mesh;
         return true;
+    case WIRE_SET_MATERIAL:
+        command->kind = COMMAND_SET_MATERIAL;
+        command->scene = message->u.set_material.scene;
+        command->in.set_material.body = message->u.set_material.body;
+        command->in.set_material.other = message->u.set_material.other;
+        command->in.set_material.material = message->u.set_material.material;
+        return true;
     case WIRE_CLOSE_SCENE:
         command->kind = COMMAND_CLOSE;
         command->scene = message->u.close_scene.scene;

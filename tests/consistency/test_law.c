@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/after/law.h"
 #include "gpu/base/vec.h"
+#include "gpu/scene/scene.h"
 #include "tests/scenes/stage.h"
 
 static ct_engine *engine;
@@ -135,7 +135,7 @@ static void test_table(void **state) {
     double pose[12];
     shape_pose_identity(pose);
     pose[11] = -0.002; /* the feet's lower ends are 0, 0.5, 1 and 1.5 mm below 0 */
-    const struct part parts[] = {{&table, pose, {1e8, NAN, NAN}, 0}, {NULL, NULL, CT_MATERIAL_NONE, 0}};
+    const struct part parts[] = {{&table, pose, {1e8, NAN, NAN, NAN}, 0}, {NULL, NULL, CT_MATERIAL_NONE, 0}};
     double expected[6] = {0};
     for (int i = 0; i < 4; i++) {
         const double f = 1e8 * 0.0025 * (0.002 + 0.0005 * i);
@@ -173,8 +173,8 @@ static void test_friction(void **state) {
         double pose[12];
         shape_pose_identity(pose);
         pose[11] = 0.1 - 0.001;
-        const struct part parts[] = {{NULL, NULL, {NAN, 0.9, NAN}, 0},
-                                     {turns ? &drum : &block, pose, {k, 0.1, NAN}, 0}};
+        const struct part parts[] = {{NULL, NULL, {NAN, 0.9, NAN, NAN}, 0},
+                                     {turns ? &drum : &block, pose, {k, 0.1, NAN, NAN}, 0}};
         struct built b = build(engine, parts, 2);
         ct_velocity velocity = {.body = b.body[1], .twist = {turns ? 0 : 3, turns ? 0 : 4, 0, 0, 0, turns ? 50 : 0}};
         ct_result *r = run(&b, &velocity, 1, CT_WANT_FRAME);
@@ -212,7 +212,7 @@ static void test_dissipation(void **state) {
     double pose[12];
     shape_pose_identity(pose);
     pose[11] = 0.1 - 0.001;
-    const struct part parts[] = {{NULL, NULL, CT_MATERIAL_NONE, 0}, {&block, pose, {k, NAN, d}, 0}};
+    const struct part parts[] = {{NULL, NULL, CT_MATERIAL_NONE, 0}, {&block, pose, {k, NAN, d, NAN}, 0}};
     struct built b = build(engine, parts, 2);
     const double speeds[] = {-0.25, 0.25, 1};
     for (int i = 0; i < 3; i++) {
@@ -244,8 +244,8 @@ static void test_random_pairs(void **state) {
         ct_velocity velocities[2] = {{.body = 0}, {.body = 0}};
         for (int i = 0; i < 12; i++) velocities[i / 6].twist[i % 6] = shape_uniform(&rng, -1, 1);
         for (int of = 0; of < 2; of++) {
-            const struct part parts[] = {{&a, pose[0], {1e6, 0.4, 0.5}, 0},
-                                         {of ? &fine : &coarse, pose[1], {3e6, 0.2, 0.1}, 0}};
+            const struct part parts[] = {{&a, pose[0], {1e6, 0.4, 0.5, NAN}, 0},
+                                         {of ? &fine : &coarse, pose[1], {3e6, 0.2, 0.1, NAN}, 0}};
             struct built b = build(engine, parts, 2);
             for (int i = 0; i < 2; i++) velocities[i].body = b.body[i];
             ct_result *r = run(&b, velocities, 2, CT_WANT_FRAME);
@@ -285,7 +285,7 @@ static void test_wrapped(void **state) {
         pose[3] = 0.002 * (round % 10);
         pose[7] = 1e-9 * round;
         pose[11] = 0.01 * (round / 10) * (round % 2 ? 1 : -1);
-        const struct part parts[] = {{&ring, identity, {1e6, 0.4, 0}, 0}, {&ball, pose, {NAN, 0.4, 0}, 0}};
+        const struct part parts[] = {{&ring, identity, {1e6, 0.4, 0, NAN}, 0}, {&ball, pose, {NAN, 0.4, 0, NAN}, 0}};
         struct built b = build(engine, parts, 2);
         const ct_velocity velocity = {.body = b.body[1], .twist = {0, 0, 0, 0, 0, 5}};
         ct_result *r = run(&b, &velocity, 1, CT_WANT_FRAME);
@@ -318,7 +318,7 @@ static void test_same_bits(void **state) {
     for (int round = 0; round < 3; round++) {
         ct_engine *other = stage_engine(round == 1 ? 3 : 1, round == 2 ? "base" : NULL);
         if (round == 1) shape_shuffle(&a, &rng);
-        const struct part parts[] = {{&a, pose[0], {1e6, 0.4, 0.5}, 0}, {&b, pose[1], {3e6, 0.2, 0.1}, 0}};
+        const struct part parts[] = {{&a, pose[0], {1e6, 0.4, 0.5, NAN}, 0}, {&b, pose[1], {3e6, 0.2, 0.1, NAN}, 0}};
         struct built built = build(other, parts, 2);
         const ct_velocity velocity = {.body = built.body[0], .twist = {1, 2, 3, -1, 0.5, 2}};
         ct_step step = {.scene = built.scene, .want = CT_WANT_FRAME, .velocities = &velocity, .n_velocities = 1};
@@ -344,8 +344,8 @@ static void test_vertex_forces(void **state) {
     shape_pose_random(&rng, 0, turned);
     turned[3] = 0.7;
     for (int soft = 0; soft < 2; soft++) {
-        const struct part parts[] = {{&ball, pose, {1e6, 0.4, 0.5}, soft ? CT_BODY_DEFORMABLE : 0},
-                                     {&block, turned, {3e6, 0.4, 0.5}, 0}};
+        const struct part parts[] = {{&ball, pose, {1e6, 0.4, 0.5, NAN}, soft ? CT_BODY_DEFORMABLE : 0},
+                                     {&block, turned, {3e6, 0.4, 0.5, NAN}, 0}};
         struct built b = build(engine, parts, 2);
         const double twist[6] = {1, 0.5, -0.2, 0.3, 2, -1};
         double *values = malloc(3 * ball.n_vertices * sizeof *values);
@@ -399,7 +399,7 @@ static void test_vertex_forces(void **state) {
 
 static void test_materials(void **state) {
     (void)state;
-    const ct_material none = CT_MATERIAL_NONE, soft = {1e5, 0.2, 1}, hard = {3e5, 0.8, 3};
+    const ct_material none = CT_MATERIAL_NONE, soft = {1e5, 0.2, 1, 0.2}, hard = {3e5, 0.8, 3, 1.25};
     ct_material m = ct_material_of_pair(&none, &none);
     near(m.modulus, CT_DEFAULT_MODULUS, 0);
     assert_true(m.friction == 0 && m.dissipation == 0);
@@ -408,9 +408,58 @@ static void test_materials(void **state) {
     m = ct_material_of_pair(&soft, &hard);
     near(m.modulus, 7.5e4, 1e-9);
     near(m.friction, 0.4, 1e-15);
+    near(m.static_friction, 0.5, 1e-15);
     near(m.dissipation, 0.75 * 1 + 0.25 * 3, 1e-15);
     const ct_material again = ct_material_of_pair(&hard, &soft);
     assert_memory_equal(&m, &again, sizeof m);
+}
+
+/* What a pair is given counts in place of its bodies' materials, in either order, until it is taken back. */
+static void test_pairs(void **state) {
+    (void)state;
+    struct shape block = shape_box(0.4, 0.4, 0.2);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[11] = 0.1 - 0.001;
+    const double k = 1e6;
+    const struct part parts[] = {{NULL, NULL, {NAN, 0.2, NAN, 0.5}, 0}, {&block, pose, {k, 0.2, NAN, 0.5}, 0}};
+    struct built b = build(engine, parts, 2);
+    const struct {
+        bool is_set, is_turned;
+        ct_material pair;
+        double modulus, friction, static_friction;
+    } cases[] = {{false, false, CT_MATERIAL_NONE, k, 0.2, 0.5},
+                 {true, false, {NAN, 0.3, NAN, NAN}, k, 0.3, 0.3},
+                 {true, true, {2 * k, NAN, NAN, 0.6}, 2 * k, 0.2, 0.6},
+                 {true, false, {NAN, 0.7, NAN, 0.9}, k, 0.7, 0.9},
+                 {true, true, CT_MATERIAL_NONE, k, 0.2, 0.5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ct_error error;
+        const bool turned = cases[i].is_turned;
+        if (cases[i].is_set)
+            assert_int_equal(ct_scene_set_material(b.scene, b.body[turned], b.body[!turned], &cases[i].pair, &error),
+                             CT_OK);
+        for (int fast = 0; fast < 2; fast++) { /* at 5 stiction speeds, and at 5,000 */
+            const double v = fast ? 5 : 5e-3, fourth = pow(v / (CT_STRIBECK * 1e-3), 4);
+            const ct_velocity velocity = {.body = b.body[1], .twist = {v}};
+            ct_result *r = run(&b, &velocity, 1, CT_WANT_FRAME);
+            const double normal = cases[i].modulus * r->contacts[0].volume;
+            const double mu = cases[i].friction + (cases[i].static_friction - cases[i].friction) / (1 + fourth);
+            near(r->contacts[0].wrench[1][2], normal, 1e-6 * normal);
+            near(r->contacts[0].wrench[1][0], -mu * normal * v / hypot(v, 1e-3), 1e-6 * normal);
+            ct_result_free(&r);
+        }
+    }
+    ct_error error = {0};
+    const ct_material weak = {NAN, 0.5, NAN, 0.4}, fine = {k, 0.1, NAN, NAN};
+    assert_int_equal(ct_scene_set_material(b.scene, b.body[0], 0, &weak, &error), CT_INVALID_ARGUMENT);
+    assert_string_equal(error.field, "static_friction");
+    assert_int_equal(ct_scene_set_material(b.scene, b.body[0], 77, &fine, NULL), CT_NOT_FOUND);
+    assert_int_equal(ct_scene_set_material(b.scene, b.body[0], b.body[1], &fine, &error), CT_OK);
+    assert_int_equal(ct_scene_remove_body(b.scene, b.body[0], &error), CT_OK);
+    assert_int_equal(b.scene->n_pair_materials, 0);
+    ct_scene_destroy(&b.scene);
+    shape_free(&block);
 }
 
 static void test_bad_input(void **state) {
@@ -437,9 +486,10 @@ static void test_bad_input(void **state) {
     const struct {
         ct_material material;
         const char *field;
-    } bad[] = {{{0, NAN, NAN}, "modulus"},      {{-1, NAN, NAN}, "modulus"},        {{INFINITY, NAN, NAN}, "modulus"},
-               {{NAN, -0.1, NAN}, "friction"},  {{NAN, INFINITY, NAN}, "friction"}, {{NAN, NAN, -1}, "dissipation"},
-               {{NAN, NAN, 1e9}, "dissipation"}};
+    } bad[] = {{{0, NAN, NAN, NAN}, "modulus"},         {{-1, NAN, NAN, NAN}, "modulus"},
+               {{INFINITY, NAN, NAN, NAN}, "modulus"},  {{NAN, -0.1, NAN, NAN}, "friction"},
+               {{NAN, INFINITY, NAN, NAN}, "friction"}, {{NAN, NAN, -1, NAN}, "dissipation"},
+               {{NAN, NAN, 1e9, NAN}, "dissipation"},   {{NAN, NAN, NAN, -1}, "static_friction"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ct_body_options options;
         uint32_t body;
@@ -470,7 +520,7 @@ int main(void) {
         cmocka_unit_test(test_tilted_cube), cmocka_unit_test(test_table),         cmocka_unit_test(test_friction),
         cmocka_unit_test(test_dissipation), cmocka_unit_test(test_random_pairs),  cmocka_unit_test(test_wrapped),
         cmocka_unit_test(test_same_bits),   cmocka_unit_test(test_vertex_forces), cmocka_unit_test(test_materials),
-        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_pairs),       cmocka_unit_test(test_bad_input),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     ct_engine_destroy(&engine);

@@ -128,6 +128,63 @@ def test_other_laws_have_none(client):
     assert scene.step().wrench(body)[2] > 0
 
 
+def force_on(scene, body, velocity=None):
+    return scene.step(velocities=None if velocity is None else {body: velocity}).wrench(body)[:3]
+
+
+def test_materials_of_pairs_and_bodies(server, client):
+    """A box 1 cm deep in a floor, of 1 m^2: k V along the normal; friction as the pair says; all of it outlives a restart."""
+    scene = client.open_scene(law="pressure", stiction_speed=1e-3)
+    box_ = scene.add_body(client.register_mesh(*UNIT_BOX), moved(0, 0, 0.49), modulus=2e6, friction=0.5)
+    floor = scene.add_half_space((0, 0, 1), modulus=2e6, friction=0.5)
+    fast, creep = (10, 0, 0, 0, 0, 0), (4e-3, 0, 0, 0, 0, 0)
+    normal = 1e6 * 0.01
+    assert force_on(scene, box_, fast) == pytest.approx([-0.5 * normal, 0, normal], rel=1e-6)
+    scene.set_pair(floor, box_, friction=0.1, modulus=3e6)
+    server.restart()
+    assert force_on(scene, box_, fast) == pytest.approx([-0.3 * normal, 0, 3 * normal], rel=1e-6)
+    scene.set_pair(box_, floor, friction=0.2, static_friction=0.8)  # in place of what was said before
+    assert force_on(scene, box_, fast) == pytest.approx([-0.2 * normal, 0, normal], rel=1e-6)
+    # r = 4 / 20 of CT_STRIBECK; sqrt(17): what stiction leaves of it
+    expected = (0.2 + 0.6 / (1 + 0.2 ** 4)) * 4 / 17 ** 0.5
+    assert force_on(scene, box_, creep)[0] == pytest.approx(-expected * normal, rel=1e-6)
+    scene.set_pair(box_, floor)
+    scene.set_material(box_, modulus=2e6, friction=0.9, static_friction=1.0)
+    server.restart()
+    assert force_on(scene, box_, fast) == pytest.approx([-(0.9 * 0.5) ** 0.5 * normal, 0, normal], rel=1e-4)
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        scene.set_pair(box_, floor, friction=0.5, static_friction=0.4)
+    assert caught.value.field == "static_friction"
+    with pytest.raises(errors.OutOfRangeError):
+        scene.set_material(floor, modulus=-1.0)
+    assert force_on(scene, box_, fast) == pytest.approx([-(0.9 * 0.5) ** 0.5 * normal, 0, normal], rel=1e-4)
+    scene.set_pair(box_, floor, friction=0.1)
+    scene.remove_body(floor)
+    scene.add_half_space((0, 0, 1), friction=0.5, modulus=2e6)  # another body, of which nothing was said
+    assert force_on(scene, box_, fast)[0] == pytest.approx(-(0.9 * 0.5) ** 0.5 * normal, rel=1e-4)
+
+
+@in_process
+def test_pairs_are_copied(engine):
+    scene = engine.open_scene(law="pressure")
+    box_ = scene.add_body(engine.register_mesh(*UNIT_BOX), moved(0, 0, 0.49))
+    scene.set_pair(box_, scene.add_half_space((0, 0, 1)), modulus=5e5)
+    (copy,) = engine.open_scenes(1, scene)
+    assert copy.step().wrench(copy.bodies[0])[2] == pytest.approx(5e5 * 0.01, rel=1e-6)
+
+
+def test_missing_velocities_are_told(client):
+    scene = client.open_scene(law="pressure")
+    box_ = scene.add_body(client.register_mesh(*UNIT_BOX), moved(0, 0, 0.49), friction=0.5)
+    floor = scene.add_half_space((0, 0, 1))
+    (warning,) = scene.step().warnings
+    assert warning.code == "NO_VELOCITIES" and warning.body in (box_, floor) and warning.value == pytest.approx(0.01, rel=1e-6)
+    assert scene.step(velocities={box_: (0,) * 6}).warnings == []
+    assert scene.step(poses={box_: moved(0, 0, 2)}).warnings == []
+    scene.set_material(box_)
+    assert scene.step(poses={box_: moved(0, 0, 0.49)}).warnings == []
+
+
 @pytest.mark.parametrize("field, value", [("modulus", 0.0), ("modulus", -1.0), ("friction", -0.1), ("dissipation", float("inf"))])
 def test_bad_materials(client, field, value):
     scene = client.open_scene(law="pressure")
@@ -158,6 +215,14 @@ def test_over_http(server):
     assert contact["wrench"][1][2] == pytest.approx(1e6 * 0.01, rel=1e-6)
     assert contact["wrench"][0][2] == pytest.approx(-contact["wrench"][1][2], rel=1e-12)
     api.refused("POST", f"{scene}/bodies", 422, "OUT_OF_RANGE", {"mesh": mesh, "modulus": -1}, field="modulus")
+    floor = next(b["id"] for b in api("GET", f"{scene}/bodies").json["bodies"] if b["id"] != body)
+    changed = api("PATCH", f"{scene}/bodies/{body}", {"material": {"other": floor, "modulus": 3e6}})
+    assert changed.status == 200 and changed.json["modulus"] == 1e6
+    assert api.post(f"{scene}/step", {}, status=200)["contacts"][0]["wrench"][1][2] == pytest.approx(3e6 * 0.01, rel=1e-6)
+    changed = api("PATCH", f"{scene}/bodies/{body}", {"material": {"friction": 0.25, "static_friction": 0.5}})
+    assert changed.json["modulus"] is None and changed.json["static_friction"] == 0.5
+    api.refused("PATCH", f"{scene}/bodies/{body}", 422, "OUT_OF_RANGE", {"material": {"friction": -1}}, field="material.friction")
+    api.refused("PATCH", f"{scene}/bodies/{body}", 404, "NOT_FOUND", {"material": {"other": 4000, "friction": 1}})
 
 
 def test_contactctl(server, tmp_path):

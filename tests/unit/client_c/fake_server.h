@@ -71,7 +71,8 @@ typedef struct fake_server {
     /* For the test to look at. */
     atomic_int self_added; /* bodies with self-contact */
     atomic_int ended;      /* over something */
-    atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured;
+    atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured, materials;
+    wire_set_material material; /* the last one set */
     atomic_uint most_in_flight;
     _Atomic uint64_t last_key; /* of the newest scene */
 
@@ -493,6 +494,13 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         break;
     case WIRE_REPLACE_MESH:
         fake_replace_mesh(f, m, &r);
+        break;
+    case WIRE_SET_MATERIAL:
+        s = fake_find(f, m, m->u.set_material.scene);
+        if (!s) return;
+        f->material = m->u.set_material;
+        atomic_fetch_add(&f->materials, 1);
+        r.type = WIRE_DONE;
         break;
     case WIRE_GET_SNAPSHOT: /* the picture is what was asked for */
         if (!fake_find(f, m, m->u.get_snapshot.scene)) return;

@@ -73,6 +73,7 @@ static void test_no_client(void **state) {
     contactd_ticket ticket;
     size_t n;
     uint32_t handle;
+    const ct_material material = {1, 0, 0, 0};
     const contactd_code codes[] = {
         contactd_set_timeout(NULL, 1),
         contactd_set_traceparent(NULL, NULL),
@@ -106,6 +107,7 @@ static void test_no_client(void **state) {
         contactd_add_half_space(NULL, 1, (const double[3]){0, 0, 1}, 0, NULL, &handle),
         contactd_remove_body(NULL, 1, 1),
         contactd_replace_mesh(NULL, 1, 1, 1),
+        contactd_set_material(NULL, 1, 1, 0, &material),
         contactd_set_continuous_frames(NULL, 1, true),
         contactd_find_overlap(NULL, 1, NULL, 1, NULL, NULL, NULL),
         contactd_step_submit(NULL, 1, NULL, 0, NULL, &ticket),

@@ -458,6 +458,31 @@ static void a_mesh_is_replaced(void **state) {
     ok(w->client, contactd_forget_mesh(w->client, mesh)); /* nothing uses it any more */
 }
 
+/* What was said of a pair is said again to a server that has forgotten it; what was taken back is not. */
+static void materials_outlive_restarts(void **state) {
+    world *w = *state;
+    fake_server *server = w->server;
+    const ct_material pair = {1e6, 0.25, 0.5, 0.75}, none = CT_MATERIAL_NONE;
+    ok(w->client, contactd_set_material(w->client, w->scene, w->hard, w->soft, &pair));
+    assert_int_equal(atomic_load(&server->materials), 1);
+    const wire_set_material said = server->material;
+    assert_memory_equal(&said.material, &pair, sizeof pair);
+    order(&server->restart);
+    step_by_pose(w, 1);
+    assert_int_equal(atomic_load(&server->materials), 2);
+    assert_memory_equal(&server->material.material, &pair, sizeof pair);
+    assert_true(server->material.body == said.other && server->material.other == said.body);
+    ok(w->client, contactd_set_material(w->client, w->scene, w->soft, w->hard, &none));
+    ok(w->client, contactd_set_material(w->client, w->scene, w->soft, 0, &pair)); /* with the body itself from now on */
+    assert_int_equal(server->material.other, 0);
+    order(&server->restart);
+    step_by_pose(w, 2);
+    assert_int_equal(atomic_load(&server->materials), 4);
+    refused(w, CONTACTD_NOT_FOUND, contactd_set_material(w->client, w->scene, w->soft, 77, &pair), "body 77", "body");
+    refused(w, CONTACTD_INVALID_ARGUMENT, contactd_set_material(w->client, w->scene, w->soft, 0, NULL), "material",
+            "material");
+}
+
 static void a_restart_amid_pipelined_steps(void **state) {
     world *w = *state;
     step_by_vertex(w, 0, 0.125);
@@ -907,6 +932,7 @@ int main(void) {
         TEST(self_contact_is_asked_for),
         TEST(methods_asked_for_and_running),
         TEST(a_mesh_is_replaced),
+        TEST(materials_outlive_restarts),
         TEST(a_restart_amid_pipelined_steps),
         TEST(a_step_is_not_sent_to_a_third_server_that_ends_over_it),
         TEST(a_server_that_announces_its_end_does_not_count),

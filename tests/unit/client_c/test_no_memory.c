@@ -164,6 +164,7 @@ static void run_scene(script *s, contactd_mesh mesh, contactd_mesh other) {
     DO(contactd_get_report(s->client, CONTACTD_REPORT_SESSIONS, 0, &json, &n));
     DO(contactd_drain(s->client));
     if (s->is_whole) DO(contactd_replace_mesh(s->client, scene, soft, other));
+    if (s->is_whole) DO(contactd_set_material(s->client, scene, soft, hard, &(ct_material){1e6, 0.5, 0, 0.5}));
     if (s->is_whole) run_large_step(s, scene, soft);
     if (s->is_whole) DO(contactd_remove_body(s->client, scene, hard));
     DO(contactd_close_scene(s->client, scene));

@@ -216,6 +216,9 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
     case WIRE_REPLACE_MESH:
         m.u.replace_mesh = (wire_replace_mesh){26, 27, UINT64_C(28) << 40};
         break;
+    case WIRE_SET_MATERIAL:
+        m.u.set_material = (wire_set_material){29, 30, 31, {1e6, 0.25, NAN, 0.5}};
+        break;
     case WIRE_STEP:
         m.u.step = (wire_step){.scene = 26,
                                .sequence = 27,
@@ -670,6 +673,13 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.replace_mesh.scene);
         SAME(u.replace_mesh.body);
         SAME(u.replace_mesh.mesh);
+        break;
+    case WIRE_SET_MATERIAL:
+        SAME(u.set_material.scene);
+        SAME(u.set_material.body);
+        SAME(u.set_material.other);
+        if (memcmp(&a->u.set_material.material, &b->u.set_material.material, sizeof(ct_material)))
+            return "u.set_material.material";
         break;
     case WIRE_STEP:
         SAME(u.step.scene);
