@@ -163,6 +163,12 @@ typedef struct contactd_mesh_info {
     uint32_t bodies;                   /* that use it, of all clients */
     bool existed;                      /* resident before it was registered */
     uint64_t closing_vertices;         /* the last of `vertices`: of the walls behind an open surface */
+    uint32_t shells;                   /* closed surfaces that it consists of; 0: the server is too old to tell, and of
+                                          the rest, too */
+    uint32_t doubled_shells;           /* of them, those that lie where another does, by accident as a rule: what is
+                                          inside counts twice. A repair drops them */
+    double center_of_mass[3];          /* m */
+    double inertia[3][3];              /* m^5, about the centre of mass: times a density in kg/m^3, kg m^2 */
 } contactd_mesh_info;
 
 /* positions [n_vertices][3], triangles [n_triangles][3]; name may be NULL. Index k of a gradient is vertex k here.

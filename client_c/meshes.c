@@ -49,7 +49,11 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
                                .area = from->area,
                                .bodies = from->bodies,
                                .existed = from->existed,
-                               .closing_vertices = from->closing_vertices};
+                               .closing_vertices = from->closing_vertices,
+                               .shells = from->shells,
+                               .doubled_shells = from->doubled_shells};
+    memcpy(to->center_of_mass, from->center_of_mass, sizeof to->center_of_mass);
+    memcpy(to->inertia, from->inertia, sizeof to->inertia);
     memcpy(to->lo, from->lo, sizeof to->lo);
     memcpy(to->hi, from->hi, sizeof to->hi);
 }

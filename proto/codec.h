@@ -109,6 +109,8 @@ typedef struct wire_mesh_info {
     const double *repair; /* [n_repair], see contactd.fbs; NULL: no repair was asked for */
     uint32_t n_repair;
     uint64_t closing_vertices;
+    uint32_t shells, doubled_shells;
+    double center_of_mass[3], inertia[9]; /* 0 where absent */
 } wire_mesh_info;
 typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;

@@ -169,6 +169,11 @@ struct Decoder {
         out->bodies = in->bodies();
         out->existed = in->existed();
         out->closing_vertices = in->closing_vertices();
+        out->shells = in->shells();
+        out->doubled_shells = in->doubled_shells();
+        if (!numbers(in->center_of_mass(), "center_of_mass", 3, nullptr, out->center_of_mass) ||
+            !numbers(in->inertia(), "inertia", 9, nullptr, out->inertia))
+            return false;
         out->repair = nullptr;
         out->n_repair = 0;
         if (in->repair()) {

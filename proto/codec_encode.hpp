@@ -246,8 +246,14 @@ struct Encoder {
         auto lo = numbers(m.lo, 3), hi = numbers(m.hi, 3);
         Offset<flatbuffers::Vector<double>> repair;
         if (m.repair) repair = numbers(m.repair, m.n_repair);
+        Offset<flatbuffers::Vector<double>> center, inertia;
+        if (m.shells) {
+            center = numbers(m.center_of_mass, 3);
+            inertia = numbers(m.inertia, 9);
+        }
         return fb::CreateMeshInfo(*fbb, m.mesh, hash, name, m.vertices, m.triangles, m.bytes, m.volume, m.area, lo, hi,
-                                  m.bodies, m.existed, repair, m.closing_vertices);
+                                  m.bodies, m.existed, repair, m.closing_vertices, m.shells, m.doubled_shells, center,
+                                  inertia);
     }
 
     Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {

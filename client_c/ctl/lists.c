@@ -96,6 +96,14 @@ static void mesh_json(const contactd_mesh_info *m, const contactd_repair *repair
     json_number("area", m->area);
     json_numbers("lo", m->lo, 3);
     json_numbers("hi", m->hi, 3);
+    if (m->shells) {
+        json_count("shells", m->shells);
+        json_count("doubled_shells", m->doubled_shells);
+        json_numbers("center_of_mass", m->center_of_mass, 3);
+        json_open("inertia", '[');
+        for (int k = 0; k < 3; k++) json_numbers(NULL, m->inertia[k], 3);
+        json_close(']');
+    }
     json_count("bodies", m->bodies);
     json_bool("existed", m->existed);
     if (repair) repair_json(repair);
@@ -110,6 +118,10 @@ static void mesh_row(const contactd_mesh_info *m) {
     char size[32];
     printf("%-32s %10" PRIu64 " %10" PRIu64 " %10s %12.6g %6u  %s%s\n", m->hash, m->vertices, m->triangles,
            size_text(m->bytes, size), m->volume, m->bodies, m->name, m->existed ? " (was there already)" : "");
+    if (m->doubled_shells)
+        printf("  %u of its %u shells %s where another does: what is inside counts twice; --repair drops %s\n",
+               m->doubled_shells, m->shells, m->doubled_shells > 1 ? "lie" : "lies",
+               m->doubled_shells > 1 ? "them" : "it");
 }
 
 int ctl_mesh_add(ctl *ctl) {

@@ -532,7 +532,9 @@ class EngineLink:
         self.native.lib.ct_mesh_get_info(mesh, info)
         return {"hash": self.native.text(info.hash), "name": name, "vertices": info.vertices, "triangles": info.triangles,
                 "bytes": info.bytes, "volume": info.volume, "area": info.area, "lo": tuple(info.lo), "hi": tuple(info.hi),
-                "closing_vertices": info.closing_vertices, "repair": None}
+                "closing_vertices": info.closing_vertices, "shells": info.shells, "doubled_shells": info.doubled_shells,
+                "center_of_mass": tuple(info.center_of_mass), "inertia": tuple(x for row in info.inertia for x in row),
+                "repair": None}
 
     def _mesh(self, number: int) -> Any:
         mesh = self._meshes.get(number)

@@ -8,6 +8,7 @@ import pathlib
 import re
 import socket
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any, Callable, Generator, Sequence
 
@@ -255,6 +256,32 @@ class Mesh:
         """(2, 3) m: lower and upper corner."""
         return np.array([self._state.info["lo"], self._state.info["hi"]])
 
+    def _fact(self, name: str) -> Any:
+        if not self._state.info.get("shells"):
+            raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to tell", object=f"mesh {self.name!r}", field=name)
+        return self._state.info[name]
+
+    @property
+    def center_of_mass(self) -> NDArray[np.float64]:
+        """(3,) m, of the volume; of a mesh that was registered open with what closes it."""
+        return np.array(self._fact("center_of_mass"), float)
+
+    @property
+    def inertia(self) -> NDArray[np.float64]:
+        """(3, 3) m^5, about the centre of mass: times a density in kg/m^3 it is in kg m^2."""
+        return np.array(self._fact("inertia"), float).reshape(3, 3)
+
+    @property
+    def shells(self) -> int:
+        """Of how many closed surfaces it consists."""
+        return int(self._fact("shells"))
+
+    @property
+    def doubled_shells(self) -> int:
+        """How many of its shells lie where another does, by accident as a rule: what is inside counts twice. With
+        repair=True they are dropped."""
+        return int(self._fact("doubled_shells"))
+
     @property
     def bytes(self) -> int:
         """Memory that it holds on the server."""
@@ -416,7 +443,12 @@ class Client(SceneOpener):
         def done(answer: Decoded) -> Mesh:
             state.id, state.info = answer.body["mesh"], answer.body
             self._link.meshes.append(state)
-            return Mesh(self, state)
+            mesh = Mesh(self, state)
+            doubled, shells = state.info.get("doubled_shells"), state.info.get("shells")
+            if doubled:
+                warnings.warn(f"{mesh}: {doubled} of its {shells} shells lie where another does, so that what is inside counts "
+                              "twice: repair=True drops them", stacklevel=4)
+            return mesh
 
         mesh: Mesh = self._link.call(Request("RegisterMesh", state.message, done, timeout=self._timeout(timeout)))
         return mesh

@@ -151,10 +151,17 @@ typedef struct ct_mesh_info {
                             which it does when a body joins a scene with that method; shrinks when no body needs a
                             voxel tree any more */
     uint32_t components; /* connected components; triangles that share a vertex are connected */
-    double volume;       /* m^3, of the rest positions; > 0 */
-    double area;         /* m^2 */
-    double lo[3], hi[3]; /* m, bounding box of the rest positions */
-    char hash[33];       /* 128-bit content hash of (positions as float32, triangles), hex */
+    uint32_t shells;     /* triangles that are connected by edges, each a closed surface */
+    uint32_t
+        doubled_shells; /* of them, those that lie where another does, triangle on triangle: by accident, as a rule,
+                                and all that lies inside counts twice. A repair drops them */
+    double volume;      /* m^3, of the rest positions; > 0 */
+    double area;        /* m^2 */
+    /* Of the volume at density 1, for integrators; of an open surface with what closes it. */
+    double center_of_mass[3]; /* m */
+    double inertia[3][3];     /* m^5, about the centre of mass: times a density in kg/m^3, kg m^2 */
+    double lo[3], hi[3];      /* m, bounding box of the rest positions */
+    char hash[33];            /* 128-bit content hash of (positions as float32, triangles), hex */
 } ct_mesh_info;
 
 void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info);

@@ -202,6 +202,10 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
     info->bytes = sizeof *mesh + 12 * ((uint64_t)mesh->n_vertices + mesh->n_triangles) + 4 * (uint64_t)mesh->n_closing +
                   atomic_load_explicit(&mesh->slot_bytes, memory_order_relaxed);
     info->components = mesh->components;
+    memcpy(info->center_of_mass, mesh->center_of_mass, sizeof info->center_of_mass);
+    memcpy(info->inertia, mesh->inertia, sizeof info->inertia);
+    info->shells = mesh->n_shells;
+    info->doubled_shells = mesh->n_doubled;
     info->volume = mesh->volume;
     info->area = mesh->area;
     memcpy(info->lo, mesh->lo, sizeof info->lo);

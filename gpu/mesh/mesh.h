@@ -26,7 +26,8 @@ struct ct_mesh {
     atomic_uint references;
     uint32_t n_vertices;
     uint32_t n_triangles;
-    uint32_t components;
+    uint32_t components, n_shells, n_doubled; /* see ct_mesh_info */
+    double center_of_mass[3], inertia[3][3];
     float *positions;    /* [n_vertices][3], m */
     uint32_t *triangles; /* [n_triangles][3], in the order of order.h. Each is rotated so that the corner with the
                             lexicographically smallest rest position comes first: results then do not depend on the

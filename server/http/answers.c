@@ -47,12 +47,18 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, 
     json_out_integer(out, "closing_vertices", mesh->info.closing_vertices);
     json_out_integer(out, "triangles", mesh->info.triangles);
     json_out_integer(out, "components", mesh->info.components);
+    json_out_integer(out, "shells", mesh->info.shells);
+    json_out_integer(out, "doubled_shells", mesh->info.doubled_shells);
     json_out_integer(out, "bytes", mesh->info.bytes);
     json_out_integer(out, "device_bytes", device_bytes);
     json_out_number(out, "volume", mesh->info.volume);
     json_out_number(out, "area", mesh->info.area);
     json_out_numbers(out, "lo", mesh->info.lo, 3);
     json_out_numbers(out, "hi", mesh->info.hi, 3);
+    json_out_numbers(out, "center_of_mass", mesh->info.center_of_mass, 3);
+    json_out_array(out, "inertia");
+    for (int k = 0; k < 3; k++) json_out_numbers(out, NULL, mesh->info.inertia[k], 3);
+    json_out_array_end(out);
     json_out_integer(out, "bodies", mesh->bodies);
     if (changes) repair(out, changes);
     json_out_object_end(out);

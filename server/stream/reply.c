@@ -215,13 +215,15 @@ void reply_welcome(stream *stream, request *request, const session_record *sessi
 
 static wire_mesh_info info_of(const mesh_record *record) {
     const ct_mesh_info *info = &record->info;
-    return (wire_mesh_info){
+    wire_mesh_info out = {
         .mesh = record->handle,
         .hash = info->hash,
         .name = record->name,
         .vertices = info->vertices,
         .triangles = info->triangles,
         .closing_vertices = info->closing_vertices,
+        .shells = info->shells,
+        .doubled_shells = info->doubled_shells,
         .bytes = info->bytes,
         .volume = info->volume,
         .area = info->area,
@@ -230,6 +232,9 @@ static wire_mesh_info info_of(const mesh_record *record) {
         .bodies = record->bodies,
         .existed = record->existed,
     };
+    memcpy(out.center_of_mass, info->center_of_mass, sizeof out.center_of_mass);
+    memcpy(out.inertia, info->inertia, sizeof out.inertia);
+    return out;
 }
 
 /* As contactd.fbs has it in MeshInfo.repair. Returns how many numbers. */

@@ -12,22 +12,14 @@ from conftest import CONTACTCTL, SLOW
 from geometry import box
 from http_api import Api
 
-# Two boxes, the second inside out, and in each of them a smaller one.
-OUTER = box((0, 0, 0), (1, 1, 1)), box((3, 0, 0), (4, 1, 1))
-INNER = box((0.25, 0.25, 0.25), (0.75, 0.75, 0.75)), box((3.5, 0.5, 0.5), (3.75, 0.75, 0.75))
-BODY = np.concatenate([OUTER[0][0], OUTER[1][0]]), np.concatenate([OUTER[0][1], np.asarray(OUTER[1][1])[:, ::-1] + 8])
+# A box with a cavity that sticks out of it, which leaves a volume where the winding number is -1; and in either a smaller box.
+OUTER, CAVITY = box((0, 0, 0), (1, 1, 1)), box((0.75, 0.25, 0.25), (1.5, 0.75, 0.75))
+INNER = box((0.125, 0.125, 0.125), (0.625, 0.625, 0.625)), box((1.125, 0.375, 0.375), (1.375, 0.625, 0.625))
+INWARD = np.asarray(CAVITY[1])[:, ::-1]
+INWARD = INWARD[np.argsort(np.asarray(CAVITY[0])[INWARD, 0].sum(axis=1), kind="stable")]  # those inside the outer box first
+BODY = np.concatenate([OUTER[0], CAVITY[0]]), np.concatenate([OUTER[1], INWARD + 8])
 PROBES = np.concatenate([INNER[0][0], INNER[1][0]]), np.concatenate([INNER[0][1], np.asarray(INNER[1][1]) + 8])
 VOLUME, INVERTED = 0.125, 1 / 64
-
-
-def cut_smaller(vertices, triangles):
-    """So that the signed volume is positive: the inverted box is narrower than the other."""
-    vertices = np.array(vertices, float)
-    vertices[8:, 2] = np.clip(vertices[8:, 2], 0.25, 0.875)
-    return vertices, triangles
-
-
-BODY = cut_smaller(*BODY)
 
 
 def test_python(server):

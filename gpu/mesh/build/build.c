@@ -118,8 +118,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     if (status == CT_OK && find_direction(options, direction))
         status = ct_close_along(soup, direction, &rim, &n_rim, error);
     if (status == CT_OK) {
-        status = ct_validate(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, &facts,
-                             options->repair ? &cause : error);
+        status = ct_validate(soup, &facts, options->repair ? &cause : error);
         if (status != CT_OK && options->repair) fail_repaired(status, &cause, error);
     }
     ct_mesh *mesh = status == CT_OK ? calloc(1, sizeof *mesh) : NULL;
@@ -139,6 +138,10 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     mesh->n_vertices = (uint32_t)soup->n_vertices;
     mesh->n_triangles = (uint32_t)soup->n_triangles;
     mesh->components = facts.components;
+    mesh->n_shells = facts.n_shells;
+    memcpy(mesh->center_of_mass, facts.center_of_mass, sizeof mesh->center_of_mass);
+    memcpy(mesh->inertia, facts.inertia, sizeof mesh->inertia);
+    mesh->n_doubled = facts.n_doubled;
     mesh->n_closing = n_rim;
     mesh->rim = rim;
     mesh->volume = facts.volume;

@@ -1,5 +1,6 @@
 /* edges.c - puts edges into buckets by their smaller vertex and sorts each bucket, so that the faces of an edge stand
- * side by side. Linear for meshes with bounded vertex degrees, O(n log n) for any input. */
+ * side by side. Shells are the sets of a union-find over triangles, which edges of two faces unite. Linear for meshes
+ * with bounded vertex degrees, O(n log n) for any input. */
 #include "gpu/mesh/build/edges.h"
 
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 
-static void sift_down(uint32_t *heap, size_t root, size_t n) {
-    uint32_t value = heap[root];
+static void sift_down(uint64_t *heap, size_t root, size_t n) {
+    uint64_t value = heap[root];
     for (size_t child; (child = 2 * root + 1) < n; root = child) {
         if (child + 1 < n && heap[child + 1] > heap[child]) child++;
         if (heap[child] <= value) break;
@@ -19,10 +20,10 @@ static void sift_down(uint32_t *heap, size_t root, size_t n) {
 }
 
 /* False: cancelled. */
-static bool sort(uint32_t *values, size_t n) {
+static bool sort(uint64_t *values, size_t n) {
     if (n <= 32) {
         for (size_t i = 1; i < n; i++) {
-            uint32_t value = values[i];
+            uint64_t value = values[i];
             size_t k = i;
             for (; k > 0 && values[k - 1] > value; k--) values[k] = values[k - 1];
             values[k] = value;
@@ -35,7 +36,7 @@ static bool sort(uint32_t *values, size_t n) {
     }
     for (size_t end = n; end-- > 1;) {
         if (CT_POLL_EVERY(end, 1024) && ct_is_cancelled()) return false;
-        uint32_t largest = values[0];
+        uint64_t largest = values[0];
         values[0] = values[end];
         values[end] = largest;
         sift_down(values, 0, end);
@@ -52,21 +53,66 @@ static void add_defect(ct_edge_defects *defects, uint32_t low, uint32_t high, si
     defects->count++;
 }
 
-/* A bucket's entries are 2 * larger vertex + (1 if the face runs from the larger to the smaller vertex). False:
- * cancelled. */
-static bool check_bucket(uint32_t vertex, uint32_t *entries, size_t n, ct_edge_report *report) {
+/* ---- shells ---- */
+
+/* Triangles that are connected have one root, the lowest of them. A path may be as long as the mesh: *steps is polled. */
+static uint32_t root_of(uint32_t *parent, uint32_t t, size_t *steps) {
+    for (; parent[t] != t; t = parent[t] = parent[parent[t]])
+        if (CT_POLL_EVERY(++*steps, 4096) && ct_is_cancelled()) break;
+    return t;
+}
+
+static void unite(uint32_t *parent, uint32_t a, uint32_t b, size_t *steps) {
+    a = root_of(parent, a, steps);
+    b = root_of(parent, b, steps);
+    if (a != b) parent[a > b ? a : b] = a > b ? b : a;
+}
+
+static bool begin_shells(uint32_t *parent, size_t n) {
+    for (size_t t = 0; t < n; t++) {
+        if (CT_POLL_EVERY(t, 1 << 14) && ct_is_cancelled()) return false;
+        parent[t] = (uint32_t)t;
+    }
+    return true;
+}
+
+/* Roots become numbers, by the shells' first triangles. */
+static bool number_shells(uint32_t *parent, size_t n, uint32_t *n_shells) {
+    *n_shells = 0;
+    for (size_t t = 0; t < n; t++) { /* what a triangle's parent points to has its number already */
+        if (CT_POLL_EVERY(t, 1 << 14) && ct_is_cancelled()) return false;
+        parent[t] = parent[t] == t ? (*n_shells)++ : parent[parent[t]];
+    }
+    return true;
+}
+
+/* ---- edges ---- */
+
+enum { TRIANGLE_BITS = 32 };
+
+/* Of an edge's larger vertex, and 1 if the face runs from there to the smaller one. */
+static uint32_t end_of(uint64_t entry) {
+    return (uint32_t)(entry >> TRIANGLE_BITS);
+}
+
+/* A bucket's entries are (2 * larger vertex + (1 if the face runs from the larger to the smaller vertex)) and the face.
+ * False: cancelled. */
+static bool check_bucket(uint32_t vertex, uint64_t *entries, size_t n, ct_edge_report *report, uint32_t *parent,
+                         size_t *steps) {
     if (!sort(entries, n)) return false;
     for (size_t i = 0; i < n;) {
+        const uint32_t high = end_of(entries[i]) >> 1;
         size_t end = i, backward = 0;
-        for (; end < n && entries[end] >> 1 == entries[i] >> 1; end++) {
+        for (; end < n && end_of(entries[end]) >> 1 == high; end++) {
             if (CT_POLL_EVERY(end + 1, 1 << 14) && ct_is_cancelled()) return false;
-            backward += entries[end] & 1;
+            backward += end_of(entries[end]) & 1;
         }
         size_t faces = end - i;
         if (faces != 2)
-            add_defect(faces == 1 ? &report->open : &report->crowded, vertex, entries[i] >> 1, faces);
+            add_defect(faces == 1 ? &report->open : &report->crowded, vertex, high, faces);
         else if (backward != 1)
-            add_defect(&report->turned, vertex, entries[i] >> 1, faces);
+            add_defect(&report->turned, vertex, high, faces);
+        if (faces == 2) unite(parent, (uint32_t)entries[i], (uint32_t)entries[i + 1], steps);
         i = end;
     }
     return true;
@@ -97,7 +143,7 @@ static bool count_entries(const uint32_t *triangles, size_t n_triangles, size_t 
 }
 
 /* Moves each bucket's start to its end, which is where the next bucket starts. False: cancelled. */
-static bool fill_buckets(const uint32_t *triangles, size_t n_triangles, size_t *starts, uint32_t *entries) {
+static bool fill_buckets(const uint32_t *triangles, size_t n_triangles, size_t *starts, uint64_t *entries) {
     for (size_t t = 0; t < n_triangles; t++) {
         const uint32_t *corner = triangles + 3 * t;
         if (CT_POLL_EVERY(t, 4096) && ct_is_cancelled()) return false;
@@ -105,9 +151,9 @@ static bool fill_buckets(const uint32_t *triangles, size_t n_triangles, size_t *
         for (int c = 0; c < 3; c++) {
             uint32_t from = corner[c], to = corner[c < 2 ? c + 1 : 0];
             if (from < to)
-                entries[starts[from]++] = to << 1;
+                entries[starts[from]++] = (uint64_t)(to << 1) << TRIANGLE_BITS | t;
             else
-                entries[starts[to]++] = from << 1 | 1;
+                entries[starts[to]++] = (uint64_t)(from << 1 | 1) << TRIANGLE_BITS | t;
         }
     }
     return true;
@@ -121,23 +167,27 @@ static bool add_up(size_t *starts, size_t n_vertices) {
     return true;
 }
 
-static bool check_buckets(const size_t *starts, size_t n_vertices, uint32_t *entries, ct_edge_report *report) {
+static bool check_buckets(const size_t *starts, size_t n_vertices, uint64_t *entries, ct_edge_report *report,
+                          uint32_t *parent) {
+    size_t steps = 0;
     for (size_t v = 0; v < n_vertices; v++) {
         const size_t begin = v ? starts[v - 1] : 0;
         if (CT_POLL_EVERY(v, 256) && ct_is_cancelled()) return false;
-        if (!check_bucket((uint32_t)v, entries + begin, starts[v] - begin, report)) return false;
+        if (!check_bucket((uint32_t)v, entries + begin, starts[v] - begin, report, parent, &steps)) return false;
     }
     return true;
 }
 
 ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n_vertices, ct_edge_report *report,
-                         ct_error *error) {
+                         uint32_t *shell, uint32_t *n_shells, ct_error *error) {
     memset(report, 0, sizeof *report);
     size_t *starts = calloc(n_vertices + 1, sizeof *starts);
-    uint32_t *entries = malloc(3 * n_triangles * sizeof *entries);
-    const bool is_checked = starts && entries && count_entries(triangles, n_triangles, starts, report) &&
-                            add_up(starts, n_vertices) && fill_buckets(triangles, n_triangles, starts, entries) &&
-                            check_buckets(starts, n_vertices, entries, report);
+    uint64_t *entries = malloc(3 * n_triangles * sizeof *entries);
+    const bool is_checked = starts && entries && begin_shells(shell, n_triangles) &&
+                            count_entries(triangles, n_triangles, starts, report) && add_up(starts, n_vertices) &&
+                            fill_buckets(triangles, n_triangles, starts, entries) &&
+                            check_buckets(starts, n_vertices, entries, report, shell) &&
+                            number_shells(shell, n_triangles, n_shells);
     free(starts);
     free(entries);
     if (is_checked) return CT_OK;

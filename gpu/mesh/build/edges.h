@@ -1,5 +1,5 @@
-/* edges.h - checks that every edge of a surface has exactly two faces, which run through it in opposite directions. For
- * validation. */
+/* edges.h - checks that every edge of a surface has exactly two faces, which run through it in opposite directions, and
+ * finds the surface's shells. For validation. */
 #ifndef CT_EDGES_H
 #define CT_EDGES_H
 
@@ -23,8 +23,9 @@ typedef struct ct_edge_report {
     uint32_t repeated_vertex;
 } ct_edge_report;
 
-/* Fills *report. Indices must be below n_vertices and 2^30. OUT_OF_MEMORY. */
+/* Fills *report, and numbers the shells, triangles that edges of two faces connect, by their first triangles: shell,
+ * [n_triangles], below *n_shells. Indices must be below n_vertices and 2^30. OUT_OF_MEMORY. */
 ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n_vertices, ct_edge_report *report,
-                         ct_error *error);
+                         uint32_t *shell, uint32_t *n_shells, ct_error *error);
 
 #endif

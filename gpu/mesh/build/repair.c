@@ -9,6 +9,8 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
+#include "gpu/mesh/build/edges.h"
+#include "gpu/mesh/build/shells.h"
 #include "gpu/mesh/build/validate.h"
 
 /* Larger ones are more likely openings that are meant. */
@@ -194,17 +196,13 @@ static bool find_dropped(const ct_soup *soup, struct face *faces, uint8_t *is_dr
     return true;
 }
 
-/* Drops triangles that have no area or are there already. given: [n_triangles] number of each triangle as it was
- * uploaded, kept in step. */
-static ct_status drop_triangles(ct_soup *soup, uint32_t *given, ct_mesh_changes *changes, ct_error *error) {
-    const size_t n = soup->n_triangles;
-    struct face *faces = malloc((n + 1) * sizeof *faces);
-    uint8_t *is_dropped = calloc(n + 1, 1);
-    bool is_found = faces && is_dropped && find_dropped(soup, faces, is_dropped);
+/* Drops triangles marked with 1, as degenerate, or 2, as duplicates. given: [n_triangles] number of each triangle as it
+ * was uploaded, kept in step. False: cancelled. */
+static bool drop_marked(ct_soup *soup, const uint8_t *is_dropped, uint32_t *given, ct_mesh_changes *changes) {
     size_t left = 0;
-    for (size_t t = 0; t < n && is_found; t++) {
+    for (size_t t = 0; t < soup->n_triangles; t++) {
         const uint32_t *corner = soup->triangles + 3 * t;
-        if (CT_POLL_EVERY(t, POLL)) is_found = !ct_is_cancelled();
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
         if (is_dropped[t])
             note_vertex(soup, changes, is_dropped[t] == 2 ? CT_CHANGE_DUPLICATE : CT_CHANGE_DEGENERATE, given[t],
                         corner[0]);
@@ -212,10 +210,37 @@ static ct_status drop_triangles(ct_soup *soup, uint32_t *given, ct_mesh_changes 
         memmove(soup->triangles + 3 * left, corner, 12);
         given[left++] = given[t];
     }
-    free(faces), free(is_dropped);
-    if (!is_found) return no_memory(soup, error);
     soup->n_triangles = left;
-    return CT_OK;
+    return true;
+}
+
+/* Drops triangles that have no area or are there already. */
+static ct_status drop_triangles(ct_soup *soup, uint32_t *given, ct_mesh_changes *changes, ct_error *error) {
+    struct face *faces = malloc((soup->n_triangles + 1) * sizeof *faces);
+    uint8_t *is_dropped = calloc(soup->n_triangles + 1, 1);
+    const bool is_done =
+        faces && is_dropped && find_dropped(soup, faces, is_dropped) && drop_marked(soup, is_dropped, given, changes);
+    free(faces), free(is_dropped);
+    return is_done ? CT_OK : no_memory(soup, error);
+}
+
+/* Drops shells that lie where another does. */
+static ct_status drop_twins(ct_soup *soup, uint32_t *given, ct_mesh_changes *changes, ct_error *error) {
+    const size_t n = soup->n_triangles;
+    uint32_t *shell = malloc((n + 1) * sizeof *shell), *twin_of = NULL, n_shells = 0;
+    uint8_t *is_dropped = calloc(n + 1, 1);
+    ct_edge_report ignored;
+    ct_status status = shell && is_dropped
+                           ? ct_check_edges(soup->triangles, n, soup->n_vertices, &ignored, shell, &n_shells, error)
+                           : no_memory(soup, error);
+    if (status == CT_OK && n_shells > 1) {
+        twin_of = malloc(n_shells * sizeof *twin_of);
+        status = twin_of ? ct_find_twins(soup, shell, n_shells, twin_of, error) : no_memory(soup, error);
+        for (size_t t = 0; t < n && status == CT_OK; t++) is_dropped[t] = twin_of[shell[t]] != shell[t] ? 2 : 0;
+        if (status == CT_OK && !drop_marked(soup, is_dropped, given, changes)) status = ct_fail_cancelled(error);
+    }
+    free(shell), free(is_dropped), free(twin_of);
+    return status;
 }
 
 /* ---- directions ---- */
@@ -517,6 +542,7 @@ ct_status ct_repair(ct_soup *soup, double max_hole, ct_mesh_changes *changes, ct
     status = drop_triangles(soup, number, changes, error);
     if (status == CT_OK) status = weld_open_edges(soup, changes, error);
     if (status == CT_OK && changes->of[CT_CHANGE_WELDED].count) status = drop_triangles(soup, number, changes, error);
+    if (status == CT_OK) status = drop_twins(soup, number, changes, error);
     if (status == CT_OK)
         status = repair_directed(soup, max_hole > 0 ? max_hole : default_hole(soup), number, changes, error);
     free(number);

@@ -51,9 +51,4 @@ ct_status ct_clip_polygon(ct_soup *soup, const ct_loop *loop, bool *is_cut, ct_e
 /* m, the longest side of the loop's box, and the middle of that box. */
 double ct_measure_loop(const ct_soup *soup, const ct_loop *loop, double middle[3]);
 
-/* Turns each shell that faces the wrong way. shell: [n_triangles], numbers below n_shells of edge-connected triangles,
- * each shell closed and consistent in itself. was_mixed: [n_shells], shells that were not consistent as given.
- * INVALID_MESH: shells lie in too many others. OUT_OF_MEMORY. */
-ct_status ct_turn_shells(ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed, ct_error *error);
-
 #endif

@@ -1,4 +1,6 @@
-/* shells.c - which shells of a repaired surface face the wrong way, and turning them. */
+/* shells.c - which shells of a surface face the wrong way, by rays that count what lies around them, and turning them. */
+#include "gpu/mesh/build/shells.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,18 +8,11 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
-#include "gpu/mesh/build/repair.h"
+#include "gpu/base/vec.h"
 
-struct shell {
-    double volume; /* m^3, signed, by the direction of its triangles */
-    double lo[3], hi[3];
-    uint32_t first; /* one of its triangles */
-    bool has_triangle, is_turned;
-};
-
-/* Where shells lie in each other so often that more solid angles than this, some ten seconds' work, tell their
- * directions, these are not computed. */
-#define MOST_SOLID_ANGLES ((uint64_t)1 << 28)
+/* Where shells lie in each other so often that rays cross more triangles than this, some ten seconds' work, directions
+ * are not told. */
+#define MOST_CROSSINGS ((uint64_t)1 << 28)
 
 enum { POLL = 256 }; /* triangles or boxes between polls, some 20 us */
 
@@ -27,275 +22,376 @@ static void corners_of(const ct_soup *soup, size_t t, const double from[3], doub
             p[c][k] = (double)soup->positions[3 * (size_t)soup->triangles[3 * t + (size_t)c] + (size_t)k] - from[k];
 }
 
-static double determinant(double p[3][3]) {
-    return p[0][0] * (p[1][1] * p[2][2] - p[1][2] * p[2][1]) + p[0][1] * (p[1][2] * p[2][0] - p[1][0] * p[2][2]) +
-           p[0][2] * (p[1][0] * p[2][1] - p[1][1] * p[2][0]);
-}
+/* ---- volumes ---- */
 
-/* The solid angle of a triangle seen from the origin, over 2 (Van Oosterom and Strackee 1983). */
-static double half_solid_angle(double p[3][3]) {
-    double size[3], dot[3];
-    for (int c = 0; c < 3; c++) {
-        const double *a = p[c], *b = p[(c + 1) % 3];
-        size[c] = sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2]);
-        dot[c] = a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-    }
-    return atan2(determinant(p), size[0] * size[1] * size[2] + dot[0] * size[2] + dot[1] * size[0] + dot[2] * size[1]);
-}
+/* A volume below this part of the sum of its terms is rounding: the shell is flat, and has no direction. */
+static const double FLAT = 1e-12;
 
-/* False: cancelled. */
-static bool measure_shells(const ct_soup *soup, const uint32_t *shell, struct shell *shells, size_t n_shells) {
+/* scale: [n_shells] the sums of the volumes' absolute terms. False: cancelled. */
+static bool measure_shells(const ct_soup *soup, const uint32_t *shell, ct_shell *shells, size_t n_shells,
+                           double *scale) {
     static const double origin[3] = {0, 0, 0};
-    double p[3][3], from[3];
-    for (size_t s = 0; s < n_shells; s++)
-        for (int k = 0; k < 3; k++) shells[s].lo[k] = INFINITY, shells[s].hi[k] = -INFINITY;
+    memset(shells, 0, n_shells * sizeof *shells);
     for (size_t t = 0; t < soup->n_triangles; t++) {
+        double p[3][3], from[3], normal[3];
         if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
-        struct shell *of = &shells[shell[t]];
-        if (!of->has_triangle) of->first = (uint32_t)t;
-        of->has_triangle = true;
+        ct_shell *of = &shells[shell[t]];
+        if (!of->n_triangles++) of->first = (uint32_t)t;
         corners_of(soup, of->first, origin, p);
         memcpy(from, p[0], sizeof from); /* near the shell, so that a small one far away loses no digits */
         corners_of(soup, t, from, p);
-        of->volume += determinant(p) / 6;
-        for (int c = 0; c < 3; c++)
-            for (int k = 0; k < 3; k++) {
-                of->lo[k] = fmin(of->lo[k], p[c][k] + from[k]);
-                of->hi[k] = fmax(of->hi[k], p[c][k] + from[k]);
-            }
+        ct_cross3(p[1], p[2], normal);
+        of->volume += ct_dot3(p[0], normal) / 6;
+        for (int k = 0; k < 3; k++) scale[shell[t]] += fabs(p[0][k] * normal[k]) / 6;
     }
     return true;
 }
 
-static bool box_holds(const struct shell *outer, const struct shell *inner) {
-    for (int k = 0; k < 3; k++)
-        if (inner->lo[k] < outer->lo[k] || inner->hi[k] > outer->hi[k]) return false;
-    return true;
-}
+/* ---- a tree over the triangles ---- */
 
-/* ---- which shells lie in others ---- */
+struct box {
+    float lo[3], hi[3];
+};
 
-/* Shells ordered along a space-filling curve by the middles of their boxes, and a tree over them: each FAN nodes of a
- * level have one parent, whose box bounds theirs. */
+/* Triangles along a space-filling curve, by the middles of their boxes; each FAN nodes of a level have one parent, whose
+ * box bounds theirs. */
 enum { FAN = 8, MOST_LEVELS = 12, AXIS_BITS = 10 };
 
-struct placed_shell {
-    uint32_t key, shell;
+struct placed {
+    uint32_t key, triangle;
 };
 
-struct nest {
+struct tree {
     const ct_soup *soup;
-    struct shell *shells;
-    struct placed_shell *order; /* [n] shells that have triangles */
-    struct shell *nodes;        /* boxes: of the shells in order, then level by level up to the root */
-    uint32_t level[MOST_LEVELS + 1], n_levels, n;
-    uint32_t *first, *list; /* the triangles of shell s are list[first[s]] to list[first[s + 1] - 1], rising */
+    struct placed *order; /* [n] */
+    struct box *nodes;    /* of the triangles in order, then level by level up to the root */
+    uint32_t level[MOST_LEVELS + 1], n_levels;
 };
 
-static int by_key(const void *a, const void *b) {
-    const struct placed_shell *x = a, *y = b;
-    if (x->key != y->key) return x->key < y->key ? -1 : 1;
-    return x->shell < y->shell ? -1 : x->shell > y->shell;
+static void extend(struct box *box, const struct box *by) {
+    for (int k = 0; k < 3; k++) box->lo[k] = fminf(box->lo[k], by->lo[k]), box->hi[k] = fmaxf(box->hi[k], by->hi[k]);
 }
 
-static uint32_t key_of(const struct shell *s, const struct shell *all) {
+static struct box box_of(const ct_soup *soup, size_t t) {
+    struct box box = {{INFINITY, INFINITY, INFINITY}, {-INFINITY, -INFINITY, -INFINITY}};
+    for (size_t c = 0; c < 3; c++) {
+        struct box corner;
+        memcpy(corner.lo, soup->positions + 3 * (size_t)soup->triangles[3 * t + c], sizeof corner.lo);
+        memcpy(corner.hi, corner.lo, sizeof corner.hi);
+        extend(&box, &corner);
+    }
+    return box;
+}
+
+static uint32_t key_of(const struct box *box, const struct box *all) {
     uint32_t key = 0;
     for (int k = 0; k < 3; k++) {
-        const double side = all->hi[k] - all->lo[k];
-        const double at = side > 0 ? (0.5 * (s->lo[k] + s->hi[k]) - all->lo[k]) / side * (1 << AXIS_BITS) : 0;
+        const double side = (double)all->hi[k] - (double)all->lo[k],
+                     middle = 0.5 * ((double)box->lo[k] + (double)box->hi[k]);
+        const double at = side > 0 ? (middle - (double)all->lo[k]) / side * (1 << AXIS_BITS) : 0;
         const uint32_t cell = at > 0 ? (at < (1 << AXIS_BITS) ? (uint32_t)at : (1 << AXIS_BITS) - 1) : 0;
         for (int bit = 0; bit < AXIS_BITS; bit++) key |= (cell >> bit & 1) << (3 * bit + k);
     }
     return key;
 }
 
-static void extend(struct shell *box, const struct shell *by) {
-    for (int k = 0; k < 3; k++) box->lo[k] = fmin(box->lo[k], by->lo[k]), box->hi[k] = fmax(box->hi[k], by->hi[k]);
+static int by_key(const void *a, const void *b) {
+    const struct placed *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return x->triangle < y->triangle ? -1 : x->triangle > y->triangle;
 }
 
-/* False: out of memory, or cancelled. */
-static bool order_shells(struct nest *nest, size_t n_shells) {
-    struct shell all = {.lo = {INFINITY, INFINITY, INFINITY}, .hi = {-INFINITY, -INFINITY, -INFINITY}};
-    for (size_t s = 0; s < n_shells; s++) {
-        if (CT_POLL_EVERY(s, POLL) && ct_is_cancelled()) return false;
-        if (nest->shells[s].has_triangle) extend(&all, &nest->shells[s]);
+static bool order_triangles(struct tree *tree) {
+    const size_t n = tree->soup->n_triangles;
+    struct box all = box_of(tree->soup, 0);
+    for (size_t t = 0; t < n; t++) {
+        const struct box box = box_of(tree->soup, t);
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
+        extend(&all, &box);
     }
-    for (size_t s = 0; s < n_shells; s++) {
-        if (CT_POLL_EVERY(s, POLL) && ct_is_cancelled()) return false;
-        if (nest->shells[s].has_triangle)
-            nest->order[nest->n++] = (struct placed_shell){key_of(&nest->shells[s], &all), (uint32_t)s};
+    for (size_t t = 0; t < n; t++) {
+        const struct box box = box_of(tree->soup, t);
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
+        tree->order[t] = (struct placed){key_of(&box, &all), (uint32_t)t};
     }
-    return ct_sort_large(nest->order, nest->n, sizeof *nest->order, by_key);
+    return ct_sort_large(tree->order, n, sizeof *tree->order, by_key);
 }
 
-static bool make_nodes(struct nest *nest) {
-    for (uint32_t i = 0; i < nest->n; i++) {
+static bool make_nodes(struct tree *tree) {
+    uint32_t begin = 0, end = (uint32_t)tree->soup->n_triangles;
+    for (uint32_t i = 0; i < end; i++) {
         if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return false;
-        nest->nodes[i] = nest->shells[nest->order[i].shell];
+        tree->nodes[i] = box_of(tree->soup, tree->order[i].triangle);
     }
-    uint32_t begin = 0, end = nest->n;
-    nest->level[nest->n_levels++] = 0;
+    tree->level[tree->n_levels++] = 0;
     while (end - begin > 1) {
-        nest->level[nest->n_levels++] = end;
+        tree->level[tree->n_levels++] = end;
         uint32_t to = end;
         for (uint32_t i = begin; i < end; i++) {
             if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return false;
             if ((i - begin) % FAN == 0)
-                nest->nodes[to++] = nest->nodes[i];
+                tree->nodes[to++] = tree->nodes[i];
             else
-                extend(&nest->nodes[to - 1], &nest->nodes[i]);
+                extend(&tree->nodes[to - 1], &tree->nodes[i]);
         }
         begin = end;
         end = to;
     }
-    nest->level[nest->n_levels] = end;
-    return true;
-}
-
-static bool list_triangles(struct nest *nest, const uint32_t *shell, size_t n_shells) {
-    const size_t n = nest->soup->n_triangles;
-    for (size_t t = 0; t < n; t++) {
-        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
-        nest->first[shell[t] + 2]++;
-    }
-    for (size_t s = 0; s < n_shells; s++) {
-        if (CT_POLL_EVERY(s, POLL) && ct_is_cancelled()) return false;
-        nest->first[s + 2] += nest->first[s + 1];
-    }
-    for (size_t t = 0; t < n; t++) {
-        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
-        nest->list[nest->first[shell[t] + 1]++] = (uint32_t)t;
-    }
+    tree->level[tree->n_levels] = end;
     return true;
 }
 
 /* False: out of memory, or cancelled. */
-static bool make_nest(struct nest *nest, const uint32_t *shell, size_t n_shells) {
-    nest->order = malloc((n_shells + 1) * sizeof *nest->order);
-    nest->nodes = malloc((n_shells + n_shells / (FAN - 1) + MOST_LEVELS + 1) * sizeof *nest->nodes);
-    nest->first = calloc(n_shells + 2, sizeof *nest->first);
-    nest->list = malloc((nest->soup->n_triangles + 1) * sizeof *nest->list);
-    return nest->order && nest->nodes && nest->first && nest->list && order_shells(nest, n_shells) &&
-           make_nodes(nest) && list_triangles(nest, shell, n_shells);
+static bool make_tree(struct tree *tree, const ct_soup *soup) {
+    const size_t n = soup->n_triangles;
+    *tree = (struct tree){.soup = soup, .order = malloc((n + 1) * sizeof *tree->order)};
+    tree->nodes = malloc((n + n / (FAN - 1) + MOST_LEVELS + 1) * sizeof *tree->nodes);
+    return tree->order && tree->nodes && order_triangles(tree) && make_nodes(tree);
 }
 
-static void free_nest(struct nest *nest) {
-    free(nest->order);
-    free(nest->nodes);
-    free(nest->first);
-    free(nest->list);
+static void free_tree(struct tree *tree) {
+    free(tree->order);
+    free(tree->nodes);
 }
 
-/* The shells around a shell: those whose box holds its own, one after the other. */
-struct around {
-    const struct nest *nest;
-    size_t shell;
-    uint32_t stack[MOST_LEVELS * FAN], n;
-    uint64_t n_visited;
+/* ---- rays ---- */
+
+struct ray {
+    double at[3], direction[3], inverse[3];
 };
 
-static void begin_around(struct around *a, const struct nest *nest, size_t shell) {
-    *a = (struct around){.nest = nest, .shell = shell, .n = nest->n > 0};
-    a->stack[0] = nest->level[nest->n_levels] - 1;
+static bool may_cross(const struct ray *ray, const struct box *box) {
+    double from = 0, to = INFINITY;
+    for (int k = 0; k < 3; k++) {
+        const double a = ((double)box->lo[k] - ray->at[k]) * ray->inverse[k],
+                     b = ((double)box->hi[k] - ray->at[k]) * ray->inverse[k];
+        from = fmax(from, fmin(a, b) - 1e-12 * fabs(fmin(a, b)));
+        to = fmin(to, fmax(a, b) + 1e-12 * fabs(fmax(a, b)));
+    }
+    return from <= to;
 }
 
-/* False: there is no other, or cancelled. */
-static bool next_around(struct around *a, size_t *found) {
-    const struct nest *nest = a->nest;
-    while (a->n) {
-        const uint32_t node = a->stack[--a->n];
-        if (CT_POLL_EVERY(++a->n_visited, POLL) && ct_is_cancelled()) return false;
-        if (!box_holds(&nest->nodes[node], &nest->shells[a->shell])) continue;
-        if (node < nest->n) {
-            *found = nest->order[node].shell;
-            if (*found != a->shell) return true;
+/* 1: the ray leaves through the triangle's outer side, -1: it enters, 0: it passes by. *is_close: too close to an edge,
+ * or to its start, to tell. */
+static int crossing(const struct ray *ray, double p[3][3], bool *is_close) {
+    double side[3], size[3], normal[3], u[3], v[3];
+    for (int c = 0; c < 3; c++) { /* on which side of the ray each edge runs */
+        double turned[3];
+        ct_cross3(p[c], p[(c + 1) % 3], turned);
+        side[c] = ct_dot3(turned, ray->direction);
+        size[c] = 1e-12 * sqrt(ct_dot3(p[c], p[c]) * ct_dot3(p[(c + 1) % 3], p[(c + 1) % 3]));
+    }
+    const bool is_left = side[0] > -size[0] && side[1] > -size[1] && side[2] > -size[2],
+               is_right = side[0] < size[0] && side[1] < size[1] && side[2] < size[2];
+    if (!is_left && !is_right) return 0;
+    ct_sub3(p[1], p[0], u);
+    ct_sub3(p[2], p[0], v);
+    ct_cross3(u, v, normal);
+    const double height = ct_dot3(normal, p[0]), along = ct_dot3(normal, ray->direction),
+                 level = 1e-9 * sqrt(ct_dot3(normal, normal) * ct_dot3(p[0], p[0]));
+    if ((height > level && along < 0) || (height < -level && along > 0)) return 0; /* it lies behind */
+    *is_close = *is_close || (is_left && is_right) || fabs(side[0]) < size[0] || fabs(side[1]) < size[1] ||
+                fabs(side[2]) < size[2] || fabs(height) <= level;
+    return along > 0 ? 1 : -1;
+}
+
+/* What lies around a point: for each shell whose triangles a ray from there crosses how often it leaves less how often it
+ * enters, which is its winding number there. */
+struct around {
+    int32_t *winding; /* [n_shells] 0 but for those listed */
+    uint32_t *list;   /* [n] shells */
+    uint32_t n;
+};
+
+static void forget(struct around *around) {
+    for (uint32_t i = 0; i < around->n; i++) around->winding[around->list[i]] = 0;
+    around->n = 0;
+}
+
+struct judge {
+    struct tree tree;
+    const uint32_t *shell;
+    ct_shell *shells;
+    const double *scale;
+    size_t n_shells;
+    struct around around;
+    uint8_t *was_crossed; /* [n_shells] it is in around.list */
+    uint64_t n_crossings;
+};
+
+static void note_crossing(struct judge *j, uint32_t shell, int side) {
+    struct around *around = &j->around;
+    if (!j->was_crossed[shell]) around->list[around->n++] = shell;
+    j->was_crossed[shell] = 1;
+    around->winding[shell] += side;
+    j->n_crossings++;
+}
+
+/* Whether the ray tells: it comes too close to no edge. Shell `own` does not count. */
+static bool cast(struct judge *j, const struct ray *ray, uint32_t own) {
+    const struct tree *tree = &j->tree;
+    uint32_t stack[MOST_LEVELS * FAN], n = 1;
+    uint64_t steps = 0;
+    bool is_close = false;
+    stack[0] = tree->level[tree->n_levels] - 1;
+    while (n && !is_close) {
+        const uint32_t node = stack[--n];
+        if (CT_POLL_EVERY(++steps, POLL) && ct_is_cancelled()) break;
+        if (!may_cross(ray, &tree->nodes[node])) continue;
+        if (node >= tree->soup->n_triangles) {
+            uint32_t l = 1;
+            while (node >= tree->level[l + 1]) l++;
+            const uint32_t first = tree->level[l - 1] + (node - tree->level[l]) * FAN, end = tree->level[l];
+            for (uint32_t i = first; i < end && i < first + FAN; i++) stack[n++] = i;
             continue;
         }
-        uint32_t l = 1;
-        while (node >= nest->level[l + 1]) l++;
-        const uint32_t first = nest->level[l - 1] + (node - nest->level[l]) * FAN, end = nest->level[l];
-        for (uint32_t i = first; i < end && i < first + FAN; i++) a->stack[a->n++] = i;
+        const uint32_t t = tree->order[node].triangle;
+        if (j->shell[t] == own) continue;
+        double p[3][3];
+        corners_of(tree->soup, t, ray->at, p);
+        const int side = crossing(ray, p, &is_close);
+        if (side) note_crossing(j, j->shell[t], side);
     }
-    return false;
+    for (uint32_t i = 0; i < j->around.n; i++) j->was_crossed[j->around.list[i]] = 0;
+    return !is_close;
 }
 
-static bool may_be_wrong(const struct shell *shell, bool was_mixed) {
-    return shell->has_triangle && !(shell->volume > 0 && !was_mixed);
-}
+/* Directions that no edge of a modelled body is likely to have. */
+static const double DIRECTIONS[][3] = {{0.5377, 0.7213, 0.4367},  {-0.3181, 0.6099, 0.7258},
+                                       {0.7411, -0.2903, 0.6053}, {-0.6367, -0.5179, 0.5713},
+                                       {0.2671, 0.4591, -0.8473}, {-0.8101, 0.3769, -0.4489}};
+enum { RAYS = sizeof DIRECTIONS / sizeof *DIRECTIONS };
 
-/* How much work the depths of all shells are that may face the wrong way: solid angles, and boxes looked at. Ends above
- * the most that is done. */
-static uint64_t count_angles(const struct nest *nest, size_t n_shells, const bool *was_mixed) {
-    uint64_t angles = 0;
-    for (size_t s = 0; s < n_shells && angles <= MOST_SOLID_ANGLES; s++) {
-        struct around around;
-        if (CT_POLL_EVERY(s, POLL) && ct_is_cancelled()) break;
-        if (!may_be_wrong(&nest->shells[s], was_mixed[s])) continue;
-        begin_around(&around, nest, s);
-        for (size_t i; next_around(&around, &i) && angles <= MOST_SOLID_ANGLES;)
-            angles += nest->first[i + 1] - nest->first[i];
-        angles += around.n_visited;
+/* Looks around from the middle of one of the shell's triangles; from others, and in other directions, while that comes
+ * too close to an edge or another shell. Where all do, the last one counts. */
+static void look_around(struct judge *j, uint32_t s) {
+    static const double origin[3] = {0, 0, 0};
+    const ct_soup *soup = j->tree.soup;
+    const uint32_t n = j->shells[s].n_triangles;
+    uint32_t t = j->shells[s].first;
+    for (int r = 0; r < RAYS; r++) {
+        struct ray ray;
+        double p[3][3];
+        corners_of(soup, t, origin, p);
+        for (int k = 0; k < 3; k++) {
+            ray.at[k] = (p[0][k] + p[1][k] + p[2][k]) / 3;
+            ray.direction[k] = DIRECTIONS[r][k];
+            ray.inverse[k] = 1 / DIRECTIONS[r][k];
+        }
+        forget(&j->around);
+        if (cast(j, &ray, s) || ct_is_cancelled()) return;
+        for (uint32_t steps = n / RAYS + 1; steps && t + 1 < soup->n_triangles;) /* on to another of its triangles */
+            steps -= j->shell[++t] == s;
+        if (j->shell[t] != s) t = j->shells[s].first;
     }
-    return angles;
 }
 
-/* The winding number of a shell around a point. */
-static double winding_of(const struct nest *nest, size_t shell, const double at[3]) {
-    double p[3][3], winding = 0;
-    for (uint32_t i = nest->first[shell]; i < nest->first[shell + 1]; i++) {
-        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) break;
-        corners_of(nest->soup, nest->list[i], at, p);
-        winding += half_solid_angle(p) / (2 * M_PI);
+/* ---- judging ---- */
+
+struct candidate {
+    uint32_t shell, depth;
+};
+
+static int by_depth(const void *a, const void *b) {
+    const struct candidate *x = a, *y = b;
+    if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
+    return x->shell < y->shell ? -1 : x->shell > y->shell;
+}
+
+static uint32_t depth_now(const struct judge *j) {
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < j->around.n; i++) depth += j->around.winding[j->around.list[i]] != 0;
+    return depth;
+}
+
+/* With those around it turned that face the wrong way. */
+static int64_t winding_now(const struct judge *j) {
+    int64_t winding = 0;
+    for (uint32_t i = 0; i < j->around.n; i++) {
+        const uint32_t shell = j->around.list[i];
+        winding += j->shells[shell].is_wrong ? -j->around.winding[shell] : j->around.winding[shell];
     }
     return winding;
 }
 
-/* In how many other shells the middle of a shell's first triangle lies. */
-static uint32_t depth_of(const struct nest *nest, size_t s) {
-    static const double origin[3] = {0, 0, 0};
-    double p[3][3], at[3];
-    corners_of(nest->soup, nest->shells[s].first, origin, p);
-    for (int k = 0; k < 3; k++) at[k] = (p[0][k] + p[1][k] + p[2][k]) / 3;
-    uint32_t depth = 0;
-    struct around around;
-    begin_around(&around, nest, s);
-    for (size_t i; next_around(&around, &i);) depth += fabs(winding_of(nest, i, at)) > 0.5;
-    return depth;
+static bool is_flat(const struct judge *j, uint32_t s) {
+    return !(fabs(j->shells[s].volume) > FLAT * j->scale[s]);
 }
 
-/* Finds which shells are turned. */
-static ct_status find_turned(const struct nest *nest, size_t n_shells, const bool *was_mixed, ct_error *error) {
-    if (count_angles(nest, n_shells, was_mixed) > MOST_SOLID_ANGLES)
-        return ct_fail(error, CT_INVALID_MESH, "triangles",
-                       "the repair cannot find the direction of the %zu shells of %zu triangles in reasonable "
-                       "time, as they lie in too many others: turn those that face inwards by hand",
-                       n_shells, nest->soup->n_triangles);
-    for (size_t s = 0; s < n_shells; s++) {
-        if (ct_is_cancelled()) return ct_fail_cancelled(error);
-        if (!may_be_wrong(&nest->shells[s], was_mixed[s])) continue;
-        const uint32_t depth = depth_of(nest, s);
-        const bool is_inward = nest->shells[s].volume < 0;
-        /* A consistent shell inside others is kept: a cavity faces inwards. */
-        nest->shells[s].is_turned = depth == 0 ? is_inward : was_mixed[s] && is_inward != (depth % 2 == 1);
+static ct_status judge_one(struct judge *j, const struct candidate *c, bool was_mixed, ct_error *error) {
+    const bool is_inward = j->shells[c->shell].volume < 0;
+    if (ct_is_cancelled()) return ct_fail_cancelled(error);
+    if (c->depth == 0) {
+        j->shells[c->shell].is_wrong = is_inward;
+    } else if (was_mixed) {
+        j->shells[c->shell].is_wrong = is_inward != (c->depth % 2 == 1);
+    } else {
+        look_around(j, c->shell);
+        j->shells[c->shell].is_wrong = winding_now(j) < 1;
     }
     return CT_OK;
 }
 
+static ct_status judge_all(struct judge *j, struct candidate *candidates, size_t n, const bool *was_mixed,
+                           ct_error *error) {
+    for (size_t i = 0; i < n; i++) {
+        if (ct_is_cancelled()) return ct_fail_cancelled(error);
+        look_around(j, candidates[i].shell);
+        candidates[i].depth = depth_now(j);
+        if (j->n_crossings > MOST_CROSSINGS)
+            return ct_fail(error, CT_INVALID_MESH, "triangles",
+                           "the directions of the %zu shells of %zu triangles cannot be told in reasonable time, as "
+                           "they lie in too many others: turn those that face inwards by hand",
+                           j->n_shells, j->tree.soup->n_triangles);
+    }
+    if (!ct_sort_large(candidates, n, sizeof *candidates, by_depth))
+        return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", j->n_shells);
+    ct_status status = CT_OK;
+    for (size_t i = 0; i < n && !status; i++)
+        status = judge_one(j, &candidates[i], was_mixed && was_mixed[candidates[i].shell], error);
+    return status == CT_OK && ct_is_cancelled() ? ct_fail_cancelled(error) : status;
+}
+
+ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed,
+                          ct_shell *shells, ct_error *error) {
+    double *scale = calloc(n_shells + 1, sizeof *scale);
+    struct candidate *candidates = malloc((n_shells + 1) * sizeof *candidates);
+    struct judge j = {.shell = shell, .shells = shells, .scale = scale, .n_shells = n_shells};
+    size_t n = 0;
+    ct_status status = CT_OK;
+    bool has_memory = scale && candidates && measure_shells(soup, shell, shells, n_shells, scale);
+    for (uint32_t s = 0; s < n_shells && has_memory; s++)
+        if (shells[s].n_triangles && !is_flat(&j, s) && (shells[s].volume < 0 || (was_mixed && was_mixed[s])))
+            candidates[n++] = (struct candidate){s, 0};
+    if (n && n_shells == 1) { /* which nothing contains */
+        shells[0].is_wrong = shells[0].volume < 0;
+    } else if (n && has_memory) {
+        j.around.winding = calloc(n_shells, sizeof *j.around.winding);
+        j.around.list = malloc(n_shells * sizeof *j.around.list);
+        j.was_crossed = calloc(n_shells, 1);
+        has_memory = j.around.winding && j.around.list && j.was_crossed && make_tree(&j.tree, soup);
+        if (has_memory) status = judge_all(&j, candidates, n, was_mixed, error);
+    }
+    if (!has_memory) status = ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", n_shells);
+    free_tree(&j.tree);
+    free(j.around.winding), free(j.around.list), free(j.was_crossed);
+    free(candidates);
+    free(scale);
+    return status;
+}
+
 ct_status ct_turn_shells(ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed,
                          ct_error *error) {
-    struct nest nest = {.soup = soup, .shells = calloc(n_shells + 1, sizeof *nest.shells)};
-    ct_status status = CT_OK;
-    if (!nest.shells || !measure_shells(soup, shell, nest.shells, n_shells) || !make_nest(&nest, shell, n_shells))
-        status = ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", n_shells);
-    if (status == CT_OK) status = find_turned(&nest, n_shells, was_mixed, error);
+    ct_shell *shells = malloc((n_shells + 1) * sizeof *shells);
+    ct_status status = shells ? ct_judge_shells(soup, shell, n_shells, was_mixed, shells, error)
+                              : ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", n_shells);
     for (size_t t = 0; t < soup->n_triangles && status == CT_OK; t++) {
         uint32_t *corner = soup->triangles + 3 * t, second = corner[1];
         if (CT_POLL_EVERY(t, 4 * POLL) && ct_is_cancelled()) status = ct_fail_cancelled(error);
-        if (!nest.shells[shell[t]].is_turned) continue;
+        if (!shells[shell[t]].is_wrong) continue;
         corner[1] = corner[2];
         corner[2] = second;
     }
-    free_nest(&nest);
-    free(nest.shells);
+    free(shells);
     return status;
 }

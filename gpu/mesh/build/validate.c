@@ -11,6 +11,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
 #include "gpu/mesh/build/edges.h"
+#include "gpu/mesh/build/shells.h"
 
 enum { BLOCK = 1 << 14 }; /* numbers between polls, some 10 us */
 
@@ -123,9 +124,45 @@ static ct_status report_edges(const ct_edge_report *report, const float *positio
     return ct_fail(error, CT_INVALID_MESH, "triangles", "%s", text.bytes);
 }
 
-/* Computes box, area and signed volume, the sum of det(p0, p1, p2) / 6 over the triangles (divergence theorem).
- * Positions are relative to the box's centre, so that a small body far from the origin loses no digits. `magnitude` is
- * the same sum with absolute terms, the scale of the volume's rounding error. False: cancelled. */
+/* Integrals over a volume, of tetrahedra between an origin and the triangles (divergence theorem), 0 to 9: 1, x, y, z,
+ * and the products xx, yy, zz, xy, yz, zx. */
+enum { INTEGRALS = 10 };
+
+static void add_tetrahedron(double p[3][3], double det, double sums[INTEGRALS]) {
+    double s[3];
+    sums[0] += det / 6;
+    for (int k = 0; k < 3; k++) {
+        s[k] = p[0][k] + p[1][k] + p[2][k];
+        sums[1 + k] += det / 24 * s[k];
+    }
+    for (int k = 0; k < 3; k++) {
+        const int l = (k + 1) % 3;
+        sums[4 + k] += det / 120 * (p[0][k] * p[0][k] + p[1][k] * p[1][k] + p[2][k] * p[2][k] + s[k] * s[k]);
+        sums[7 + k] += det / 120 * (p[0][k] * p[0][l] + p[1][k] * p[1][l] + p[2][k] * p[2][l] + s[k] * s[l]);
+    }
+}
+
+/* origin: of the integrals. */
+static void set_mass_properties(const double sums[INTEGRALS], const double origin[3], ct_surface_facts *facts) {
+    double from[3], products[3][3];
+    for (int k = 0; k < 3; k++) {
+        from[k] = facts->volume != 0 ? sums[1 + k] / facts->volume : 0;
+        facts->center_of_mass[k] = origin[k] + from[k];
+    }
+    for (int k = 0; k < 3; k++) {
+        const int l = (k + 1) % 3;
+        products[k][k] = sums[4 + k] - from[k] * sums[1 + k];
+        products[k][l] = products[l][k] = sums[7 + k] - from[k] * sums[1 + l];
+    }
+    for (int k = 0; k < 3; k++)
+        for (int l = 0; l < 3; l++)
+            facts->inertia[k][l] =
+                k == l ? products[(k + 1) % 3][(k + 1) % 3] + products[(k + 2) % 3][(k + 2) % 3] : -products[k][l];
+}
+
+/* Computes box, area, signed volume and mass properties. Positions are relative to the box's centre, so that a small body
+ * far from the origin loses no digits. `magnitude` is the volume's sum with absolute terms, the scale of its rounding
+ * error. False: cancelled. */
 static bool measure_surface(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                             ct_surface_facts *facts, double *magnitude) {
     float lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
@@ -143,12 +180,12 @@ static bool measure_surface(const float *positions, size_t n_vertices, const uin
         facts->hi[k] = (double)hi[k];
         center[k] = 0.5 * (facts->lo[k] + facts->hi[k]);
     }
-    double volume = 0, area = 0, total = 0;
+    double sums[INTEGRALS] = {0}, area = 0, total = 0;
     enum { SUMMED = 1024 }; /* blocked summation: the rounding error grows with n / 1024 + 1024 instead of n */
     for (size_t begin = 0; begin < n_triangles; begin += SUMMED) {
         if (ct_is_cancelled()) return false;
         size_t end = begin + SUMMED < n_triangles ? begin + SUMMED : n_triangles;
-        double block_volume = 0, block_area = 0, block_total = 0;
+        double block[INTEGRALS] = {0}, block_area = 0, block_total = 0;
         for (size_t t = begin; t < end; t++) {
             double p[3][3], e[2][3];
             for (int c = 0; c < 3; c++)
@@ -159,51 +196,106 @@ static bool measure_surface(const float *positions, size_t n_vertices, const uin
             double n[3] = {e[0][1] * e[1][2] - e[0][2] * e[1][1], e[0][2] * e[1][0] - e[0][0] * e[1][2],
                            e[0][0] * e[1][1] - e[0][1] * e[1][0]};
             double det = p[0][0] * n[0] + p[0][1] * n[1] + p[0][2] * n[2];
-            block_volume += det;
+            add_tetrahedron(p, det, block);
             block_total += fabs(p[0][0] * n[0]) + fabs(p[0][1] * n[1]) + fabs(p[0][2] * n[2]);
             block_area += sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]);
         }
-        volume += block_volume;
+        for (int i = 0; i < INTEGRALS; i++) sums[i] += block[i];
         area += block_area;
         total += block_total;
     }
-    facts->volume = volume / 6;
+    facts->volume = sums[0];
     facts->area = area / 2;
     *magnitude = total / 6;
+    set_mass_properties(sums, center, facts);
     return true;
 }
 
-/* Counts the sets of triangles connected by shared vertices, with a union-find over the vertices. Unused vertices do
- * not count. */
-static ct_status count_components(const uint32_t *triangles, size_t n_triangles, size_t n_vertices,
-                                  uint32_t *components, ct_error *error) {
-    uint32_t *parent = malloc(n_vertices * sizeof *parent);
-    if (!parent) return ct_fail(error, CT_OUT_OF_MEMORY, "positions", "no memory for %zu vertices", n_vertices);
-    bool is_counting = ct_fill_large(parent, 0xff, n_vertices * sizeof *parent);
-    uint32_t count = 0;
-    size_t steps = 0; /* a single path may be as long as the mesh */
-    for (size_t t = 0; t < n_triangles && is_counting; t++) {
-        uint32_t root[3];
-        for (int c = 0; c < 3; c++) {
-            uint32_t v = triangles[3 * t + (size_t)c];
-            if (parent[v] == UINT32_MAX) parent[v] = v, count++;
-            for (; parent[v] != v; v = parent[v] = parent[parent[v]])
-                if (CT_POLL_EVERY(++steps, 4096) && ct_is_cancelled()) break;
-            root[c] = v;
-            /* Both roots point to the smaller, which is also this corner's root for the next corner's union. */
-            if (c && root[c] != root[c - 1]) {
-                uint32_t low = root[c] < root[c - 1] ? root[c] : root[c - 1];
-                parent[root[c]] = parent[root[c - 1]] = low;
-                root[c] = low;
-                count--;
-            }
-        }
-        if (CT_POLL_EVERY(t, 1024)) is_counting = !ct_is_cancelled();
-    }
-    free(parent);
-    *components = count;
-    return is_counting ? CT_OK : ct_fail_cancelled(error);
+/* ---- shells ---- */
+
+static uint32_t root_of(uint32_t *parent, uint32_t s) {
+    for (; parent[s] != s; s = parent[s] = parent[parent[s]]) continue;
+    return s;
 }
+
+/* Shells that share a vertex are connected. parent: [n_shells]; seen: [n_vertices] a shell that has the vertex. False:
+ * cancelled. */
+static bool connect_shells(const ct_soup *soup, const uint32_t *shell, uint32_t n_shells, uint32_t *parent,
+                           uint32_t *seen, uint32_t *components) {
+    if (!ct_fill_large(seen, 0xff, soup->n_vertices * sizeof *seen)) return false;
+    *components = n_shells;
+    for (uint32_t s = 0; s < n_shells; s++) parent[s] = s;
+    for (size_t i = 0; i < 3 * soup->n_triangles; i++) {
+        uint32_t *of = &seen[soup->triangles[i]], a = shell[i / 3];
+        if (CT_POLL_EVERY(i, 4096) && ct_is_cancelled()) return false;
+        if (*of == UINT32_MAX) *of = a;
+        if (*of == a) continue;
+        const uint32_t b = root_of(parent, *of);
+        a = root_of(parent, a);
+        if (a == b) continue;
+        parent[a > b ? a : b] = a > b ? b : a;
+        --*components;
+    }
+    return true;
+}
+
+static ct_status count_components(const ct_soup *soup, const uint32_t *shell, ct_surface_facts *facts,
+                                  ct_error *error) {
+    uint32_t *parent = malloc((facts->n_shells + 1) * sizeof *parent),
+             *seen = malloc((soup->n_vertices + 1) * sizeof *seen);
+    const bool is_counted =
+        parent && seen && connect_shells(soup, shell, facts->n_shells, parent, seen, &facts->components);
+    free(parent), free(seen);
+    return is_counted ? CT_OK
+                      : ct_fail(error, CT_OUT_OF_MEMORY, "positions", "no memory for %zu vertices", soup->n_vertices);
+}
+
+static ct_status count_twins(const ct_soup *soup, const uint32_t *shell, ct_surface_facts *facts, ct_error *error) {
+    uint32_t *twin_of = malloc((facts->n_shells + 1) * sizeof *twin_of);
+    if (!twin_of) return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %u shells", facts->n_shells);
+    const ct_status status = ct_find_twins(soup, shell, facts->n_shells, twin_of, error);
+    for (uint32_t s = 0; s < facts->n_shells && status == CT_OK; s++) facts->n_doubled += twin_of[s] != s;
+    free(twin_of);
+    return status;
+}
+
+static ct_status report_shells(const ct_soup *soup, const ct_shell *shells, uint32_t n, ct_error *error) {
+    uint32_t wrong = 0, first = 0;
+    char more[64] = "";
+    for (uint32_t s = n; s-- > 0;)
+        if (shells[s].is_wrong) wrong++, first = s;
+    if (!wrong) return CT_OK;
+    const ct_shell *shell = &shells[first];
+    const float *p = soup->positions + 3 * (size_t)soup->triangles[3 * (size_t)shell->first];
+    if (wrong > 1) snprintf(more, sizeof more, " (and so are %u more shells)", wrong - 1);
+    return ct_fail(
+        error, CT_INVALID_MESH, "triangles",
+        "a part of the surface is inside out: shell %u of %u, %u triangles from triangle %u at (%g, %g, %g) on, "
+        "encloses %g m^3, and is no cavity of another%s: turn its triangles (swap two corners of each), or let "
+        "a repair do it (repair)",
+        first + 1, n, shell->n_triangles, shell->first, (double)p[0], (double)p[1], (double)p[2], shell->volume, more);
+}
+
+static ct_status check_directions(const ct_soup *soup, const uint32_t *shell, uint32_t n_shells, ct_error *error) {
+    ct_shell *shells = malloc((n_shells + 1) * sizeof *shells);
+    if (!shells) return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %u shells", n_shells);
+    ct_status status = ct_judge_shells(soup, shell, n_shells, NULL, shells, error);
+    if (status == CT_OK) status = report_shells(soup, shells, n_shells, error);
+    free(shells);
+    return status;
+}
+
+/* What there is to say of several shells. */
+static ct_status check_shells(const ct_soup *soup, const uint32_t *shell, ct_surface_facts *facts, ct_error *error) {
+    facts->components = 1;
+    facts->n_doubled = 0;
+    if (facts->n_shells < 2) return CT_OK;
+    ct_status status = check_directions(soup, shell, facts->n_shells, error);
+    if (status == CT_OK) status = count_twins(soup, shell, facts, error);
+    return status == CT_OK ? count_components(soup, shell, facts, error) : status;
+}
+
+/* ---- the whole ---- */
 
 ct_status ct_validate_elements(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                ct_error *error) {
@@ -215,18 +307,9 @@ ct_status ct_validate_elements(const float *positions, size_t n_vertices, const 
     return status == CT_OK ? check_indices(triangles, n_triangles, n_vertices, error) : status;
 }
 
-ct_status ct_validate(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                      ct_surface_facts *facts, ct_error *error) {
-    ct_status status = ct_validate_elements(positions, n_vertices, triangles, n_triangles, error);
-    if (status != CT_OK) return status;
-
-    ct_edge_report report;
-    status = ct_check_edges(triangles, n_triangles, n_vertices, &report, error);
-    if (status == CT_OK) status = report_edges(&report, positions, error);
-    if (status != CT_OK) return status;
-
+static ct_status check_volume(const ct_soup *soup, ct_surface_facts *facts, ct_error *error) {
     double magnitude;
-    if (!measure_surface(positions, n_vertices, triangles, n_triangles, facts, &magnitude))
+    if (!measure_surface(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, facts, &magnitude))
         return ct_fail_cancelled(error);
     if (!(fabs(facts->volume) > 1e-12 * magnitude)) /* rounding errors alone: a doubled sheet, for example */
         return ct_fail(
@@ -240,5 +323,20 @@ ct_status ct_validate(const float *positions, size_t n_vertices, const uint32_t 
             "the surface is inside out: its signed volume is %g m^3, expected more than 0; flip the triangles "
             "(swap two corners of each), or let a repair do it (repair)",
             facts->volume);
-    return count_components(triangles, n_triangles, n_vertices, &facts->components, error);
+    return CT_OK;
+}
+
+ct_status ct_validate(const ct_soup *soup, ct_surface_facts *facts, ct_error *error) {
+    const size_t n = soup->n_triangles;
+    ct_edge_report report;
+    ct_status status = ct_validate_elements(soup->positions, soup->n_vertices, soup->triangles, n, error);
+    if (status != CT_OK) return status;
+    uint32_t *shell = malloc(n * sizeof *shell);
+    if (!shell) return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu triangles", n);
+    status = ct_check_edges(soup->triangles, n, soup->n_vertices, &report, shell, &facts->n_shells, error);
+    if (status == CT_OK) status = report_edges(&report, soup->positions, error);
+    if (status == CT_OK) status = check_volume(soup, facts, error);
+    if (status == CT_OK) status = check_shells(soup, shell, facts, error);
+    free(shell);
+    return status;
 }

@@ -119,8 +119,8 @@ static void test_touching_pieces(void **state) {
     (void)state;
     static const float positions[] = {0, 0, 0, 1,  0, 0, 0, 1, 0, 0, 0, 1, -1, 0, 0,  0, -1,
                                       0, 0, 0, -1, 0, 0, 0, 1, 0, 0, 0, 0, -1, 0, -1, 0};
-    static const uint32_t triangles[] = {0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3,  0, 4,  5, 0, 6, 4,
-                                         0, 5, 6, 4, 6, 5, 7, 9, 8, 7, 8, 10, 7, 10, 9, 8, 9, 10};
+    static const uint32_t triangles[] = {0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2,  3, 0, 4, 5,  0, 6,  4,
+                                         0, 5, 6, 4, 6, 5, 7, 8, 9, 7, 10, 8, 7, 9, 10, 8, 10, 9};
     ct_mesh *mesh = NULL;
     ct_error error = {0};
     if (ct_mesh_create(positions, CT_F32, 11, triangles, 12, NULL, &mesh, &error)) fail_msg("%s", error.message);

@@ -73,7 +73,7 @@ static void test_facts(void **state) {
     assert_int_equal(info.vertices, 8);
     assert_int_equal(info.triangles, 12);
     assert_int_equal(info.components, 1);
-    assert_true(info.bytes <= 8 * 12 + 12 * 12 + 288);
+    assert_true(info.bytes <= 8 * 12 + 12 * 12 + 400);
     assert_float_equal(info.volume, 6, 1e-12);
     assert_float_equal(info.area, 22, 1e-12);
     const double lo[3] = {9.5, 19, -31.5}, hi[3] = {10.5, 21, -28.5};
@@ -82,6 +82,56 @@ static void test_facts(void **state) {
     assert_memory_equal(ct_mesh_positions(mesh), box.positions, 12 * 8);
     ct_mesh_release(&mesh);
     shape_free(&box);
+}
+
+/* Two boxes and a cavity in the larger, far from the origin: the parallel axis theorem. */
+static void test_mass_properties(void **state) {
+    (void)state;
+    enum { N = 3 };
+    const double side[N][3] = {{2, 3, 4}, {1, 1.5, 0.5}, {1, 0.5, 2}}, density[N] = {1, 1, -1},
+                 at[N][3] = {{1000, -500, 250}, {1004, -501, 247}, {1000.25, -500.5, 250.5}};
+    struct shape all = {0};
+    double volume = 0, center[3] = {0}, expected[3][3] = {{0}};
+    for (int b = 0; b < N; b++) {
+        const double v = density[b] * side[b][0] * side[b][1] * side[b][2];
+        struct shape box = shape_box(side[b][0], side[b][1], side[b][2]), both;
+        shape_translate(&box, at[b][0], at[b][1], at[b][2]);
+        for (uint32_t t = 0; t < box.n_triangles && density[b] < 0; t++) {
+            const uint32_t second = box.triangles[3 * t + 1];
+            box.triangles[3 * t + 1] = box.triangles[3 * t + 2];
+            box.triangles[3 * t + 2] = second;
+        }
+        both = b ? shape_merge(&all, &box) : box;
+        if (b) shape_free(&all), shape_free(&box);
+        all = both;
+        volume += v;
+        for (int k = 0; k < 3; k++) center[k] += v * at[b][k];
+    }
+    for (int k = 0; k < 3; k++) center[k] /= volume;
+    for (int b = 0; b < N; b++) {
+        const double v = density[b] * side[b][0] * side[b][1] * side[b][2];
+        double d[3], square = 0, sides = 0;
+        for (int k = 0; k < 3; k++) {
+            d[k] = at[b][k] - center[k];
+            square += d[k] * d[k];
+            sides += side[b][k] * side[b][k];
+        }
+        for (int k = 0; k < 3; k++)
+            for (int l = 0; l < 3; l++)
+                expected[k][l] += v * ((k == l ? square + (sides - side[b][k] * side[b][k]) / 12 : 0) - d[k] * d[l]);
+    }
+    ct_mesh *mesh = shape_to_mesh(&all, NULL);
+    ct_mesh_info info;
+    assert_non_null(mesh);
+    ct_mesh_get_info(mesh, &info);
+    assert_true(fabs(info.volume - volume) < 1e-10);
+    assert_int_equal(info.shells, N);
+    for (int k = 0; k < 3; k++) {
+        assert_true(fabs(info.center_of_mass[k] - center[k]) < 1e-10);
+        for (int l = 0; l < 3; l++) assert_true(fabs(info.inertia[k][l] - expected[k][l]) < 1e-9);
+    }
+    ct_mesh_release(&mesh);
+    shape_free(&all);
 }
 
 static void test_far_from_origin(void **state) {
@@ -389,6 +439,7 @@ static void test_references(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_mass_properties),
         cmocka_unit_test(test_far_from_origin),
         cmocka_unit_test(test_memory_per_triangle),
         cmocka_unit_test(test_corners_are_canonical),

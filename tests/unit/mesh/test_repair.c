@@ -248,6 +248,168 @@ static void test_directions_of_shells(void **state) {
     }
 }
 
+/* Shells at every depth, outward or inward: which of them are refused, and what a repair makes of them. Boxes of sides
+ * 8, 4, 2 and 1 around one another, and one beside them; the bits of `inward` say which face inwards. */
+static void test_nested_directions(void **state) {
+    (void)state;
+    enum { N = 5 };
+    for (unsigned inward = 0; inward < 1u << N; inward++) {
+        struct shape all = {0};
+        bool is_wrong[N];
+        double right = 0, signed_volume = 0;
+        for (unsigned s = 0; s < N; s++) {
+            const double side = s < 4 ? 8 / (double)(1 << s) : 3, volume = side * side * side;
+            struct shape box = shape_box(side, side, side), more;
+            if (s == 4) shape_translate(&box, 9, 0, 0);
+            for (uint32_t t = 0; t < 12 && inward >> s & 1; t++) flip(&box, t);
+            int around = 0; /* the winding number around it, once those around it are right */
+            for (unsigned o = 0; s < 4 && o < s; o++) around += (inward >> o & 1) && !is_wrong[o] ? -1 : 1;
+            is_wrong[s] = (inward >> s & 1) && around < 1;
+            right += (inward >> s & 1) && !is_wrong[s] ? -volume : volume;
+            signed_volume += inward >> s & 1 ? -volume : volume;
+            more = s ? shape_merge(&all, &box) : box;
+            if (s) shape_free(&box), shape_free(&all);
+            all = more;
+        }
+        uint64_t n_wrong = 0;
+        for (int s = 0; s < N; s++) n_wrong += is_wrong[s];
+        ct_mesh_changes changes;
+        must_repair(&all, 0, right, &changes);
+        assert_counts(&changes, 0, 0, 0, 12 * n_wrong, 0);
+        ct_mesh *mesh = NULL;
+        ct_error error = {0};
+        const ct_status status =
+            ct_mesh_create(all.positions, CT_F32, all.n_vertices, all.triangles, all.n_triangles, NULL, &mesh, &error);
+        if (n_wrong ? status != CT_INVALID_MESH : status != CT_OK) fail_msg("%x: %d %s", inward, status, error.message);
+        if (n_wrong && signed_volume > 0) assert_non_null(strstr(error.message, "a part of the surface is inside out"));
+        if (mesh) {
+            ct_mesh_info info;
+            ct_mesh_get_info(mesh, &info);
+            assert_true(info.shells == N && info.components == N && info.doubled_shells == 0);
+        }
+        ct_mesh_release(&mesh);
+        shape_free(&all);
+    }
+}
+
+/* A shell of a body with thousands of cavities is found, wherever it is; so is one that touches others in a vertex. */
+static void test_one_of_many_shells(void **state) {
+    (void)state;
+    enum { ALONG = 12, N = ALONG * ALONG * ALONG };
+    struct shape all = shape_box(2 * ALONG, 2 * ALONG, 2 * ALONG), box = shape_box(1, 1, 1);
+    const uint32_t of_box = box.n_vertices;
+    all.positions = realloc(all.positions, 12 * (size_t)(all.n_vertices + N * of_box));
+    all.triangles = realloc(all.triangles, 12 * (size_t)(all.n_triangles + N * box.n_triangles));
+    assert_true(all.positions && all.triangles);
+    for (int i = 0; i < N; i++) {
+        const int at[3] = {i % ALONG, i / ALONG % ALONG, i / (ALONG * ALONG)};
+        for (uint32_t v = 0; v < of_box; v++)
+            for (uint32_t k = 0; k < 3; k++)
+                all.positions[3 * (size_t)(all.n_vertices + v) + k] =
+                    box.positions[3 * (size_t)v + k] + (float)(2 * at[k] - ALONG + 1);
+        for (uint32_t t = 0; t < box.n_triangles; t++) { /* inwards */
+            const uint32_t *from = box.triangles + 3 * (size_t)t;
+            uint32_t *to = all.triangles + 3 * (size_t)(all.n_triangles + t);
+            to[0] = from[0] + all.n_vertices, to[1] = from[2] + all.n_vertices, to[2] = from[1] + all.n_vertices;
+        }
+        all.n_vertices += of_box;
+        all.n_triangles += box.n_triangles;
+    }
+    ct_mesh *mesh = NULL;
+    ct_mesh_info info;
+    ct_error error = {0};
+    if (ct_mesh_create(all.positions, CT_F32, all.n_vertices, all.triangles, all.n_triangles, NULL, &mesh, &error))
+        fail_msg("%s", error.message);
+    ct_mesh_get_info(mesh, &info);
+    assert_int_equal(info.shells, N + 1);
+    assert_float_equal(info.volume, 7.0 * N, 1e-3);
+    ct_mesh_release(&mesh);
+    /* One cavity more, in a cavity: it faces inwards where nothing is. */
+    const uint32_t last = all.n_vertices - of_box;
+    for (uint32_t v = 0; v < of_box; v++)
+        for (uint32_t k = 0; k < 3; k++) {
+            const float middle = (float)(-ALONG + 1), x = all.positions[3 * (size_t)(of_box + v) + k];
+            all.positions[3 * (size_t)(last + v) + k] = middle + (x - middle) / 2;
+        }
+    assert_int_equal(
+        ct_mesh_create(all.positions, CT_F32, all.n_vertices, all.triangles, all.n_triangles, NULL, &mesh, &error),
+        CT_INVALID_MESH);
+    assert_non_null(strstr(error.message, "shell 1729 of 1729"));
+    shape_free(&all), shape_free(&box);
+}
+
+static void test_shells_that_share_a_vertex(void **state) {
+    (void)state;
+    struct shape a = shape_box(2, 2, 2), b = shape_box(1, 1, 1);
+    shape_translate(&b, 1.5, 1.5, 1.5); /* its lowest corner is a's highest */
+    for (uint32_t t = 0; t < 12; t++) flip(&b, t);
+    struct shape both = shape_merge(&a, &b);
+    uint32_t high = 0, low = a.n_vertices;
+    for (uint32_t v = 0; v < a.n_vertices; v++)
+        if (both.positions[3 * v] > 0 && both.positions[3 * v + 1] > 0 && both.positions[3 * v + 2] > 0) high = v;
+    for (uint32_t v = a.n_vertices; v < both.n_vertices; v++)
+        if (both.positions[3 * v] < 1.5f && both.positions[3 * v + 1] < 1.5f && both.positions[3 * v + 2] < 1.5f)
+            low = v;
+    for (uint32_t i = 0; i < 3 * both.n_triangles; i++)
+        if (both.triangles[i] == low) both.triangles[i] = high;
+    ct_mesh_changes changes;
+    must_repair(&both, 0, 9, &changes);
+    assert_counts(&changes, 0, 0, 0, 12, 0);
+    ct_mesh *mesh = NULL;
+    ct_error error = {0};
+    assert_int_equal(
+        ct_mesh_create(both.positions, CT_F32, both.n_vertices, both.triangles, both.n_triangles, NULL, &mesh, &error),
+        CT_INVALID_MESH);
+    assert_non_null(strstr(error.message, "shell 2 of 2"));
+    for (uint32_t t = 0; t < 12; t++) flip(&both, 12 + t);
+    assert_int_equal(
+        ct_mesh_create(both.positions, CT_F32, both.n_vertices, both.triangles, both.n_triangles, NULL, &mesh, NULL),
+        CT_OK);
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    assert_true(info.shells == 2 && info.components == 1);
+    ct_mesh_release(&mesh);
+    shape_free(&a), shape_free(&b), shape_free(&both);
+}
+
+/* A shell that is there twice or three times counts so, which is told; a repair drops it, whichever way it faces and in
+ * whatever order its triangles come. One that lies elsewhere, or that differs in a vertex, stays. */
+static void test_twins(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        struct shape a = shape_box(1, 1, 1), b = shape_box(1, 1, 1), c = shape_box(1, 1, 1);
+        for (uint32_t t = 0; t < 6; t++) /* another order, other first corners */
+            for (int k = 0; k < 3; k++) {
+                const uint32_t swapped = b.triangles[3 * t + (uint32_t)k];
+                b.triangles[3 * t + (uint32_t)k] = b.triangles[3 * (11 - t) + (uint32_t)((k + 1) % 3)];
+                b.triangles[3 * (11 - t) + (uint32_t)((k + 1) % 3)] = swapped;
+            }
+        for (uint32_t t = 0; t < 12 && kind == 1; t++) flip(&b, t);
+        if (kind == 2) shape_translate(&b, 1e-3, 0, 0);
+        if (kind == 3) b.positions[0] -= 0.25f, c.positions[0] -= 0.25f;
+        shape_translate(&c, kind == 3 ? 0 : 5, 0, 0);
+        struct shape two = shape_merge(&a, &b), all = shape_merge(&two, &c);
+        const uint64_t doubled = kind != 2;
+        ct_mesh_changes changes;
+        const double given = 3, repaired = kind == 2 ? 3 : 2;
+        ct_mesh *mesh = NULL;
+        ct_mesh_info info;
+        if (kind != 1) {
+            assert_int_equal(ct_mesh_create(all.positions, CT_F32, all.n_vertices, all.triangles, all.n_triangles, NULL,
+                                            &mesh, NULL),
+                             CT_OK);
+            ct_mesh_get_info(mesh, &info);
+            assert_int_equal(info.doubled_shells, doubled);
+            assert_int_equal(info.shells, 3);
+            if (kind != 3) assert_float_equal(info.volume, given, 1e-5);
+            ct_mesh_release(&mesh);
+        }
+        if (kind != 3) must_repair(&all, 0, repaired, &changes);
+        if (kind != 3) assert_counts(&changes, 0, 12 * doubled, 0, 0, 0);
+        shape_free(&a), shape_free(&b), shape_free(&c), shape_free(&two), shape_free(&all);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     /* A Moebius strip of n squares. */
@@ -375,6 +537,10 @@ int main(void) {
         cmocka_unit_test(test_drop_and_weld),
         cmocka_unit_test(test_touching_shells_stay_apart),
         cmocka_unit_test(test_directions_of_shells),
+        cmocka_unit_test(test_nested_directions),
+        cmocka_unit_test(test_one_of_many_shells),
+        cmocka_unit_test(test_shells_that_share_a_vertex),
+        cmocka_unit_test(test_twins),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_options),
     };

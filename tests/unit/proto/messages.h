@@ -382,6 +382,10 @@ static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_i
     SAME(existed);
     SAME(n_repair);
     SAME(closing_vertices);
+    SAME(shells);
+    SAME(doubled_shells);
+    SAME(center_of_mass);
+    SAME(inertia);
     if (!a->repair != !b->repair) return "repair";
     if (a->repair && memcmp(a->repair, b->repair, a->n_repair * sizeof *a->repair) != 0) return "repair";
     return NULL;

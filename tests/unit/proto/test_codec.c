@@ -857,10 +857,24 @@ static void a_small_step_is_cheap(void **state) {
     assert_true(us < 1000); /* nothing quadratic; the figure itself is for people */
 }
 
+/* What an older server does not say of a mesh is 0. */
+static void facts_of_meshes_round_trip(void **state) {
+    (void)state;
+    for (uint32_t shells = 0; shells < 3; shells += 2) {
+        wire_message m = sample_message(&store, WIRE_MESH_INFO);
+        wire_mesh_info *info = &m.u.mesh_info;
+        info->shells = shells;
+        info->doubled_shells = shells / 2;
+        for (int k = 0; k < 3 && shells; k++) info->center_of_mass[k] = 0.25 * k - 1;
+        for (int k = 0; k < 9 && shells; k++) info->inertia[k] = 1.0 / (k + 1);
+        round_trip(&m, 0);
+    }
+}
+
 /* A body's material, all or a part of it. */
 static void materials_round_trip(void **state) {
     (void)state;
-    const ct_material materials[] = {{1e7, 0.25, 2}, {NAN, 0, NAN}};
+    const ct_material materials[] = {{1e7, 0.25, 2, 0.5}, {NAN, 0, NAN, NAN}};
     for (int i = 0; i < 2; i++) {
         wire_message m = sample_message(&store, WIRE_ADD_BODY);
         m.u.add_body.material = materials[i];
@@ -878,6 +892,7 @@ int main(void) {
         cmocka_unit_test(later_fields_round_trip),
         cmocka_unit_test(directions_round_trip),
         cmocka_unit_test(slip_round_trips),
+        cmocka_unit_test(facts_of_meshes_round_trip),
         cmocka_unit_test(materials_round_trip),
         cmocka_unit_test(cells_round_trip),
         cmocka_unit_test(successors_round_trip),

@@ -1,0 +1,113 @@
+"""Meshes of several shells: those inside out are refused by name or turned, doubled ones are told or dropped, and their mass
+properties are known, over every interface."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import warnings
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, CONTACTCTL, INSTRUMENTED, SLOW
+from contactd import errors
+from geometry import box
+from http_api import Api
+
+PATIENT = 30 * SLOW
+
+
+def merged(*parts):
+    """(vertices, triangles), or the same and True: inside out."""
+    vertices, triangles, n = [], [], 0
+    for points, faces, *turned in parts:
+        vertices.append(np.asarray(points, float))
+        triangles.append((np.asarray(faces)[:, ::-1] if turned else np.asarray(faces)) + n)
+        n += len(points)
+    return np.concatenate(vertices), np.concatenate(triangles)
+
+
+LARGE, SMALL, PROBE = box((0, 0, 0), (3, 2, 2)), box((5, 0, 0), (6, 1, 2)), box((5.25, 0.25, 0.25), (5.75, 0.75, 3))
+OVERLAP = 0.5 * 0.5 * 1.75
+
+
+def as_obj(vertices, triangles):
+    return "".join("v %r %r %r\n" % tuple(map(float, v)) for v in vertices) + \
+        "".join("f %d %d %d\n" % tuple(k + 1 for k in t) for t in triangles)
+
+
+@pytest.fixture(params=["server", pytest.param("engine", marks=pytest.mark.skipif(
+    INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is"))])
+def somewhere(request, server, monkeypatch):
+    if request.param == "server":
+        opened = contactd.connect(server.stream, timeout=PATIENT)
+    else:
+        monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
+        opened = contactd.Engine(threads=1, backend="cpu", timeout=PATIENT)
+    with opened as client:
+        yield client
+
+
+def test_a_part_inside_out(somewhere):
+    body = merged(LARGE, (*SMALL, True))
+    with pytest.raises(errors.InvalidMeshError, match=r"shell 2 of 2, 12 triangles from triangle 12 .*encloses -2 m\^3.*repair"):
+        somewhere.register_mesh(*body)
+    mesh = somewhere.register_mesh(*body, repair=True)
+    assert mesh.repair.turned_triangles == 12
+    assert mesh.volume == pytest.approx(14) and mesh.shells == 2
+    probe = somewhere.register_mesh(*PROBE)
+    for method in ("exact", "ldi"):
+        assert somewhere.overlap(mesh, probe, method=method).volume == pytest.approx(OVERLAP, rel=1e-2)
+
+
+def test_cavities_are_taken_as_they_are(somewhere):
+    cavity, island = box((1, 0.5, 0.5), (2, 1.5, 1.5)), box((1.25, 0.75, 0.75), (1.5, 1, 1))
+    mesh = somewhere.register_mesh(*merged(island, (*cavity, True), LARGE))
+    assert mesh.volume == pytest.approx(12 - 1 + 1 / 64) and mesh.shells == 3
+    with pytest.raises(errors.InvalidMeshError, match="shell 1 of 3"):
+        somewhere.register_mesh(*merged((*island, True), (*cavity, True), LARGE))
+
+
+def test_a_doubled_shell(somewhere):
+    twice = merged(SMALL, LARGE, SMALL)
+    with pytest.warns(UserWarning, match="1 of its 3 shells .*repair=True"):
+        mesh = somewhere.register_mesh(*twice)
+    assert mesh.doubled_shells == 1 and mesh.volume == pytest.approx(16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mesh = somewhere.register_mesh(*twice, repair=True)
+    assert mesh.doubled_shells == 0 and mesh.volume == pytest.approx(14) and mesh.repair.duplicate_triangles == 12
+
+
+def test_mass_properties(somewhere):
+    mesh = somewhere.register_mesh(*merged(LARGE, SMALL))
+    assert mesh.center_of_mass == pytest.approx([(12 * 1.5 + 2 * 5.5) / 14, (12 * 1 + 2 * 0.5) / 14, 1])
+    # From a million points, each with its share of the volume.
+    rng = np.random.default_rng(3)
+    points = np.concatenate([rng.uniform((0, 0, 0), (3, 2, 2), (600_000, 3)), rng.uniform((5, 0, 0), (6, 1, 2), (100_000, 3))])
+    arms = points - mesh.center_of_mass
+    second = arms.T @ arms * (14 / len(points))
+    assert mesh.inertia == pytest.approx(np.trace(second) * np.eye(3) - second, rel=0.01, abs=0.1)
+    assert mesh.bounds == pytest.approx(np.array([(0, 0, 0), (6, 2, 2)]))
+
+
+def test_http_and_contactctl(server, tmp_path):
+    api = Api(server.http)
+    turned, twice = as_obj(*merged(LARGE, (*SMALL, True))), as_obj(*merged(LARGE, SMALL, SMALL))
+    api.refused("POST", "/v1/meshes", 422, "INVALID_MESH", turned.encode())
+    mesh = api("POST", "/v1/meshes", twice.encode()).json
+    assert (mesh["shells"], mesh["doubled_shells"]) == (3, 1)
+    mesh = api("POST", "/v1/meshes?repair=1", turned.encode()).json
+    assert (mesh["shells"], mesh["doubled_shells"]) == (2, 0)
+    assert mesh["center_of_mass"] == pytest.approx([29 / 14, 13 / 14, 1])
+    (tmp_path / "twice.obj").write_text(twice)
+
+    def add(*options):
+        return subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "add", tmp_path / "twice.obj", *options],
+                              capture_output=True, text=True, check=True, timeout=PATIENT).stdout
+
+    assert "1 of its 3 shells lies where another does" in add()
+    (listed,) = json.loads(add("--repair", "-o", "json"))
+    assert (listed["shells"], listed["doubled_shells"]) == (2, 0)
+    assert listed["inertia"] == [pytest.approx(row) for row in mesh["inertia"]]
