@@ -215,8 +215,22 @@ static struct shape make_inside_out(uint32_t triangles, int variant, uint64_t se
     struct shape shape = shape_begin(8 * (uint64_t)n, 12 * (uint64_t)n);
     seed += (uint64_t)variant;
     add_box(&shape, (const double[3]){-0.5, -0.5, -0.5}, (const double[3]){0.5, 0.5, 0.5}, false);
-    const double side = 0.5 / root_of(n, 3);
-    for (uint32_t i = 1; i < n; i++) random_cube(&shape, 0.7, 0.7, side, i % 2, &seed);
+    /* Cavities apart from each other, one in a cell of the large box, and solids anywhere, in cavities too. */
+    const uint32_t along = root_of(n, 3) + 1;
+    const double cell = 1.0 / along, side = 0.5 * cell;
+    for (uint32_t i = 1; i < n; i++) {
+        if (i % 2 == 0) {
+            random_cube(&shape, 0.7, 0.7, side, false, &seed);
+            continue;
+        }
+        double lo[3], hi[3];
+        const uint32_t at[3] = {i / 2 % along, i / 2 / along % along, i / 2 / along / along};
+        for (int k = 0; k < 3; k++) {
+            lo[k] = cell * at[k] - 0.5 + shape_uniform(&seed, 0.01 * cell, 0.49 * cell);
+            hi[k] = lo[k] + side;
+        }
+        add_box(&shape, lo, hi, true);
+    }
     return shape;
 }
 

@@ -19,7 +19,7 @@
 #include "tests/unit/server/schedule/world.h"
 
 enum {
-    HELD = 16,     /* works that hold a kind: more than it has threads */
+    HELD = 8,      /* works that hold a kind: more than it has threads; with PICTURES fewer than may wait */
     PICTURES = 12, /* requests over HTTP: more than there are threads for HTTP, pictures and commands */
     HANGS_S = 120, /* a receive that waits for longer hangs */
 };
