@@ -102,16 +102,17 @@ static void put_running(const view *v, const char *address) {
     for (size_t i = 0; i < json_array_size(running); i++) {
         const json_t *row = json_array_get(running, i);
         if (address) printf("%-28s ", address);
-        printf("%-18" PRIu64 " %-16.16s %-16.16s %-24.24s %-12.12s %-24.24s %9.1f\n", ctl_count_of(row, "scene"),
-               ctl_text_of(row, "name"), ctl_text_of(row, "principal"), ctl_text_of(row, "client"),
-               ctl_text_of(row, "command"), ctl_text_of(row, "phase"),
-               json_number_value(json_object_get(row, "seconds")));
+        char scene[24] = "-"; /* a mesh that is read, or a picture that is drawn */
+        if (ctl_count_of(row, "scene")) snprintf(scene, sizeof scene, "%" PRIu64, ctl_count_of(row, "scene"));
+        printf("%-18s %-16.16s %-16.16s %-24.24s %-13.13s %-24.24s %9.1f\n", scene, ctl_text_of(row, "name"),
+               ctl_text_of(row, "principal"), ctl_text_of(row, "client"), ctl_text_of(row, "command"),
+               ctl_text_of(row, "phase"), json_number_value(json_object_get(row, "seconds")));
     }
 }
 
 static void put_running_head(bool is_several) {
     if (is_several) printf("\n%-28s", "ADDRESS");
-    printf("%s%-18s %-16s %-16s %-24s %-12s %-24s %9s\n", is_several ? " " : "\n", "RUNS IN SCENE", "NAME", "PRINCIPAL",
+    printf("%s%-18s %-16s %-16s %-24s %-13s %-24s %9s\n", is_several ? " " : "\n", "RUNS IN SCENE", "NAME", "PRINCIPAL",
            "CLIENT", "COMMAND", "PHASE", "SECONDS");
 }
 

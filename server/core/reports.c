@@ -126,25 +126,39 @@ static void lane(json_out *out, const char *name, const service *service, const 
 /* What runs for less is not worth a line: it has ended before anybody reads it. */
 #define SHOWN_SECONDS 0.1
 
+static void running_row(json_out *out, uint64_t scene, const char *name, const char *principal, const char *client,
+                        const char *command, const char *phase, double seconds) {
+    json_out_object(out, NULL);
+    json_out_integer(out, "scene", scene);
+    json_out_string(out, "name", name);
+    json_out_string(out, "principal", principal);
+    json_out_string(out, "client", client);
+    json_out_string(out, "command", command);
+    json_out_string(out, "phase", phase);
+    json_out_number(out, "seconds", seconds);
+    json_out_object_end(out);
+}
+
+/* Commands of scenes, then meshes and pictures. */
 static void running(json_out *out, const service *service, const identity *who) {
     running_command *items;
-    size_t n;
+    running_work works[WORKERS_RUNNING];
+    size_t n, n_works;
     if (!scheduler_list_running(service->scheduler, SHOWN_SECONDS, &items, &n)) {
         out->state = JSON_OUT_NO_MEMORY;
         return;
     }
+    workers_list_running(service->workers, SHOWN_SECONDS, works, &n_works);
     json_out_array(out, "running");
     for (size_t i = 0; i < n; i++) {
-        if (!role_operates(who->role) && items[i].principal != who->principal) continue;
-        json_out_object(out, NULL);
-        json_out_integer(out, "scene", items[i].scene);
-        json_out_string(out, "name", items[i].name);
-        json_out_string(out, "principal", items[i].asked_by);
-        json_out_string(out, "client", items[i].client);
-        json_out_string(out, "command", command_name(items[i].kind));
-        json_out_string(out, "phase", items[i].phase);
-        json_out_number(out, "seconds", items[i].seconds);
-        json_out_object_end(out);
+        const running_command *c = &items[i];
+        if (role_operates(who->role) || c->principal == who->principal)
+            running_row(out, c->scene, c->name, c->asked_by, c->client, command_name(c->kind), c->phase, c->seconds);
+    }
+    for (size_t i = 0; i < n_works; i++) {
+        const running_work *w = &works[i];
+        if (role_operates(who->role) || w->principal == who->principal)
+            running_row(out, 0, w->name, w->asked_by, "", work_name(w->kind), w->phase, w->seconds);
     }
     json_out_array_end(out);
     free(items);

@@ -1,16 +1,21 @@
 /* workers.c - see workers.h. */
 #include "server/core/workers.h"
 
+#include <assert.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "gpu/include/contact.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
 
 enum { THREADS_MESHES = 2, THREADS_SCENES = 1, THREADS_COMMANDS = 4, THREADS_PICTURES = 2 };
 enum { THREADS = THREADS_MESHES + THREADS_SCENES + THREADS_COMMANDS + THREADS_PICTURES };
+static_assert((int)WORKERS_RUNNING == THREADS_MESHES + THREADS_PICTURES, "workers.h says how many can run at once");
 
 enum { LOWER_NICE = 5 }; /* a third of the processor time of a thread of nice 0 beside it */
 
@@ -34,6 +39,9 @@ typedef struct thread {
     uint32_t principal, origin; /* of the work that runs */
     double tag;
     ct_cancel cancel; /* of the work that runs */
+    uint64_t began_ns;
+    bool is_logged;
+    char who[IDENTITY_NAME], name[64]; /* likewise */
 } thread;
 
 struct workers {
@@ -122,7 +130,12 @@ static void run(workers *workers, thread *self, work *work) {
     self->principal = work->principal;
     self->origin = work->origin;
     self->tag = work->tag;
+    self->began_ns = clock_ns();
+    self->is_logged = false;
+    memcpy(self->who, work->who, sizeof self->who);
+    snprintf(self->name, sizeof self->name, "%s", work->name ? work->name : "");
     ct_cancel_init(&self->cancel, workers->limit_s);
+    self->cancel.outer = work->left;
     if (workers->cancelled) ct_cancel_request(&self->cancel, CT_CANCEL_CALLER);
     pthread_mutex_unlock(&workers->lock);
     ct_cancel_scope(&self->cancel);
@@ -202,6 +215,7 @@ workers_outcome workers_add(workers *workers, work_kind kind, const identity *wh
     if (outcome == WORKERS_QUEUED) {
         work->principal = who->principal;
         work->origin = who->origin;
+        memcpy(work->who, who->name, sizeof work->who);
         work->is_limited = identity_has_others(who);
         work->tag = next_tag(workers, kind, who);
         insert(queue, work);
@@ -218,6 +232,66 @@ bool workers_have_room(workers *workers, work_kind kind, const identity *who) {
     pthread_mutex_unlock(&workers->lock);
     return has;
 }
+
+/* ---- what runs ---- */
+
+const char *work_name(work_kind kind) {
+    return kind == WORK_MESHES ? "register_mesh" : kind == WORK_PICTURES ? "snapshot" : "";
+}
+
+/* Of a work that takes long by itself: others wait for the scheduler, which says what it does. */
+static double seconds_of(const thread *thread, uint64_t now) {
+    if (!thread->busy || (thread->kind != WORK_MESHES && thread->kind != WORK_PICTURES)) return -1;
+    return now > thread->began_ns ? 1e-9 * (double)(now - thread->began_ns) : 0;
+}
+
+static running_work running_on(const thread *thread, double seconds) {
+    const char *phase = ct_cancel_phase(&thread->cancel);
+    running_work out = {
+        .kind = thread->kind, .principal = thread->principal, .phase = phase ? phase : "starting", .seconds = seconds};
+    memcpy(out.asked_by, thread->who, sizeof out.asked_by);
+    memcpy(out.name, thread->name, sizeof out.name);
+    return out;
+}
+
+void workers_list_running(workers *workers, double least_s, running_work out[WORKERS_RUNNING], size_t *n) {
+    *n = 0;
+    pthread_mutex_lock(&workers->lock);
+    const uint64_t now = clock_ns();
+    for (unsigned i = 0; i < workers->n_threads; i++) {
+        const double seconds = seconds_of(&workers->threads[i], now);
+        if (seconds < 0 || seconds < least_s) continue;
+        size_t at = (*n)++;
+        for (; at > 0 && out[at - 1].seconds < seconds; at--) out[at] = out[at - 1];
+        out[at] = running_on(&workers->threads[i], seconds);
+    }
+    pthread_mutex_unlock(&workers->lock);
+}
+
+void workers_log_long(workers *workers) {
+    enum { LONG_S = 1 };
+    running_work lines[WORKERS_RUNNING];
+    size_t n = 0;
+    pthread_mutex_lock(&workers->lock);
+    const uint64_t now = clock_ns();
+    for (unsigned i = 0; i < workers->n_threads; i++) {
+        thread *thread = &workers->threads[i];
+        const double seconds = seconds_of(thread, now);
+        if (seconds < LONG_S || thread->is_logged) continue;
+        thread->is_logged = true;
+        lines[n++] = running_on(thread, seconds);
+    }
+    pthread_mutex_unlock(&workers->lock);
+    for (size_t i = 0; i < n; i++) {
+        char name[80] = "", who[IDENTITY_NAME + 8] = "";
+        if (lines[i].name[0]) snprintf(name, sizeof name, " \"%s\"", lines[i].name);
+        if (lines[i].asked_by[0]) snprintf(who, sizeof who, " of %s", lines[i].asked_by);
+        log_warn("workers", "%s%s%s has run for %.1f s: %s", work_name(lines[i].kind), name, who, lines[i].seconds,
+                 lines[i].phase);
+    }
+}
+
+/* ---- ending ---- */
 
 void workers_drain(workers *workers) {
     pthread_mutex_lock(&workers->lock);

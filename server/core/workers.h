@@ -10,8 +10,10 @@
 #define SERVER_WORKERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/include/contact_cancel.h"
 #include "server/guard/identity.h"
 
 typedef enum work_kind {
@@ -28,12 +30,16 @@ enum {
     WORKERS_PICTURES = 24, /* pictures that may wait: each holds what it draws */
 };
 
-typedef struct work {               /* embedded in the object that is worked on; zero it but for run */
+typedef struct work {               /* embedded in the object that is worked on; zero it but for the first part */
     void (*run)(struct work *work); /* on a worker; the work may be freed when it returns */
+    ct_cancel *left;                /* requested once nobody waits for what comes of it: the engine's calls end. It
+                                       outlives the work; NULL: somebody does to the end */
+    const char *name;               /* of what it is about, as long as the work; NULL: none */
     /* The pool's: */
     struct work *next;
     uint32_t principal, origin; /* of whom it is: see identity.h */
-    bool is_limited;            /* not on all threads of the kind at once */
+    char who[IDENTITY_NAME];
+    bool is_limited; /* not on all threads of the kind at once */
     double tag;
 } work;
 
@@ -51,6 +57,25 @@ workers *workers_start(double limit_s);
 workers_outcome workers_add(workers *workers, work_kind kind, const identity *who, work *work);
 /* Whether workers_add would queue a work now: before something is done for it that costs. */
 bool workers_have_room(workers *workers, work_kind kind, const identity *who);
+
+/* Meshes that are read and pictures that are drawn. */
+typedef struct running_work {
+    work_kind kind;
+    uint32_t principal;           /* that asked for it */
+    char asked_by[IDENTITY_NAME]; /* its name; may be empty */
+    char name[64];                /* as much of the work's as there is room for */
+    const char *phase;            /* what it does now; static */
+    double seconds;               /* since it began */
+} running_work;
+
+enum { WORKERS_RUNNING = 4 }; /* that can run at once */
+
+/* Those that have run for so long or longer, the longest first; *n of them. */
+void workers_list_running(workers *workers, double least_s, running_work out[WORKERS_RUNNING], size_t *n);
+/* Says once of each that it has run for a second. */
+void workers_log_long(workers *workers);
+const char *work_name(work_kind kind); /* "register_mesh" */
+
 void workers_drain(workers *workers); /* takes no more works, and waits for those there are */
 /* The same; the engine's calls of those that have not ended by then are ended. */
 void workers_drain_within(workers *workers, uint64_t ms);

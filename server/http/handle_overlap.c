@@ -11,6 +11,7 @@ enum { SCENE_TTL_S = 60 }; /* should closing it fail */
 static bool execute(const service *service, const http_request *request, command *command, problem *p) {
     command->session = SESSION_NONE;
     command->who = request->who;
+    if (command->kind != COMMAND_CLOSE) command->left = request->left;
     return scheduler_execute(service->scheduler, command) || problem_take(p, &command->error);
 }
 

@@ -12,6 +12,7 @@
 static bool execute(const service *service, const http_request *request, command *command, problem *p) {
     command->session = SESSION_NONE;
     command->who = request->who;
+    if (command->kind != COMMAND_CLOSE) command->left = request->left;
     return scheduler_execute(service->scheduler, command) || problem_take(p, &command->error);
 }
 
@@ -123,6 +124,7 @@ static bool patch_scene(const service *service, uint64_t scene, const http_reque
     if (!service_take_place(service, &place, &no_place)) return problem_take(p, &no_place);
     command.session = SESSION_NONE;
     command.who = request->who;
+    command.left = request->left;
     if (!scheduler_execute(service->scheduler, &command)) {
         service_leave_place(service, &place);
         bool stale = command.error.code == CONTACTD_CONFLICT && strcmp(command.error.field, "version") == 0;

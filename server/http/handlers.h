@@ -17,6 +17,7 @@ typedef struct http_request {
     const char *body; /* NULL where there is none */
     size_t size;
     uint64_t received_ns;        /* of clock_ns(), when it was complete */
+    ct_cancel *left;             /* requested once the client has left: what is computed for it ends */
     const char *if_match;        /* the header as received; NULL: absent */
     const char *idempotency_key; /* the same */
     repeats *repeats;

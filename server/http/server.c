@@ -68,6 +68,7 @@ typedef struct exchange { /* one request and its answer */
     http_request request;
     char *body;
     command command; /* of a picture */
+    ct_cancel left;  /* requested once the client has left */
     http_answer answer;
     problem problem;
 } exchange;
@@ -452,9 +453,21 @@ static void finish(exchange *x) {
     drop_body(x);
 }
 
+static void suspend(exchange *x) {
+    ct_cancel_init(&x->left, 0);
+    x->request.left = x->work.left = &x->left;
+    watch_leave(x->server->watch, x->watched, &x->left);
+    MHD_suspend_connection(x->connection);
+}
+
+static void resume(exchange *x) {
+    watch_leave(x->server->watch, x->watched, NULL);
+    MHD_resume_connection(x->connection); /* after this x may be freed */
+}
+
 static void finish_suspended(exchange *x) {
     finish(x);
-    MHD_resume_connection(x->connection); /* after this x may be freed */
+    resume(x);
 }
 
 static void carry_out(exchange *x) {
@@ -507,7 +520,8 @@ static enum MHD_Result begin_picture(exchange *x) {
     }
     x->command.done = on_snapshot;
     x->command.context = x;
-    MHD_suspend_connection(x->connection);
+    suspend(x);
+    x->command.left = &x->left;
     atomic_fetch_add(&x->server->snapshots, 1);
     if (scheduler_submit(scheduler, &x->command) == SUBMIT_QUEUED) {
         scheduler_kick(scheduler);
@@ -536,9 +550,9 @@ static enum MHD_Result complete(exchange *x) {
         return send_answer(x);
     }
     x->work.run = carry_out_work;
-    MHD_suspend_connection(x->connection);
-    if (take_outcome(x, workers_add(x->server->service->workers, kind, &x->request.who, &x->work))) return MHD_YES;
-    MHD_resume_connection(x->connection); /* this function is then called again */
+    suspend(x);
+    if (!take_outcome(x, workers_add(x->server->service->workers, kind, &x->request.who, &x->work)))
+        resume(x); /* this function is then called again */
     return MHD_YES;
 }
 

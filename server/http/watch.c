@@ -1,6 +1,7 @@
 /* watch.c - see watch.h. */
 #include "server/http/watch.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
+#include "server/schedule/schedule.h"
 
 struct watch {
     pthread_t thread;
@@ -16,6 +18,7 @@ struct watch {
     bool stopping;
     watched *first;            /* the newest */
     uint32_t n_open, max_open; /* of those that are not cut */
+    uint32_t n_left;           /* whose client may leave: those with `left` */
 };
 
 static void cut(watch *watch, watched *connection) {
@@ -53,15 +56,46 @@ static void cut_surplus(watch *watch) {
     cut(watch, victim);
 }
 
+/* Asks of a few connections at a time. */
+static void end_for_those_who_left(watch *watch) {
+    enum { AT_ONCE = 64 };
+    struct pollfd fds[AT_ONCE];
+    watched *of[AT_ONCE];
+    for (watched *c = watch->first; c && watch->n_left;) {
+        nfds_t n = 0;
+        for (; c && n < AT_ONCE; c = c->next) {
+            if (!c->left) continue;
+            of[n] = c;
+            fds[n++] = (struct pollfd){.fd = c->fd, .events = POLLRDHUP};
+        }
+        if (!n || poll(fds, n, 0) <= 0) continue;
+        for (nfds_t i = 0; i < n; i++) {
+            if (!fds[i].revents) continue;
+            ct_cancel_request(of[i]->left, SCHEDULE_LEFT);
+            of[i]->left = NULL;
+            watch->n_left--;
+        }
+    }
+}
+
+static struct timespec after_ns(uint64_t ns) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const uint64_t at = (uint64_t)t.tv_nsec + ns;
+    return (struct timespec){t.tv_sec + (time_t)(at / 1000000000), (long)(at % 1000000000)};
+}
+
 static void *run(void *argument) {
     watch *watch = argument;
+    uint64_t cut_at = 0;
     pthread_mutex_lock(&watch->lock);
     while (!watch->stopping) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec++;
+        const struct timespec until = after_ns(watch->n_left ? WATCH_LOOK_NS : UINT64_C(1000000000));
         pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
+        end_for_those_who_left(watch);
+        if (clock_ns() < cut_at) continue;
         cut_late(watch, clock_ns());
+        cut_at = clock_ns() + UINT64_C(1000000000);
     }
     pthread_mutex_unlock(&watch->lock);
     return NULL;
@@ -122,6 +156,7 @@ void watch_remove(watch *watch, watched *connection) {
         watch->first = connection->next;
     if (connection->next) connection->next->previous = connection->previous;
     watch->n_open -= !connection->cut;
+    watch->n_left -= connection->left != NULL;
     pthread_mutex_unlock(&watch->lock);
     free(connection);
 }
@@ -131,6 +166,15 @@ bool watch_is_crowded(watch *watch) {
     bool is_crowded = watch->n_open > watch->max_open;
     pthread_mutex_unlock(&watch->lock);
     return is_crowded;
+}
+
+void watch_leave(watch *watch, watched *connection, ct_cancel *left) {
+    if (!connection) return;
+    pthread_mutex_lock(&watch->lock);
+    watch->n_left += (left != NULL) - (connection->left != NULL);
+    connection->left = left;
+    if (left && watch->n_left == 1) pthread_cond_signal(&watch->wake); /* which may sleep for a second */
+    pthread_mutex_unlock(&watch->lock);
 }
 
 void watch_begin(watched *connection, watch_stage stage, uint64_t from_now_ns) {

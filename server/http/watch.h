@@ -3,7 +3,11 @@
  * Each connection has a deadline for what it does now, and one that misses it is cut. This stops clients that send a
  * byte every few seconds; libmicrohttpd's own timeout begins anew with every byte. When connections become too many,
  * the one that has sent no request for the longest is cut, else the one that has been sending its request for the
- * longest. So a newcomer is heard, whoever holds the connections. */
+ * longest. So a newcomer is heard, whoever holds the connections.
+ *
+ * libmicrohttpd does not look at a connection whose request is carried out. What is computed for a client that has left
+ * is ended here. A client that closes only its sending side is taken to have left, as other HTTP servers do: what TCP
+ * tells is the same as of one that was killed. What is answered within WATCH_LOOK_NS reaches it all the same. */
 #ifndef CONTACTD_HTTP_WATCH_H
 #define CONTACTD_HTTP_WATCH_H
 
@@ -11,10 +15,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gpu/include/contact_cancel.h"
+
 #define WATCH_HEADER_NS   UINT64_C(10000000000) /* from accepting to the end of the first request's header */
 #define WATCH_IDLE_NS     UINT64_C(30000000000) /* from an answer's end to the end of the next request's header */
 #define WATCH_GRACE_NS    UINT64_C(30000000000) /* for a body or an answer, and beyond it WATCH_BYTES_PER_S */
 #define WATCH_BYTES_PER_S UINT64_C(65536)
+#define WATCH_LOOK_NS     UINT64_C(20000000) /* between two looks whether clients that wait have left */
 
 typedef struct watch watch;
 
@@ -27,6 +34,7 @@ typedef struct watched { /* one connection; lives between watch_add and watch_re
     _Atomic uint64_t since_ns;    /* of clock_ns(): when the stage began */
     _Atomic uint64_t deadline_ns; /* of clock_ns(); 0: none (it waits for us) */
     bool cut;
+    ct_cancel *left; /* to be requested when the client leaves; NULL: none */
 } watched;
 
 watch *watch_start(uint32_t max_connections); /* NULL: out of memory or threads */
@@ -39,6 +47,8 @@ void watch_remove(watch *watch, watched *connection); /* before the socket is cl
 bool watch_is_crowded(watch *watch);
 
 /* connection may be NULL in the following. */
+/* From now on `left` is requested, with SCHEDULE_LEFT, when the client has left; NULL: no longer. */
+void watch_leave(watch *watch, watched *connection, ct_cancel *left);
 void watch_begin(watched *connection, watch_stage stage, uint64_t from_now_ns);
 void watch_set(watched *connection, uint64_t from_now_ns); /* a new deadline in the same stage */
 void watch_clear(watched *connection);                     /* no deadline: it waits for us */

@@ -5,6 +5,7 @@
 #ifndef SERVER_SCHEDULE_INTERNAL_H
 #define SERVER_SCHEDULE_INTERNAL_H
 
+#include <assert.h>
 #include <pthread.h>
 
 #include "server/guard/shares.h"
@@ -190,7 +191,9 @@ enum {
     CANCEL_CLOSED = CT_CANCEL_CALLER, /* its scene is being closed */
     CANCEL_AWAY,                      /* its client's connection has ended */
     CANCEL_SHUTDOWN,                  /* the drain time is over */
+    CANCEL_LEFT = SCHEDULE_LEFT,      /* nobody waits for its answer */
 };
+static_assert((int)CANCEL_SHUTDOWN < (int)CANCEL_LEFT, "two reasons have one number");
 /* That a step of the principal may run for, and the name of that limit; 0: none. */
 uint64_t scheduler_limit_ns(const scheduler *scheduler, const identity *who, const char **name);
 /* Sets until when the runner's batch may run if it is to make room for others. */

@@ -244,6 +244,7 @@ static void take_scene(runner *runner, scene *scene, int n, uint64_t now) {
         command->next = NULL;
         count_where_it_runs(runner->lane, command);
         ct_cancel_init(&command->cancel, 0);
+        command->cancel.outer = command->left;
         command->fate = COMMAND_ENDS;
         atomic_store(&command->began_ns, 0);
         if (command->kind == COMMAND_STEP && !command->is_repeat) scene->stepping = command;

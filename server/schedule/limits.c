@@ -100,6 +100,11 @@ void command_end_early(scheduler *scheduler, command *command, const char *cause
         metrics_add(scheduler->metrics, METRICS_CANCELLED_CLIENT, 1);
         command->fate = COMMAND_WAITS_AGAIN;
         break;
+    case CANCEL_LEFT:
+        metrics_add(scheduler->metrics, METRICS_CANCELLED_CLIENT, 1);
+        server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "connection",
+                    "the client closed its connection while this ran: nothing was changed");
+        break;
     case CANCEL_SHUTDOWN:
         metrics_add(scheduler->metrics, METRICS_CANCELLED_SHUTDOWN, 1);
         command->fate = COMMAND_IS_REFUSED;

@@ -134,6 +134,9 @@ typedef enum command_fate {
     COMMAND_IS_REFUSED,  /* its error says why; a step's number counts as not used */
 } command_fate;
 
+/* The reason of a command's `left`. */
+enum { SCHEDULE_LEFT = CT_CANCEL_CALLER + 3 };
+
 /* What `until` of its cancel stands for. */
 typedef enum command_bound { BOUND_LIMIT, BOUND_DEADLINE, BOUND_PREEMPTION } command_bound;
 
@@ -146,6 +149,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     uint64_t scene;       /* but for OPEN */
     uint64_t received_ns; /* of clock_ns(), when its message came; 0: when it is submitted */
     uint64_t deadline_ns; /* of clock_ns(); 0: none */
+    ct_cancel *left;      /* requested with SCHEDULE_LEFT once nobody waits for the answer: the command ends when it
+                             runs. Not of a CLOSE. It outlives the command; NULL: somebody does to the end */
     union {
         struct {
             const char *name; /* may be NULL */

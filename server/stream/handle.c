@@ -142,6 +142,7 @@ static void handle_register_mesh(stream *stream, request *request) {
     if (is_draining) server_fail(&error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
     if (!is_draining && may_register(request, &error) &&
         name_check(request->message.u.register_mesh.name, "mesh", &error)) {
+        request->work.name = request->message.u.register_mesh.name;
         hand_to_workers(stream, request, WORK_MESHES, register_mesh);
     } else {
         refuse(stream, request, &error);

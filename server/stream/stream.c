@@ -269,6 +269,7 @@ static uint64_t run_periodic_work(stream *stream, uint64_t now, uint64_t *reap_a
     systemd_say_alive(now);
     if (now >= *reap_at) {
         scheduler_reap(stream->service->scheduler);
+        workers_log_long(stream->service->workers);
         trim_memory(stream, now);
         metrics_set(stream->service->metrics, METRICS_GAUGE_UNREAD_BYTES, (double)peers_unread_bytes(stream->peers));
         *reap_at = now + REAP_EVERY_MS * UINT64_C(1000000);

@@ -4,11 +4,15 @@ is served. Nothing here is timed: the steps that are to be ended would take minu
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import urllib.parse
 import urllib.request
 
 import contactd
@@ -191,6 +195,72 @@ def test_the_end_of_its_client_ends_a_step(make_server, tmp_path, transport):
     wait_until(lambda: metric(server, 'contactd_steps_cancelled_total{reason="client"}') == 1, "the step's end")
     wait_until(lambda: not running(server), "nothing that runs")
     wait_until(lambda: Api(server.http)("GET", f"/v1/scenes/{scene}", check=False).status == 404, "the scene closed with its lease")
+
+
+def leave(server: Server, method: str, path: str, body: bytes, how: str, asked, media: str = "application/json") -> None:
+    """Sends a request over HTTP, waits until `asked` says that it runs, and goes."""
+    address = urllib.parse.urlsplit(server.http)
+    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE) as s:
+        s.sendall(f"{method} {path} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: {media}\r\n"
+                  f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        wait_until(asked, "what was asked for runs")
+        if how == "resets":
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if how == "half":  # no more is sent; TCP tells the same of a client that was killed
+            s.shutdown(socket.SHUT_WR)
+            wait_until(lambda: not running(server), "nothing that runs")
+
+
+@pytest.mark.parametrize("how", ["closes", "resets", "half"])
+def test_a_client_that_leaves_over_http_ends_its_step(make_server, connect, how):
+    server = make_server("--max-step-time", HOUR)
+    scene = endless(connect(server))
+    before = Api(server.http).get(f"/v1/scenes/{scene.id}")
+    leave(server, "POST", f"/v1/scenes/{scene.id}/step", b"{}", how, lambda: running(server))
+    wait_until(lambda: metric(server, 'contactd_steps_cancelled_total{reason="client"}') == 1, "the step's end")
+    wait_until(lambda: not running(server), "nothing that runs")
+    assert Api(server.http).get(f"/v1/scenes/{scene.id}")["steps"] == before["steps"]
+
+
+def test_leaving_ends_overlaps_and_pictures(make_server, connect):
+    """Also of what waits: it is not begun, or at once ended."""
+    server = make_server("--max-step-time", HOUR)
+    client = connect(server)
+    dense = client.register_mesh(*icosphere(5))
+    body = json.dumps({"a": {"mesh": dense.hash}, "b": {"mesh": dense.hash}, "method": "ldi", "resolution": 4096}).encode()
+    leave(server, "POST", "/v1/overlap", body, "closes", lambda: running(server))
+    wait_until(lambda: not running(server), "nothing that runs")
+    wait_until(lambda: Api(server.http).get("/v1/scenes")["scenes"] == [], "its scene is closed")
+    scene = endless(client)
+    path = f"/v1/scenes/{scene.id}/snapshot.png?resolution=256&show=gradients"  # takes a step of the scene
+    leave(server, "GET", path, b"", "closes", lambda: running(server))
+    wait_until(lambda: not running(server), "nothing that runs")
+
+
+def nested_boxes(n: int) -> bytes:
+    """A mesh file whose reading takes long: n boxes around each other, every other inwards, so that directions are told."""
+    points, faces = np.asarray(UNIT_BOX[0]) - 0.5, np.asarray(UNIT_BOX[1])
+    lines = []
+    for i in range(n):
+        lines += ["v %r %r %r" % tuple(map(float, v)) for v in points * (2 - i / n)]
+    for i in range(n):
+        lines += ["f %d %d %d" % tuple(8 * i + k + 1 for k in (f if i % 2 == 0 else f[::-1])) for f in faces]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def test_meshes_that_are_read_are_named_and_end_with_their_client(make_server):
+    server = make_server("--max-step-time", HOUR)
+    seen = []
+
+    def reads():
+        seen.extend(running(server))
+        return seen and "has run for" in server.logs()
+
+    leave(server, "POST", "/v1/meshes?name=onion", nested_boxes(60_000), "closes", reads, media="model/obj")
+    assert (seen[-1]["command"], seen[-1]["scene"], seen[-1]["client"]) == ("register_mesh", 0, "") and seen[-1]["phase"]
+    assert "register_mesh" in server.logs()
+    wait_until(lambda: not running(server), "nothing that runs")
+    assert Api(server.http).get("/v1/meshes")["meshes"] == []
 
 
 def open_endless(server: Server, raw: Raw, client: contactd.Client) -> int:
