@@ -49,16 +49,21 @@ def indices(value: Any, *, field: str, object: Any = "", columns: int | None = N
     return np.ascontiguousarray(array, "<u4")
 
 
+LAST_ROW = 1e-9  # from 0 0 0 1: what a matrix exponential leaves
+
+
 def pose(value: Any, *, object: Any = "") -> tuple[float, ...]:
-    """A 4x4 or 3x4 matrix as 12 numbers, row-major."""
+    """A 4x4 or 3x4 matrix, or 7 numbers (translation, quaternion x y z w), as 12 numbers, row-major."""
     array = numbers(value, "pose", object)
-    if array.shape not in ((4, 4), (3, 4)):
-        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (4, 4) or (3, 4), got {array.shape}",
+    if array.shape not in ((4, 4), (3, 4), (7,)):
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (4, 4), (3, 4) or (7,), got {array.shape}",
                         object=str(object), field="pose")
     if array.dtype.char != "d":
         array = array.astype(float)
+    if array.shape == (7,):
+        return tuple(_of_quaternions(array[None], "pose", object)[0].tolist())
     x, y, z, *last = array.tolist()
-    if last and last[0] != [0.0, 0.0, 0.0, 1.0]:
+    if last and last[0] != [0.0, 0.0, 0.0, 1.0] and not np.allclose(last[0], (0, 0, 0, 1), rtol=0, atol=LAST_ROW):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a last row of 0 0 0 1, got {last[0]}",
                         object=str(object), field="pose")
     return (*x, *y, *z)
@@ -73,21 +78,22 @@ def poses(value: Any, n: int) -> np.ndarray:
                         f"{array.shape}", field="poses")
     array = array.astype(float, copy=False)
     if array.shape[1:] == (7,):
-        return _of_quaternions(array)
-    if array.shape[1] == 4 and (array[:, 3] != (0.0, 0.0, 0.0, 1.0)).any():
-        row = int(np.flatnonzero((array[:, 3] != (0.0, 0.0, 0.0, 1.0)).any(axis=1))[0])
+        return _of_quaternions(array, "poses")
+    if array.shape[1] == 4 and (off := ~(np.abs(array[:, 3] - (0.0, 0.0, 0.0, 1.0)) <= LAST_ROW).all(axis=1)).any():
+        row = int(np.flatnonzero(off)[0])
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected last rows of 0 0 0 1, got {array[row, 3].tolist()} in pose {row}",
                         field="poses")
     return array[:, :3].reshape(n, 12)
 
 
-def _of_quaternions(rows: np.ndarray) -> np.ndarray:
+def _of_quaternions(rows: np.ndarray, field: str, object: Any = "") -> np.ndarray:
     size = np.sqrt((rows[:, 3:] ** 2).sum(axis=1))
     wrong = ~(np.abs(size - 1) < 1e-3)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected quaternions x y z w of length 1, got one of {size[row]:g} in pose {row}",
-                        field="poses")
+        of = f"s x y z w of length 1, got one of {size[row]:g} in pose {row}" if field == "poses" else \
+            f" x y z w of length 1, got one of {size[row]:g}"
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected quaternion{of}", object=str(object), field=field)
     x, y, z, w = (rows[:, 3:] / size[:, None]).T
     out = np.empty((len(rows), 3, 4))
     out[:, 0, 0], out[:, 0, 1], out[:, 0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)

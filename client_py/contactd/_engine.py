@@ -23,7 +23,7 @@ from ._many import ManyResult, Motion
 from ._request import Request
 from ._scene_settings import ROWS
 from ._schema import ENUMS
-from ._state import POSE, POSITIONS, BodyState, MeshState, SceneState
+from ._state import POSE, POSITIONS, BodyState, Meshes, SceneState
 from ._wire import Arrays
 from .client import Client
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
@@ -349,7 +349,7 @@ class EngineLink:
     def __init__(self, options: dict[str, Any]) -> None:
         self.native = native = _Library()
         ffi, lib = native.ffi, native.lib
-        self.meshes: list[MeshState] = []
+        self.meshes = Meshes()
         self.scenes: list[SceneState] = []
         self.traceparent: str | None = None
         self._error: ContactdError | None = None

@@ -21,7 +21,7 @@ import zmq
 from ._connection import Connection
 from ._keys import Keys
 from ._request import Request, Spin
-from ._state import MeshState, SceneState
+from ._state import Meshes, SceneState
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
 VERSION = "0.1.0"
@@ -83,7 +83,7 @@ class Link:
         return self._connection.address
 
     @property
-    def meshes(self) -> list[MeshState]:
+    def meshes(self) -> Meshes:
         return self._tables.meshes
 
     @property

@@ -7,9 +7,10 @@ scene. Identifiers are the server's of the moment and change when it restarts; t
 from __future__ import annotations
 
 import secrets
+import weakref
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Iterator, Mapping
 
 import numpy as np
 
@@ -25,7 +26,7 @@ DEFORMABLE, RIGID, HALF_SPACE = 1, 2, 3
 POSITIONS, RANGES, INDEXED, POSE = 1, 2, 3, 4
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class MeshState:
     name: str
     vertices: Any = None  # arrays, as registered; None for a file
@@ -46,6 +47,36 @@ class MeshState:
             body = {"vertices": arrays.add(self.vertices), "triangles": arrays.add(self.triangles)}
         body["name"] = self.name
         return body | self.making, arrays
+
+
+    def share(self, other: "MeshState") -> None:
+        """What it was made of becomes that of another with the same content, so that it is kept once."""
+        self.vertices, self.triangles, self.file = other.vertices, other.triangles, other.file
+        self.format, self.making = other.format, other.making
+
+
+class Meshes:
+    """Those that someone holds, in the order in which they came. What nobody holds any more is not kept; the server keeps it
+    while it has room."""
+
+    def __init__(self) -> None:
+        self._held: weakref.WeakKeyDictionary[MeshState, None] = weakref.WeakKeyDictionary()
+        self._by_hash: weakref.WeakValueDictionary[str, MeshState] = weakref.WeakValueDictionary()
+
+    def add(self, mesh: MeshState) -> None:
+        hash = mesh.info.get("hash")
+        if hash and (other := self._by_hash.setdefault(hash, mesh)) is not mesh:
+            mesh.share(other)
+        self._held[mesh] = None
+
+    def remove(self, mesh: MeshState) -> None:
+        self._held.pop(mesh, None)
+
+    def __contains__(self, mesh: object) -> bool:
+        return isinstance(mesh, MeshState) and mesh in self._held
+
+    def __iter__(self) -> Iterator[MeshState]:
+        return iter(list(self._held))
 
 
 @dataclass(slots=True, eq=False)

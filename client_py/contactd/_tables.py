@@ -11,7 +11,7 @@ import itertools
 from collections import deque
 
 from ._request import Request
-from ._state import MeshState, SceneState
+from ._state import Meshes, SceneState
 from .errors import ContactdError, ErrorCode, error_for
 
 MOST_ENDS = 2  # of servers, after which what they were at work on is not sent again
@@ -30,7 +30,7 @@ class Tables:
     """All but the inbox is changed by the holder of the I/O lock alone."""
 
     def __init__(self) -> None:
-        self.meshes: list[MeshState] = []
+        self.meshes = Meshes()
         self.scenes: list[SceneState] = []
         self.inbox: deque[Request] = deque()  # from callers, not yet in the other tables
         self.numbers = itertools.count(1)  # of messages

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import socket
+import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -31,6 +32,17 @@ from .result import Want
 from .scene import Body, Scene
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
+
+
+def _refuse_greenlets() -> None:
+    """A connection has a thread of its own, which waits in ZeroMQ. As a greenlet it would block all others for ever."""
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    patched = gevent is not None and gevent.is_module_patched("threading")
+    if patched or (eventlet is not None and eventlet.is_monkey_patched("thread")):
+        library, remedy = ("gevent", "gevent.monkey.patch_all(thread=False)") if patched else \
+            ("eventlet", "eventlet.monkey_patch(thread=False)")
+        raise error_for(ErrorCode.UNSUPPORTED, f"{library} has replaced this process's threads by greenlets, and a connection "
+                        f"needs a real one: patch without them, {remedy}", object="client")
 
 
 def connect(address: str | Sequence[str] | None = None, *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
@@ -68,8 +80,9 @@ def connect(address: str | Sequence[str] | None = None, *, timeout: float = 30.0
             the shortest queue; "hash", where its name is hashed to (without a name: evenly).
         connections: with several servers, how many connections, which move as a whole, scenes are divided over, at most 64.
             Where None, twice the servers, and 8 or more where servers may join. Each costs the client a thread.
-    Raises: UnreachableError where no server answers in time, ConflictError where two addresses are one server, UnauthenticatedError where it refuses the key, VersionMismatchError where it speaks another protocol.
+    Raises: UnreachableError where no server answers in time, UnsupportedError where gevent or eventlet has replaced threads, ConflictError where two addresses are one server, UnauthenticatedError where it refuses the key, VersionMismatchError where it speaks another protocol.
     """
+    _refuse_greenlets()
     has_keys = bool(server_key or client_key)
     if address is None:
         address = os.environ.get("CONTACTD_SERVER") or _nearest(has_keys or "CONTACTD_CLIENT_KEY" in os.environ)
@@ -213,7 +226,11 @@ def _making(repair: bool, max_hole: float, open_direction: Sequence[float] | Non
 
 
 class Mesh:
-    """A mesh on the server; immutable. Registering the same content again, by anyone, shares one copy."""
+    """A mesh on the server; immutable. Registering the same content again, by anyone, shares one copy, here too.
+
+    The client keeps what was registered, for a server that has forgotten it, as long as a Mesh or a body holds it. The server
+    keeps it until remove(), or until it needs the room and no body uses it.
+    """
 
     def __init__(self, client: "Client", state: MeshState) -> None:
         self.client, self._state = client, state
@@ -324,8 +341,7 @@ class Mesh:
         states = {client._link: self._state, **self._copies}
 
         def forget(link: Link) -> None:
-            if states[link] in link.meshes:
-                link.meshes.remove(states[link])
+            link.meshes.remove(states[link])
 
         if servers is None:
             client._link.call(Request("RemoveMesh", lambda: ({"mesh": self._state.id}, None), lambda _: forget(client._link),
@@ -442,7 +458,7 @@ class Client(SceneOpener):
     def _register(self, state: MeshState, timeout: float | None) -> Mesh:
         def done(answer: Decoded) -> Mesh:
             state.id, state.info = answer.body["mesh"], answer.body
-            self._link.meshes.append(state)
+            self._link.meshes.add(state)
             mesh = Mesh(self, state)
             doubled, shells = state.info.get("doubled_shells"), state.info.get("shells")
             if doubled:
@@ -696,7 +712,7 @@ class Client(SceneOpener):
 
             def done(answer: Decoded) -> None:
                 copy.id = answer.body["mesh"]
-                link.meshes.append(copy)
+                link.meshes.add(copy)
 
             try:
                 link.call(Request("GetMesh", lambda: ({"hash": mesh.hash}, None), done, timeout=self._timeout(timeout)))

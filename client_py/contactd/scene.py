@@ -108,7 +108,8 @@ def _material(modulus: float | None, friction: float | None, dissipation: float 
 
 
 class Scene(SceneSettings):
-    """A scene on the server. Use it in a `with` block, or close it."""
+    """A scene on the server. Use it in a `with` block, or close it: it lives there until then, or until its client ends,
+    also where no Scene refers to it any more."""
 
     def __init__(self, client: "Client", state: SceneState) -> None:
         self.client, self._state = client, state
@@ -185,7 +186,7 @@ class Scene(SceneSettings):
 
         Args:
             mesh: from client.register_mesh; bodies share it.
-            pose: (4, 4) or (3, 4) rigid pose, p_world = R p + t. With a pose the body is rigid and moves by `poses`;
+            pose: (4, 4) or (3, 4) rigid pose, p_world = R p + t, or (7,), t and a quaternion x y z w. With a pose the body is rigid and moves by `poses`;
                 without one it is deformable, starts at the mesh's own positions and moves by `positions`. Each axis of t
                 may be 2**36 times the body's extent at most: beyond, move the scene's origin near the bodies.
             kind: "rigid" or "deformable", where that is not what `pose` says.
@@ -352,7 +353,7 @@ class Scene(SceneSettings):
                 a copy; anything else is rounded to float32 first.
                 Of many bodies: (bodies, array) with the array (b, n, 3), or that of all their vertices one body after the
                 other, (sum of n, 3).
-            poses: (4, 4) or (3, 4) pose of a rigid body. Of many: (bodies, array) with (b, 4, 4), (b, 3, 4), or (b, 7),
+            poses: (4, 4), (3, 4) or (7,) pose of a rigid body, as of add_body. Of many: (bodies, array) with (b, 4, 4), (b, 3, 4), or (b, 7),
                 translations and quaternions x y z w; the array alone is of all bodies of the scene, in the order of `bodies`.
             ranges: (r, 2) integers (first vertex, number of vertices), and the positions of these vertices, one range
                 after another, (k, 3).

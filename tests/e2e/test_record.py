@@ -208,11 +208,11 @@ BY_HASH = """
         bodies = []
         for name in ("ball", "box"):
             state = MeshState(name, id=info[name]["mesh"], info=info[name])
-            client._link.meshes.append(state)
+            client._link.meshes.add(state)
             bodies.append(scene.add_body(contactd.client.Mesh(client, state), pose=np.eye(4)))
         for i in range(3):
             assert scene.step(poses={bodies[1]: moved(0.3 * i)}).contacts[0].volume > 0
-        scene.replace_mesh(bodies[1], contactd.client.Mesh(client, client._link.meshes[0]))
+        scene.replace_mesh(bodies[1], contactd.client.Mesh(client, next(iter(client._link.meshes))))
         scene.step()
 """
 

@@ -1,0 +1,92 @@
+"""What callers of the Python client do that it has to bear: poses from other libraries, meshes registered again and again and
+dropped, processes without real threads."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import weakref
+
+import contactd
+import numpy as np
+import pytest
+from conftest import ROOT, SLOW
+from contactd import errors
+from geometry import UNIT_BOX, icosphere, moved
+
+PATIENCE = 30 * SLOW
+
+
+@pytest.fixture
+def client(server):
+    with contactd.connect(server.stream, timeout=PATIENCE) as client:
+        yield client
+
+
+def exponential(twist):
+    """Of a twist, by its series squared ten times, whose last row is 0 0 0 1 to rounding, as scipy.linalg.expm's."""
+    w, v = twist[:3], twist[3:]
+    a = np.array([[0, -w[2], w[1], v[0]], [w[2], 0, -w[0], v[1]], [-w[1], w[0], 0, v[2]], [0, 0, 0, 0]]) / 1024
+    out, term = np.eye(4), np.eye(4)
+    for k in range(1, 12):
+        term = term @ a / k
+        out = out + term
+    out[3] = 0, 0, 1e-17, 1 - 2.0 ** -53
+    for _ in range(10):
+        out = out @ out
+    return out
+
+
+def test_poses_that_other_libraries_make(client):
+    mesh, rng = client.register_mesh(*UNIT_BOX), np.random.default_rng(1)
+    scene = client.open_scene(method="exact")
+    bodies = [scene.add_body(mesh, pose=np.eye(4)) for _ in range(2)]
+    for _ in range(20):
+        pose = exponential(rng.normal(size=6))
+        assert pose[3, 3] != 1
+        assert client.overlap(mesh, mesh, pose_a=pose, pose_b=pose).volume == pytest.approx(1, rel=1e-5)
+        scene.step(poses=(bodies, np.stack([pose, pose])))
+    turned = np.array([0.25, 0, 0, *np.array([0, 0, 3, 4]) / 5])  # about z, by twice the angle whose sine is 0.6
+    matrix = moved(0.25, 0, 0)
+    matrix[:2, :2] = [[0.28, -0.96], [0.96, 0.28]]
+    assert client.overlap(mesh, mesh, pose_a=turned).volume == pytest.approx(client.overlap(mesh, mesh, pose_a=matrix).volume, rel=1e-9)
+    scene.add_body(mesh, pose=turned)
+    for bad, error in ((np.eye(4) + np.diag([0, 0, 0, 1e-6]), errors.InvalidArgumentError), (turned * 1.1, errors.OutOfRangeError),
+                       (np.zeros(6), errors.WrongLengthError)):
+        with pytest.raises(error) as caught:
+            scene.add_body(mesh, pose=bad)
+        assert caught.value.field == "pose"
+
+
+def test_meshes_are_kept_once_and_let_go(client, server):
+    points, faces = icosphere(2)
+    first, *others = [client.register_mesh(np.array(points), np.array(faces)) for _ in range(5)]
+    assert all(m._state.vertices is first._state.vertices for m in others)
+    held = [weakref.ref(m._state) for m in (first, *others)]
+    scene = client.open_scene()
+    body = scene.add_body(others[-1], pose=np.eye(4))
+    del first, others
+    gc.collect()
+    assert [ref() is not None for ref in held] == [False] * 4 + [True], "all but the one that a body has"
+    server.restart()
+    scene.add_body(client.register_mesh(points, faces), pose=moved(0.5))
+    assert len(scene.step().contacts) == 1, "what a body has is restored"
+    scene.remove_body(body)
+    del body
+    gc.collect()
+    assert held[-1]() is None
+
+
+@pytest.mark.parametrize("library, module, function, patched", [("gevent", "monkey", "is_module_patched", True),
+                                                               ("eventlet", "patcher", "is_monkey_patched", True),
+                                                               ("gevent", "monkey", "is_module_patched", False)])
+def test_threads_that_are_greenlets_are_refused(server, tmp_path, library, module, function, patched):
+    (tmp_path / library).mkdir()
+    (tmp_path / library / "__init__.py").touch()
+    (tmp_path / library / f"{module}.py").write_text(f"def {function}(name):\n    return {patched} and name in ('thread', 'threading')\n")
+    program = (f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT / 'client_py')!r}]; import {library}.{module}, contactd\n"
+               f"try: contactd.connect({server.stream!r}, timeout={PATIENCE}).close(); print('connected')\n"
+               "except contactd.errors.UnsupportedError as e: print(e)\n")
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE, check=True).stdout
+    assert f"{library} has replaced" in out and "thread=False" in out if patched else out == "connected\n"
