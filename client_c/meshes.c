@@ -60,7 +60,7 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
 
 /* ---- registering ---- */
 
-static const uint32_t MESH_COOKIE = 0x6d657368;
+static const uint32_t MESH_COOKIE = 0x6d657369;
 
 void contactd_mesh_options_init(contactd_mesh_options *options) {
     if (!options) return;
@@ -75,6 +75,7 @@ static contactd_code take_options(contactd_client *client, const contactd_mesh_o
                         "the options were not set by contactd_mesh_options_init");
     source->repair = options->repair != 0;
     source->max_hole = options->max_hole;
+    source->scale = options->scale;
     memcpy(source->open_direction, options->open_direction, sizeof source->open_direction);
     return CONTACTD_OK;
 }
@@ -101,6 +102,9 @@ contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const w
     contactd_code code = ctc_exchange(client, &m, WIRE_MESH_INFO, ctc_mesh_object(client, mesh, object));
     if (code != CONTACTD_OK) return code;
     const wire_mesh_info *info = &client->message.u.mesh_info;
+    if (source->scale != 0 && !info->shells)
+        return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "scale",
+                        "the server is too old to scale meshes: scale the file, or leave scale out");
     mesh->server = info->mesh;
     mesh->vertices = info->vertices - info->closing_vertices;
     snprintf(mesh->hash, sizeof mesh->hash, "%s", info->hash);

@@ -97,6 +97,7 @@ typedef struct wire_register_mesh {
     bool repair;
     double max_hole; /* m; 0: the default */
     double open_direction[3]; /* all 0: the surface is closed */
+    double scale; /* m; 0: 1 */
 } wire_register_mesh;
 enum { WIRE_REPAIR_COUNTS = 6, WIRE_REPAIR_ROW = 6, WIRE_REPAIR_ROWS = 20 }; /* of wire_mesh_info.repair */
 typedef struct wire_mesh_info {

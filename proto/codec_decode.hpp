@@ -504,6 +504,7 @@ struct Decoder {
         out->format = wire_mesh_format(in->format());
         out->repair = in->repair();
         out->max_hole = in->max_hole();
+        out->scale = in->scale();
         if (!numbers(in->open_direction(), "open_direction", 3, nullptr, out->open_direction) ||
             !array(in->vertices(), "vertices", F32 | F64, 3, &out->vertices) ||
             !array(in->triangles(), "triangles", U32, 3, &out->triangles) ||

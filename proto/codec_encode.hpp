@@ -391,7 +391,8 @@ struct Encoder {
             Offset<flatbuffers::Vector<double>> direction;
             if (d[0] != 0 || d[1] != 0 || d[2] != 0) direction = numbers(d, 3);
             return fb::CreateRegisterMesh(*fbb, vertices, triangles, file, fb::MeshFormat(u.register_mesh.format), name,
-                                          u.register_mesh.repair, u.register_mesh.max_hole, direction)
+                                          u.register_mesh.repair, u.register_mesh.max_hole, direction,
+                                          u.register_mesh.scale)
                 .Union();
         }
         case WIRE_MESH_INFO:

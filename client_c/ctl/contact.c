@@ -28,7 +28,10 @@ typedef struct motion {
 
 static int upload(ctl *ctl, side *s) {
     const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
-    if (contactd_register_mesh_bytes(ctl->client, name, s->bytes, s->size, CONTACTD_FORMAT_AUTO, &s->mesh) ||
+    contactd_mesh_options options;
+    if (!ctl_mesh_options(ctl, &options)) return EXIT_USAGE;
+    if (contactd_register_mesh_bytes_with(ctl->client, name, s->bytes, s->size, CONTACTD_FORMAT_AUTO, &options,
+                                          &s->mesh) ||
         contactd_get_mesh_info(ctl->client, s->mesh, &s->info))
         return ctl_error(ctl, s->path);
     snprintf(s->hash, sizeof s->hash, "%s", s->info.hash);

@@ -54,6 +54,7 @@ typedef enum ctl_option {
     OPT_ANY_BUILD,
     OPT_REPAIR,
     OPT_MAX_HOLE,
+    OPT_SCALE,
     OPT_OPEN_DIRECTION,
     OPT_SETTING, /* and those after it: the options of settings, in the order of ct_setting */
     OPT_RESOLUTION = OPT_SETTING + CT_SETTING_RESOLUTION,
@@ -120,6 +121,8 @@ int ctl_register_box(ctl *ctl, const char *name, const double lo[3], const doubl
 /* ---- commands ---- */
 
 int ctl_contact(ctl *ctl);
+/* How meshes are made, from the command line. False: an option is wrong, which is said. */
+bool ctl_mesh_options(ctl *ctl, contactd_mesh_options *out);
 int ctl_mesh_add(ctl *ctl);
 int ctl_mesh_list(ctl *ctl);
 int ctl_mesh_rm(ctl *ctl);

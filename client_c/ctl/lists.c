@@ -124,6 +124,13 @@ static void mesh_row(const contactd_mesh_info *m) {
                m->doubled_shells > 1 ? "them" : "it");
 }
 
+bool ctl_mesh_options(ctl *ctl, contactd_mesh_options *out) {
+    contactd_mesh_options_init(out);
+    out->repair = ctl->options[OPT_REPAIR] != NULL;
+    return ctl_number(ctl, OPT_MAX_HOLE, &out->max_hole) && ctl_number(ctl, OPT_SCALE, &out->scale) &&
+           ctl_numbers(ctl, OPT_OPEN_DIRECTION, out->open_direction, 3, "3 numbers");
+}
+
 int ctl_mesh_add(ctl *ctl) {
     int code = EXIT_OK;
     unsigned char *bytes[256] = {0};
@@ -131,11 +138,7 @@ int ctl_mesh_add(ctl *ctl) {
     if (ctl->options[OPT_NAME] && ctl->n_args > 1)
         return ctl_mistake("--name names one mesh, but there are several files");
     contactd_mesh_options options;
-    contactd_mesh_options_init(&options);
-    options.repair = ctl->options[OPT_REPAIR] != NULL;
-    if (!ctl_number(ctl, OPT_MAX_HOLE, &options.max_hole) ||
-        !ctl_numbers(ctl, OPT_OPEN_DIRECTION, options.open_direction, 3, "3 numbers"))
-        return EXIT_USAGE;
+    if (!ctl_mesh_options(ctl, &options)) return EXIT_USAGE;
     for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++)
         if (!ctl_read_file(ctl->args[i], &bytes[i], &sizes[i])) code = EXIT_USAGE;
     if (code == EXIT_OK) code = ctl_connect(ctl);

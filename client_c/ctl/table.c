@@ -39,6 +39,7 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
          "close small holes, make directions consistent and outward, drop duplicates, weld; tells what it did"},
     [OPT_MAX_HOLE] = {"--max-hole", "M",
                       "--repair fills holes up to this wide, in m; default: a tenth of the diagonal"},
+    [OPT_SCALE] = {"--scale", "M", "what a 1 in the file is, in m: 0.001 for a file in mm"},
     [OPT_OPEN_DIRECTION] = {"--open-direction", "\"X Y Z\"",
                             "the mesh is an open surface that bounds the volume behind it, along this"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
@@ -69,14 +70,16 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
 #include "client_c/ctl/setting_options.inc"
 };
 
+#define MAKING (CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE) | CTL_BIT(OPT_SCALE) | CTL_BIT(OPT_OPEN_DIRECTION))
+
 const ctl_command ctl_commands[] = {
     {"contact", NULL, "A [B]", "intersection of two mesh files, or of one and a half-space: volume, gradient, frame", 1,
      2,
      SETTINGS | CTL_BIT(OPT_HALF_SPACE) | CTL_BIT(OPT_POSE_A) | CTL_BIT(OPT_POSE_B) | CTL_BIT(OPT_TWIST_A) |
-         CTL_BIT(OPT_TWIST_B) | CTL_BIT(OPT_VISCOSITY) | CTL_BIT(OPT_BUDGET) | CTL_BIT(OPT_INERTIA) | CTL_BIT(OPT_SELF),
+         CTL_BIT(OPT_TWIST_B) | CTL_BIT(OPT_VISCOSITY) | CTL_BIT(OPT_BUDGET) | CTL_BIT(OPT_INERTIA) |
+         CTL_BIT(OPT_SELF) | MAKING,
      ctl_contact},
-    {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256,
-     CTL_BIT(OPT_NAME) | CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE) | CTL_BIT(OPT_OPEN_DIRECTION), ctl_mesh_add},
+    {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, CTL_BIT(OPT_NAME) | MAKING, ctl_mesh_add},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},
     {"mesh", "rm", "HASH...", "remove meshes, by their hash or its first 8 digits or more", 1, 256, 0, ctl_mesh_rm},
     {"scene", "list", "", "the server's scenes", 0, 0, 0, ctl_scene_list},

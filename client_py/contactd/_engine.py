@@ -500,6 +500,7 @@ class EngineLink:
         options, changes = ffi.new("ct_mesh_options *"), ffi.new("ct_mesh_changes *")
         lib.ct_mesh_options_init(options)
         options.repair, options.max_hole = body.get("repair", False), body.get("max_hole", 0.0)
+        options.scale = body.get("scale", 0.0)
         options.open_direction = body.get("open_direction", (0.0, 0.0, 0.0))
         out, error, name = ffi.new("ct_mesh **"), ffi.new("ct_error *"), f"mesh {body['name']}".strip()
         if "file" in body:

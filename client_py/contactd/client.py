@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, Sequence
+from typing import Any, Callable, Generator, Literal, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -208,11 +208,29 @@ class MeshRepair:
 _CHANGES = ("degenerate_triangles", "duplicate_triangles", "welded_vertices", "turned_triangles", "filled_holes")
 
 
-def _making(repair: bool, max_hole: float, open_direction: Sequence[float] | None, object: str) -> dict[str, Any]:
+Unit = Literal["m", "dm", "cm", "mm", "um", "in", "ft"]
+_UNITS = {"m": 1.0, "dm": 0.1, "cm": 0.01, "mm": 1e-3, "um": 1e-6, "in": 0.0254, "ft": 0.3048}
+
+
+def _scale_of(scale: float | None, unit: str, object: str) -> float:
+    if unit not in _UNITS:
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(_UNITS)}, got {unit!r}", object=object, field="unit")
+    if scale is not None and unit != "m":
+        raise error_for(ErrorCode.INVALID_ARGUMENT, "a unit and a scale say the same: leave out one of them", object=object,
+                        field="scale")
+    out = _UNITS[unit] if scale is None else _arrays.real(scale, field="scale", object=object)
+    if not out > 0:
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected more than 0, got {out:g}", object=object, field="scale")
+    return out
+
+
+def _making(repair: bool, max_hole: float, open_direction: Sequence[float] | None, scale: float | None, unit: str,
+            object: str) -> dict[str, Any]:
     if not isinstance(repair, (bool, np.bool_)):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {repair!r}", object=object, field="repair")
     wide = _arrays.real(max_hole, field="max_hole")
-    out = ({"repair": True} if repair else {}) | ({"max_hole": wide} if wide else {})
+    factor = _scale_of(scale, unit, object)
+    out = ({"repair": True} if repair else {}) | ({"max_hole": wide} if wide else {}) | ({"scale": factor} if factor != 1 else {})
     if open_direction is None:
         return out
     if not np.iterable(open_direction) or isinstance(open_direction, str):
@@ -412,12 +430,12 @@ class Client(SceneOpener):
     # ---- meshes ----
 
     def register_mesh(self, vertices: ArrayLike, triangles: ArrayLike, *, name: str = "", repair: bool = False,
-                      max_hole: float = 0, open_direction: Sequence[float] | None = None,
-                      timeout: float | None = None) -> Mesh:
+                      max_hole: float = 0, open_direction: Sequence[float] | None = None, scale: float | None = None,
+                      unit: Unit = "m", timeout: float | None = None) -> Mesh:
         """Registers a closed surface, its triangles counter-clockwise seen from outside.
 
         Args:
-            vertices: (n, 3) m; kept as float32. Their order is that of gradients.
+            vertices: (n, 3) in `unit`; kept as float32, in m. Their order is that of gradients.
             triangles: (m, 3) integers.
             repair: drop degenerate and duplicate triangles, weld vertices at the same position on open edges, make
                 directions consistent and outward (a cavity keeps its own), and fill holes with triangles between their
@@ -430,19 +448,20 @@ class Client(SceneOpener):
                 with Mesh.closing_vertices, the last of the mesh's, which no entry of a contact has: what they have is
                 added to the rim's vertices. A deformable body takes positions of the vertices as registered: walls
                 stay along the direction wherever the rim moves, and the cap keeps its distance from the rim.
+            unit, scale: what a 1 in the vertices is: a unit by name, or a number of m (1e-3 for mm). All else is in m.
         Raises: InvalidMeshError (a ValueError) naming the defect, the first offenders and the remedy; NonFiniteError;
             OutOfRangeError; LimitExceededError.
         """
         points = _arrays.points(vertices, field="vertices", object=f"mesh {name}".strip())
         faces = _arrays.indices(triangles, field="triangles", object=f"mesh {name}".strip(), columns=3)
-        making = _making(repair, max_hole, open_direction, f"mesh {name}".strip())
+        making = _making(repair, max_hole, open_direction, scale, unit, f"mesh {name}".strip())
         return self._register(MeshState(name, points.copy(), faces.copy(), making=making), timeout)
 
     def register_mesh_file(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
                            repair: bool = False, max_hole: float = 0, open_direction: Sequence[float] | None = None,
-                           timeout: float | None = None) -> Mesh:
-        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole and
-        open_direction: as of register_mesh.
+                           scale: float | None = None, unit: Unit = "m", timeout: float | None = None) -> Mesh:
+        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole, open_direction, scale
+        and unit: as of register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.
         """
@@ -452,12 +471,15 @@ class Client(SceneOpener):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
         data = np.frombuffer(path.read_bytes(), "u1")
         state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
-                          making=_making(repair, max_hole, open_direction, f"mesh {path.name}"))
+                          making=_making(repair, max_hole, open_direction, scale, unit, f"mesh {path.name}"))
         return self._register(state, timeout)
 
     def _register(self, state: MeshState, timeout: float | None) -> Mesh:
         def done(answer: Decoded) -> Mesh:
             state.id, state.info = answer.body["mesh"], answer.body
+            if "scale" in state.making and not state.info.get("shells"):
+                raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to scale meshes: scale the vertices or the file",
+                                object=f"mesh {state.name!r}", field="scale")
             self._link.meshes.add(state)
             mesh = Mesh(self, state)
             doubled, shells = state.info.get("doubled_shells"), state.info.get("shells")

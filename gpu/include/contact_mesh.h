@@ -121,9 +121,13 @@ typedef struct ct_mesh_options {
     uint32_t cookie; /* set by ct_mesh_options_init */
     ct_mesh_limits limits;
     bool repair;
-    double max_hole;          /* m, the longest side of a hole's box; 0: CT_DEFAULT_HOLE of the mesh's diagonal */
+    double max_hole; /* m, the longest side of a hole's box; 0: CT_DEFAULT_HOLE of the mesh's diagonal */
+    double scale;    /* m, what a 1 in the file or the arrays is; 0: 1 m. First of all: lengths here are in m */
     double open_direction[3]; /* into the volume, of any length; all 0: the surface is closed. Not with a repair */
 } ct_mesh_options;
+
+#define CT_LEAST_SCALE 1e-12
+#define CT_MOST_SCALE  1e12
 
 void ct_mesh_options_init(ct_mesh_options *options); /* the default limits, no repair */
 

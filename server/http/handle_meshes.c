@@ -68,7 +68,7 @@ static bool list(const service *service, const http_request *request, http_answe
     return handler_finish(&out, 200, answer, p);
 }
 
-/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&open_direction=X,Y,Z */
+/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&scale=0.001&open_direction=X,Y,Z */
 typedef struct upload {
     char name[REGISTRY_NAME];
     ct_mesh_options options;
@@ -99,6 +99,13 @@ static bool query_max_hole(text_view value, upload *out, problem *p) {
            problem_set(p, CONTACTD_INVALID_ARGUMENT, "max_hole", "the query parameter max_hole is not a number of m");
 }
 
+static bool query_scale(text_view value, upload *out, problem *p) {
+    char text[64], *end = text;
+    if (text_unescape(value.data, value.size, true, text, sizeof text)) out->options.scale = strtod(text, &end);
+    return (end != text && !*end && out->options.scale != 0) ||
+           problem_set(p, CONTACTD_INVALID_ARGUMENT, "scale", "the query parameter scale is not a number of m above 0");
+}
+
 static bool query_open_direction(text_view value, upload *out, problem *p) {
     char text[128], *at = text;
     bool good = text_unescape(value.data, value.size, true, text, sizeof text);
@@ -121,6 +128,7 @@ static bool query_upload(const char *query, upload *out, problem *p) {
     } known[] = {{"name", query_name},
                  {"repair", query_repair},
                  {"max_hole", query_max_hole},
+                 {"scale", query_scale},
                  {"open_direction", query_open_direction}};
     enum { KNOWN = sizeof known / sizeof *known };
     bool is_seen[KNOWN] = {false};
@@ -132,7 +140,7 @@ static bool query_upload(const char *query, upload *out, problem *p) {
         while (k < KNOWN && (strlen(known[k].key) != key.size || memcmp(known[k].key, key.data, key.size) != 0)) k++;
         if (k == KNOWN)
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, "query",
-                               "unknown query parameter; known are: name, repair, max_hole, open_direction");
+                               "unknown query parameter; known are: name, repair, max_hole, scale, open_direction");
         if (is_seen[k])
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, known[k].key, "the query parameter %s stands twice",
                                known[k].key);

@@ -117,6 +117,7 @@ static void register_mesh(work *work) { /* on a worker */
     ct_mesh_options_init(&options);
     options.repair = in->repair;
     options.max_hole = in->max_hole;
+    options.scale = in->scale;
     memcpy(options.open_direction, in->open_direction, sizeof options.open_direction);
     if (in->repair && !(request->changes = calloc(1, sizeof *request->changes))) {
         server_fail(&request->error, CONTACTD_OUT_OF_MEMORY, "mesh", "repair",

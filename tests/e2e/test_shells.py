@@ -111,3 +111,45 @@ def test_http_and_contactctl(server, tmp_path):
     (listed,) = json.loads(add("--repair", "-o", "json"))
     assert (listed["shells"], listed["doubled_shells"]) == (2, 0)
     assert listed["inertia"] == [pytest.approx(row) for row in mesh["inertia"]]
+
+
+def test_units(somewhere, tmp_path):
+    """A box of 20 x 30 x 40 mm is as large by every door; what cannot be a scale is refused."""
+    points, faces = box((0, 0, 0), (20, 30, 40))
+    (tmp_path / "mm.obj").write_text(as_obj(points, faces))
+    made = [somewhere.register_mesh(np.asarray(points, dtype), faces, **how) for dtype in ("f4", "f8")
+            for how in ({"unit": "mm"}, {"scale": 1e-3})]
+    made += [somewhere.register_mesh_file(tmp_path / "mm.obj", unit="mm"), somewhere.register_mesh(np.asarray(points) / 10, faces, unit="cm")]
+    for mesh in made:
+        assert mesh.volume == pytest.approx(2.4e-5, rel=1e-6) and mesh.bounds[1] == pytest.approx([0.02, 0.03, 0.04], rel=1e-6)
+    assert somewhere.register_mesh(points, faces, scale=2).volume == pytest.approx(8 * 24000)
+    for how, field, error in (({"unit": "yard"}, "unit", errors.InvalidArgumentError), ({"scale": 0}, "scale", errors.OutOfRangeError),
+                              ({"scale": -1}, "scale", errors.OutOfRangeError), ({"scale": 1e13}, "scale", errors.OutOfRangeError),
+                              ({"scale": float("nan")}, "scale", errors.ContactdError),
+                              ({"unit": "mm", "scale": 1}, "scale", errors.InvalidArgumentError)):
+        with pytest.raises(error) as caught:
+            somewhere.register_mesh(points, faces, **how)
+        assert caught.value.field == field
+    with pytest.raises(errors.NonFiniteError):
+        somewhere.register_mesh(np.asarray(points, "f4") * 1e30, faces, scale=1e10)
+
+
+def test_units_and_repairs_on_the_command_line_and_over_http(server, tmp_path):
+    points, faces = box((0, 0, 0), (20, 30, 40))
+    (tmp_path / "mm.obj").write_text(as_obj(points, faces))
+    broken = np.concatenate([faces, faces[:1]])  # a face is there twice
+    (tmp_path / "broken.obj").write_text(as_obj(points, broken))
+    api = Api(server.http)
+    assert api("POST", "/v1/meshes?scale=0.001", (tmp_path / "mm.obj").read_bytes()).json["volume"] == pytest.approx(2.4e-5, rel=1e-6)
+    for bad in ("0", "x", "-1", "nan"):
+        assert api("POST", f"/v1/meshes?scale={bad}", (tmp_path / "mm.obj").read_bytes(), check=False).status in (400, 422)
+
+    def contact(*options):
+        return subprocess.run([*CONTACTCTL, "--server", server.stream, "contact", tmp_path / "broken.obj", tmp_path / "mm.obj",
+                               "-o", "json", *options], capture_output=True, text=True, timeout=PATIENT)
+
+    refused = contact()
+    assert refused.returncode != 0 and "(repair)" in refused.stderr
+    (found,) = json.loads(contact("--repair", "--scale", "0.001", "--pose-b", "1 0 0 0.01  0 1 0 0  0 0 1 0").stdout)["contacts"]
+    assert found["volume"] == pytest.approx(0.01 * 0.03 * 0.04, rel=1e-6)
+    assert "OUT_OF_RANGE: scale is -1 m" in contact("--repair", "--scale", "-1").stderr

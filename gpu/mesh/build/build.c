@@ -102,6 +102,15 @@ static ct_status fail_repaired(ct_status status, const ct_error *cause, ct_error
     return ct_fail(error, status, cause->field, "%s", cause->message);
 }
 
+/* False: cancelled. */
+static bool scale_positions(ct_soup *soup, double scale) {
+    for (size_t i = 0; i < 3 * soup->n_vertices; i++) {
+        if (CT_POLL_EVERY(i, 1 << 14) && ct_is_cancelled()) return false;
+        soup->positions[i] = (float)((double)soup->positions[i] * scale);
+    }
+    return true;
+}
+
 ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh **out, ct_mesh_changes *changes,
                          ct_error *error) {
     ct_surface_facts facts;
@@ -109,7 +118,10 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     ct_error cause = {0};
     if (!changes) changes = &ignored;
     memset(changes, 0, sizeof *changes);
-    ct_status status = ct_cut_polygons(soup, changes, error);
+    ct_status status = CT_OK;
+    if (options->scale != 0 && options->scale != 1 && !scale_positions(soup, options->scale))
+        status = ct_fail_cancelled(error);
+    if (status == CT_OK) status = ct_cut_polygons(soup, changes, error);
     if (options->repair) ct_enter_phase("repairing the mesh");
     if (status == CT_OK && options->repair) status = ct_repair(soup, options->max_hole, changes, error);
     ct_enter_phase("checking the mesh");
@@ -179,7 +191,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
 
 /* ---- options ---- */
 
-#define OPTIONS_COOKIE 0x43744d31u /* "CtM1" */
+#define OPTIONS_COOKIE 0x43744d32u /* "CtM2" */
 
 void ct_mesh_options_init(ct_mesh_options *options) {
     memset(options, 0, sizeof *options);
@@ -197,6 +209,11 @@ ct_mesh_options ct_mesh_options_of(const ct_mesh_limits *limits) {
 ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error) {
     if (options->cookie != OPTIONS_COOKIE)
         return ct_fail(error, CT_INVALID_ARGUMENT, "options", "the options were not set by ct_mesh_options_init");
+    if (!isfinite(options->scale))
+        return ct_fail(error, CT_NON_FINITE, "scale", "scale is %g, expected a finite number of m", options->scale);
+    if (options->scale != 0 && !(options->scale >= CT_LEAST_SCALE && options->scale <= CT_MOST_SCALE))
+        return ct_fail(error, CT_OUT_OF_RANGE, "scale", "scale is %g m, expected %g to %g, or 0 for 1 m",
+                       options->scale, CT_LEAST_SCALE, CT_MOST_SCALE);
     if (!isfinite(options->max_hole))
         return ct_fail(error, CT_NON_FINITE, "max_hole", "max_hole is %g, expected a finite number of m",
                        options->max_hole);
@@ -235,6 +252,9 @@ ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_ve
     if ((n_vertices && !positions) || (n_triangles && !triangles_u32))
         return ct_fail(error, CT_INVALID_ARGUMENT, positions ? "triangles" : "positions", "the array is missing");
     ct_soup soup;
+    ct_mesh_options rest = *options;
+    const double scale = dtype == CT_F64 && options->scale != 0 ? options->scale : 1;
+    if (dtype == CT_F64) rest.scale = 0; /* doubles are scaled before they are rounded */
     ct_soup_init(&soup, &options->limits);
     status = ct_soup_reserve_vertices(&soup, n_vertices, error);
     if (status == CT_OK) status = ct_soup_reserve_triangles(&soup, n_triangles, error);
@@ -248,7 +268,7 @@ ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_ve
     for (size_t i = 0; dtype == CT_F64 && i < 3 * n_vertices && is_copied; i++) {
         double x;
         memcpy(&x, (const char *)positions + 8 * i, 8);
-        soup.positions[i] = (float)x;
+        soup.positions[i] = (float)(x * scale);
         if (CT_POLL_EVERY(i, 1 << 14)) is_copied = !ct_is_cancelled();
     }
     if (!is_copied) {
@@ -257,5 +277,5 @@ ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_ve
     }
     soup.n_vertices = n_vertices;
     soup.n_triangles = n_triangles;
-    return ct_soup_finish(&soup, options, out, changes, error);
+    return ct_soup_finish(&soup, &rest, out, changes, error);
 }

@@ -610,6 +610,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME_TEXT(u.register_mesh.name);
         SAME(u.register_mesh.repair);
         SAME(u.register_mesh.max_hole);
+        SAME(u.register_mesh.scale);
         SAME_NUMBERS(u.register_mesh.open_direction); /* of zeros: left out, too */
         break;
     case WIRE_MESH_INFO:
