@@ -80,26 +80,32 @@ static bool is_flat(const struct area *a) {
     return a->sum <= (1 + UNEVEN) * length_of(a->normal);
 }
 
-/* Whether the fan of a quadrilateral is flat and folds nowhere; false also where the other functions have to tell. */
+static void cross(const double a[3], const double b[3], double out[3]) {
+    out[0] = a[1] * b[2] - a[2] * b[1];
+    out[1] = a[2] * b[0] - a[0] * b[2];
+    out[2] = a[0] * b[1] - a[1] * b[0];
+}
+
+/* Whether the fan of a quadrilateral is flat and folds nowhere; false also where the other functions have to tell. Most
+ * polygons of most files are such, so it does without loops and roots. */
 static bool is_plain_quad(const ct_soup *soup, const uint32_t *fan) {
-    const uint32_t corner[3] = {fan[1], fan[2], fan[5]};
-    double edge[3][3], v[2][3], n[3];
-    if (fan[0] >= soup->n_vertices) return false;
-    const float *p = position(soup, fan[0]);
-    for (int c = 0; c < 3; c++) {
-        if (corner[c] >= soup->n_vertices) return false;
-        const float *q = position(soup, corner[c]);
-        for (int k = 0; k < 3; k++) edge[c][k] = (double)q[k] - (double)p[k];
-    }
-    for (int t = 0; t < 2; t++)
-        for (int k = 0; k < 3; k++) {
-            const int i = k < 2 ? k + 1 : 0, j = k ? k - 1 : 2;
-            v[t][k] = edge[t][i] * edge[t + 1][j] - edge[t][j] * edge[t + 1][i];
-        }
-    for (int k = 0; k < 3; k++) n[k] = v[0][k] + v[1][k];
-    /* (|v0| + |v1|)^2 <= (1 + UNEVEN)^2 |n|^2, without the square of UNEVEN */
-    const double product = sqrt(dot(v[0], v[0]) * dot(v[1], v[1])) - dot(v[0], v[1]);
-    return dot(v[0], n) >= 0 && dot(v[1], n) >= 0 && product <= UNEVEN * dot(n, n);
+    const size_t n = soup->n_vertices;
+    if (fan[0] >= n || fan[1] >= n || fan[2] >= n || fan[5] >= n) return false;
+    const float *o = position(soup, fan[0]), *p = position(soup, fan[1]), *q = position(soup, fan[2]),
+                *r = position(soup, fan[5]);
+    const double x = (double)o[0], y = (double)o[1], z = (double)o[2];
+    const double edge[3][3] = {{(double)p[0] - x, (double)p[1] - y, (double)p[2] - z},
+                               {(double)q[0] - x, (double)q[1] - y, (double)q[2] - z},
+                               {(double)r[0] - x, (double)r[1] - y, (double)r[2] - z}};
+    double v[2][3];
+    cross(edge[0], edge[1], v[0]);
+    cross(edge[1], edge[2], v[1]);
+    /* n = v0 + v1. No triangle points against n: v0 n >= 0 and v1 n >= 0. Flat: (|v0| + |v1|)^2 <= (1 + UNEVEN)^2 |n|^2,
+     * without the square of UNEVEN: |v0| |v1| <= v0 v1 + UNEVEN |n|^2. Squares that overflow tell nothing. */
+    const double square0 = dot(v[0], v[0]), square1 = dot(v[1], v[1]), both = dot(v[0], v[1]);
+    const double most = both + UNEVEN * (square0 + square1 + 2 * both);
+    return square0 + both >= 0 && square1 + both >= 0 && most >= 0 && square0 * square1 <= most * most &&
+           most * most < INFINITY;
 }
 
 /* The corners of a polygon's fan. False: one is out of range. */

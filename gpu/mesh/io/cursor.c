@@ -25,19 +25,23 @@ size_t ct_word_length(const ct_cursor *cursor) {
     return (size_t)(at - cursor->at);
 }
 
+static char to_lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
 bool ct_word_is(const char *word, size_t length, const char *expected) {
     if (strlen(expected) != length) return false;
-    for (size_t i = 0; i < length; i++) {
-        char c = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
-        if (c != expected[i]) return false;
-    }
+    for (size_t i = 0; i < length; i++)
+        if (to_lower(word[i]) != expected[i]) return false;
     return true;
 }
 
 bool ct_read_word(ct_cursor *cursor, const char *word) {
-    size_t length = ct_word_length(cursor);
-    if (!ct_word_is(cursor->at, length, word)) return false;
-    cursor->at += length;
+    const char *at = cursor->at;
+    for (; *word; word++, at++)
+        if (at == cursor->end || to_lower(*at) != *word) return false;
+    if (at < cursor->end && !is_space(*at)) return false;
+    cursor->at = at;
     return true;
 }
 
@@ -106,7 +110,10 @@ const char *ct_parse_integer(const char *at, const char *end, int64_t *value) {
     bool minus = at < end && *at == '-';
     if (at < end && (*at == '-' || *at == '+')) at++;
     if (at == end || *at < '0' || *at > '9') return NULL;
+    enum { SAFE_DIGITS = 17 }; /* below limit / 10, and too few to poll between them */
+    const char *const safe_end = end - at > SAFE_DIGITS ? at + SAFE_DIGITS : end;
     int64_t n = 0;
+    for (; at < safe_end && *at >= '0' && *at <= '9'; at++) n = n * 10 + (*at - '0');
     for (; at < end && *at >= '0' && *at <= '9'; at++) {
         if (CT_POLL_EVERY((uintptr_t)at, PIECE) && ct_is_cancelled()) return NULL;
         n = n > limit / 10 - 1 ? limit : n * 10 + (*at - '0');

@@ -149,35 +149,80 @@ static uint32_t round_exactly(const decimal *d, uint32_t bits) {
     }
 }
 
+enum { MOST_POWER = 22 }; /* of 10 that a double holds exactly */
+
+static const double powers[MOST_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+/* Whether rounding x, whose error is a few units in its last place, to float32 rounds the value that x stands for. Of a
+ * double's 52 mantissa bits float32 drops 29, so `tail` is 2^28 at a midpoint between floats. Rounding x is correct
+ * unless x is near such a midpoint (8 units: the error and a margin), or the float is subnormal. */
+static bool rounds_for_certain(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint64_t tail = bits & 0x1fffffff;
+    return (tail < 0x10000000 - 8 || tail > 0x10000000 + 8) && x > 1.1754945e-38;
+}
+
 static float convert_to_float(const decimal *d) {
-    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     if (!d->leading) return 0;
     int64_t magnitude = d->exponent + d->n_leading; /* 10^(magnitude-1) <= value < 10^magnitude */
     if (magnitude > 39) return INFINITY;
     if (magnitude < -45) return 0;
     double x = (double)d->leading;
     int64_t e = d->exponent;
-    for (; e > 22; e -= 22) x *= 1e22;
-    for (; e < -22; e += 22) x /= 1e22;
+    for (; e > MOST_POWER; e -= MOST_POWER) x *= powers[MOST_POWER];
+    for (; e < -MOST_POWER; e += MOST_POWER) x /= powers[MOST_POWER];
     if (e < 0)
         x /= powers[-e];
     else
         x *= powers[e];
-    /* At most six roundings so far: x is within 4 units in its last place of the value, or 5 with dropped digits. Of a
-     * double's 52 mantissa bits float32 drops 29, so `tail` is 2^28 at a midpoint between floats. Rounding x is correct
-     * unless x is within its error of such a midpoint (8 units: the error and a margin) or of a subnormal float. */
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    uint64_t tail = bits & 0x1fffffff;
+    /* At most six roundings so far: x is within 4 units in its last place of the value, or 5 with dropped digits. */
     float nearest = (float)x; /* may be infinite */
-    bool is_certain = tail < 0x10000000 - 8 || tail > 0x10000000 + 8;
-    if (is_certain && x > 1.1754945e-38) return nearest;
+    if (rounds_for_certain(x)) return nearest;
     uint32_t nearest_bits;
     memcpy(&nearest_bits, &nearest, sizeof nearest_bits);
     nearest_bits = round_exactly(d, nearest_bits);
     memcpy(&nearest, &nearest_bits, sizeof nearest_bits);
     return nearest;
+}
+
+/* Most numbers of most files: at most 18 digits and a power of 10 that a double holds exactly, of which one division or
+ * product gives what convert_to_float gives. NULL: the text is something else, or the rounding is not certain. */
+static const char *parse_short(const char *at, const char *end, float *value) {
+    enum { MOST_CHARACTERS = 19, MOST_EXPONENT_DIGITS = 3 };
+    const char *const begin = at, *const safe_end = end - at > MOST_CHARACTERS ? at + MOST_CHARACTERS : end;
+    uint64_t leading = 0;
+    int exponent = 0;
+    for (; at < safe_end && is_digit(*at); at++) leading = leading * 10 + (uint64_t)(*at - '0');
+    bool has_digits = at > begin;
+    if (at < safe_end && *at == '.') {
+        const char *const fraction = ++at;
+        for (; at < safe_end && is_digit(*at); at++) leading = leading * 10 + (uint64_t)(*at - '0');
+        has_digits = has_digits || at > fraction;
+        exponent = -(int)(at - fraction);
+    }
+    if (!has_digits || (at == safe_end && at < end)) return NULL;
+    if (at < end && is_exponent_letter(*at)) {
+        const bool minus = ++at < end && *at == '-';
+        if (at < end && (*at == '-' || *at == '+')) at++;
+        const char *const first = at;
+        int written = 0;
+        for (; at < end && is_digit(*at) && at - first <= MOST_EXPONENT_DIGITS; at++)
+            written = written * 10 + (*at - '0');
+        if (at == first || at - first > MOST_EXPONENT_DIGITS) return NULL;
+        exponent += minus ? -written : written;
+    }
+    if (at < end && *at == '#') return NULL; /* "1.#INF" */
+    if (exponent < -MOST_POWER || exponent > MOST_POWER) return NULL;
+    double x = (double)leading;
+    if (exponent < 0)
+        x /= powers[-exponent];
+    else
+        x *= powers[exponent];
+    if (leading && !(rounds_for_certain(x) && x < 1e38)) return NULL;
+    *value = (float)x;
+    return at;
 }
 
 /* Compares with `word`, which is lower-case, ignoring case. */
@@ -205,7 +250,10 @@ const char *ct_parse_float(const char *at, const char *end, float *value) {
     bool minus = at < end && *at == '-';
     if (at < end && (*at == '-' || *at == '+')) at++;
     float magnitude;
-    if (starts_with(at, end, "nan")) {
+    const char *const after_short = parse_short(at, end, &magnitude);
+    if (after_short) {
+        at = after_short;
+    } else if (starts_with(at, end, "nan")) {
         magnitude = NAN;
         at += 3;
         for (size_t i = 0; i < 2; i++) /* "nan(ind)" and "nan(snan)" of Windows */

@@ -49,20 +49,33 @@ static ct_status read_corner(ct_cursor *cursor, const ct_soup *soup, uint32_t *c
     return CT_OK;
 }
 
-static ct_status read_face(ct_cursor *cursor, ct_soup *soup, ct_error *error) {
-    uint32_t first = 0, previous = 0, corner = 0;
-    size_t n = 0;
+/* Reads the corners of a face after its first three, with the fan of triangles to them. Apart from read_face, so that
+ * triangles, which most files have alone, take few registers. */
+__attribute__((noinline)) static ct_status read_polygon(ct_cursor *cursor, ct_soup *soup, uint32_t first,
+                                                        uint32_t previous, ct_error *error) {
+    uint32_t n = 3, corner;
     for (; !at_joined_line_end(cursor); n++) {
         ct_status status = read_corner(cursor, soup, &corner, error);
-        if (status == CT_OK && n >= 2) status = ct_soup_add_triangle(soup, first, previous, corner, error);
+        if (status == CT_OK) status = ct_soup_add_triangle(soup, first, previous, corner, error);
         if (status != CT_OK) return status;
-        if (n == 0) first = corner;
         previous = corner;
     }
+    return ct_soup_add_polygon(soup, n, error);
+}
+
+static ct_status read_face(ct_cursor *cursor, ct_soup *soup, ct_error *error) {
+    uint32_t corner[3];
+    int n = 0;
+    for (; n < 3 && !at_joined_line_end(cursor); n++) {
+        ct_status status = read_corner(cursor, soup, &corner[n], error);
+        if (status != CT_OK) return status;
+    }
     if (n == 0) return ct_fail_unexpected(cursor, "the vertex numbers of this face", error);
-    if (n > 3) return ct_soup_add_polygon(soup, (uint32_t)n, error);
     /* A face of one or two corners has no area, as a triangle that names a vertex twice. */
-    return n == 3 ? CT_OK : ct_soup_add_triangle(soup, first, previous, previous, error);
+    for (int i = n; i < 3; i++) corner[i] = corner[n - 1];
+    ct_status status = ct_soup_add_triangle(soup, corner[0], corner[1], corner[2], error);
+    if (status != CT_OK || n < 3 || at_joined_line_end(cursor)) return status;
+    return read_polygon(cursor, soup, corner[0], corner[2], error);
 }
 
 ct_status ct_read_obj(const char *bytes, size_t size, ct_soup *soup, ct_error *error) {

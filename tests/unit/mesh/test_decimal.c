@@ -144,11 +144,44 @@ static void test_random(void **state) {
     }
 }
 
+/* All lengths, points and exponents around the bounds of the fast path, with something behind the number. */
+static void test_short(void **state) {
+    (void)state;
+    static const char *const behind[] = {"", " 1", "\n", ",5", ".5", "e", "e+", "#"};
+    uint64_t rng = 23;
+    for (int i = 0; i < 200000; i++) {
+        char text[80];
+        const int n_digits = (int)(shape_random(&rng) % 22 + 1), point = (int)(shape_random(&rng) % 30);
+        int n = 0;
+        for (int d = 0; d < n_digits; d++) {
+            if (d == point) text[n++] = '.';
+            text[n++] = (char)('0' + shape_random(&rng) % (i % 3 ? 10 : 2));
+        }
+        if (i % 2) n += sprintf(text + n, "%c%d", "eEdD"[i / 2 % 4], (int)(shape_random(&rng) % 60) - 30);
+        text[n] = 0;
+        char *letter = strpbrk(text, "dD");
+        if (letter) *letter = 'e';
+        char *stop;
+        const float theirs = strtof(text, &stop);
+        assert_ptr_equal(stop, text + n);
+        if (letter) *letter = 'D';
+        /* a second exponent, or a second point, ends the number */
+        const char *const tail = behind[shape_random(&rng) % (i % 2 || point < n_digits ? 8 : 4)];
+        strcpy(text + n, tail);
+        float mine;
+        const char *const after = ct_parse_float(text, text + strlen(text), &mine);
+        if (after != text + n) fail_msg("\"%s\" was read up to character %td, expected %d", text, after - text, n);
+        if (memcmp(&mine, &theirs, 4) != 0)
+            fail_msg("\"%s\" gave %.9g, expected %.9g", text, (double)mine, (double)theirs);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),
         cmocka_unit_test(test_where_it_stops),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_short),
     };
     return cmocka_run_group_tests_name("decimal", tests, NULL, NULL);
 }
