@@ -164,7 +164,7 @@ typedef struct ct_mesh_info {
     /* Of the volume at density 1, for integrators; of an open surface with what closes it. */
     double center_of_mass[3]; /* m */
     double inertia[3][3];     /* m^5, about the centre of mass: times a density in kg/m^3, kg m^2 */
-    double lo[3], hi[3];      /* m, bounding box of the rest positions */
+    double lo[3], hi[3];      /* m, bounding box of the rest positions; vertices that no triangle uses count nowhere */
     char hash[33];            /* 128-bit content hash of (positions as float32, triangles), hex */
 } ct_mesh_info;
 

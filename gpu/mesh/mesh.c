@@ -191,6 +191,8 @@ void ct_mesh_release(ct_mesh **mesh) {
     free(released->positions);
     free(released->triangles);
     free(released->rim);
+    free(released->strays);
+    free(released->as_given);
     free(released);
 }
 
@@ -200,6 +202,7 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
     info->triangles = mesh->n_triangles;
     info->closing_vertices = mesh->n_closing;
     info->bytes = sizeof *mesh + 12 * ((uint64_t)mesh->n_vertices + mesh->n_triangles) + 4 * (uint64_t)mesh->n_closing +
+                  (mesh->as_given ? 12 * (uint64_t)mesh->n_vertices + 4 * (uint64_t)mesh->n_strays : 0) +
                   atomic_load_explicit(&mesh->slot_bytes, memory_order_relaxed);
     info->components = mesh->components;
     memcpy(info->center_of_mass, mesh->center_of_mass, sizeof info->center_of_mass);
@@ -218,7 +221,7 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
 }
 
 const float *ct_mesh_positions(const ct_mesh *mesh) {
-    return mesh->positions;
+    return mesh->as_given ? mesh->as_given : mesh->positions;
 }
 
 const uint32_t *ct_mesh_rim(const ct_mesh *mesh) {

@@ -34,6 +34,11 @@ struct ct_mesh {
                             order in the file */
     uint32_t n_closing;  /* the last of the vertices: copies of the rim of a surface that was given open */
     uint32_t *rim;       /* [n_closing] the vertices that they are copies of */
+    uint32_t n_strays;   /* vertices that no triangle uses. `positions` has them where the vertex `anchor` is, which a
+                            triangle uses, so that they count nowhere; strays.h */
+    uint32_t *strays;    /* [n_strays], rising */
+    uint32_t anchor;
+    float *as_given; /* [n_vertices][3] with strays where they were given; NULL: there are none */
     double volume, area, lo[3], hi[3];
     uint8_t hash[16]; /* of counts, positions and triangles as given, before ordering and rotation */
 

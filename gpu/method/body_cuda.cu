@@ -3,6 +3,10 @@
 #include "gpu/method/device_cuda.cuh"
 #include "gpu/scene/half_space_k.h"
 
+extern "C" {
+#include "gpu/mesh/strays.h"
+}
+
 /* Under the mutex. NULL: the device has no copy. */
 static ct_mesh_copy *find_copy(const ct_device *device, const char *hash) {
     for (ct_mesh_copy *copy = device->meshes; copy; copy = copy->next)
@@ -124,7 +128,7 @@ static bool upload_mesh(ct_device *device, const ct_body *body, const ct_mesh_in
     if (!copy->memory) return false;
     copy->triangles = (uint32_t *)((char *)copy->memory + at.triangles);
     copy->cluster_boxes = clusters ? (ct_cluster_box *)((char *)copy->memory + at.cluster_boxes) : NULL;
-    if (copy_in(device, copy->memory, ct_mesh_positions(body->mesh), info->vertices * 12) &&
+    if (copy_in(device, copy->memory, ct_mesh_rest(body->mesh), info->vertices * 12) &&
         copy_in(device, copy->triangles, ct_mesh_triangles(body->mesh), info->triangles * 12) &&
         (!clusters || copy_in(device, copy->cluster_boxes, clusters->rest, cluster_bytes(clusters))) && wait(device))
         return true;
@@ -238,7 +242,7 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
     if (body->is_half_space)
         ct_half_space_box(body->pose, &body->box);
     else
-        body->box = box_of(body, ct_mesh_positions(body->mesh), info->vertices);
+        body->box = box_of(body, ct_mesh_rest(body->mesh), info->vertices);
     float *positions = (float *)(resident->body + 1);
     resident->before = is_rigid ? NULL : (float *)((char *)positions + positions_and_boxes);
     ct_gpu_body state = state_of(body, resident->mesh, positions, info);
@@ -246,7 +250,7 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
     resident->n_box_chunks = ct_gpu_box_chunks(info->vertices, (uint32_t)info->triangles, state.searches_box);
     bool ok = copy_in(device, resident->body, &state, sizeof state);
     if (!is_rigid) {
-        ok = ok && copy_in(device, positions, ct_mesh_positions(body->mesh), info->vertices * 12);
+        ok = ok && copy_in(device, positions, ct_mesh_rest(body->mesh), info->vertices * 12);
         if (clusters) ok = ok && copy_in(device, state.cluster_boxes, clusters->rest, cluster_bytes(clusters));
     }
     return wait(device) && ok ? CT_OK : ct_gpu_lost(device, error); /* the wait is for `state` too */

@@ -5,6 +5,7 @@
 
 #include "gpu/base/box.h"
 #include "gpu/include/snapshot.h"
+#include "gpu/mesh/strays.h"
 
 /* ---- the camera (camera.c) ---- */
 
@@ -116,7 +117,7 @@ bool ct_snapshot_shows(const ct_snapshot_options *options, const uint32_t body[2
 size_t ct_snapshot_find_body(const ct_snapshot *snapshot, uint32_t id);
 
 static inline const float *ct_snapshot_body_positions(const ct_snapshot_body *body) {
-    return body->positions ? body->positions : ct_mesh_positions(body->mesh);
+    return body->positions ? body->positions : ct_mesh_rest(body->mesh);
 }
 
 /* World position of a body's vertex. */

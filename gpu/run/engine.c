@@ -169,6 +169,7 @@ static void check_step(ct_step *step, const ct_method_row *row) {
     ct_status status = ct_method_check_step(row, step, &step->error);
     for (size_t u = 0; u < step->n_updates && !status; u++)
         status = ct_update_check(step->scene, &step->updates[u], &step->error);
+    if (!status) status = ct_replace_stray_updates(step, &step->error);
     if (!status && step->n_directions)
         status = ct_directions_check(step->scene, step->directions, step->n_directions, &step->error);
     if (!status) ct_velocities_check(step->scene, step, &step->error);
@@ -288,6 +289,7 @@ static void end_step(const ct_engine *engine, ct_step *step) {
         ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
     }
     step->scene->is_moved = false;
+    ct_restore_stray_updates(step);
 }
 
 static ct_status run_steps(ct_engine *engine, ct_step *steps, size_t n_steps) {

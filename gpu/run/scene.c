@@ -111,6 +111,7 @@ void ct_scene_destroy(ct_scene **handle) {
     free(scene->ignored_ids);
     free(scene->ignored);
     free(scene->pair_materials);
+    ct_stray_updates_free(&scene->strays);
     free(scene);
     *handle = NULL;
 }
@@ -400,6 +401,7 @@ ct_status ct_scene_body_info(const ct_scene *scene, uint32_t id, ct_body_info *i
 uint64_t ct_scene_bytes(const ct_scene *scene) {
     uint64_t bytes = sizeof *scene + scene->slot_capacity * sizeof(ct_body_slot) +
                      scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
+                     scene->strays.update_capacity * sizeof(ct_update) + scene->strays.number_bytes +
                      scene->broad.bytes;
     for (uint32_t i = 0; i < scene->n_bodies; i++) {
         const ct_body *body = scene->bodies[i];

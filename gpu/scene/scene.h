@@ -9,6 +9,7 @@
 #include "gpu/include/contact.h"
 #include "gpu/scene/broadphase.h"
 #include "gpu/scene/material.h"
+#include "gpu/scene/stray_updates.h"
 
 struct ct_backend;
 struct ct_resident;
@@ -95,6 +96,8 @@ struct ct_scene {
     uint64_t version;             /* rises when bodies[] or ignored_ids[] change */
     struct ct_scene_table *table; /* the backend's state of the scene; NULL if it keeps none */
     uint64_t table_bytes;         /* bytes of the device's own memory that the table holds */
+
+    ct_stray_updates strays; /* for steps that run */
 
     ct_broadphase broad;         /* holds the pairs of the last step */
     ct_broad_body *broad_bodies; /* [body_capacity] the broad phase's input */

@@ -16,6 +16,7 @@
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/mesh/soup.h"
+#include "gpu/mesh/strays.h"
 
 /* ---- making ---- */
 
@@ -168,9 +169,11 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     if ((!changes->is_changed && !hash_content(soup, n_rim, mesh->hash)) ||
         !rotate_all_corners(mesh->positions, mesh->triangles, soup->n_triangles) ||
         !ct_order_triangles(positions, mesh->lo, mesh->hi, triangles, soup->n_triangles, NULL) ||
-        (changes->is_changed && !hash_content(soup, 0, mesh->hash))) {
+        (changes->is_changed && !hash_content(soup, 0, mesh->hash)) || (facts.n_strays && !ct_set_strays_aside(mesh))) {
         ct_soup_free(soup);
         free(rim);
+        free(mesh->strays);
+        free(mesh->as_given);
         free(mesh);
         return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory to order %zu triangles", soup->n_triangles);
     }

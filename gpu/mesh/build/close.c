@@ -226,9 +226,9 @@ static ct_status add_copies(struct closing *c, uint32_t *copy, uint32_t *rim, ui
     ct_soup *soup = c->soup;
     double lo[3], hi[3], deepest = -INFINITY, diagonal = 0;
     for (int k = 0; k < 3; k++) lo[k] = INFINITY, hi[k] = -INFINITY;
-    for (size_t v = 0; v < soup->n_vertices; v++) {
-        if (CT_POLL_EVERY(v, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
-        const float *p = position(soup, (uint32_t)v);
+    for (size_t i = 0; i < 3 * soup->n_triangles; i++) { /* not all vertices: no triangle may use some */
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
+        const float *p = position(soup, soup->triangles[i]);
         deepest = fmax(deepest, along(c->direction, p));
         for (int k = 0; k < 3; k++) lo[k] = fmin(lo[k], (double)p[k]), hi[k] = fmax(hi[k], (double)p[k]);
     }

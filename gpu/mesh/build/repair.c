@@ -492,10 +492,11 @@ static double default_hole(const ct_soup *soup) {
     double squares = 0;
     for (size_t k = 0; k < 3; k++) {
         double lo = INFINITY, hi = -INFINITY;
-        for (size_t v = 0; v < soup->n_vertices; v++) {
-            if (CT_POLL_EVERY(v, POLL) && ct_is_cancelled()) break; /* what follows finds it */
-            lo = fmin(lo, (double)soup->positions[3 * v + k]);
-            hi = fmax(hi, (double)soup->positions[3 * v + k]);
+        for (size_t i = 0; i < 3 * soup->n_triangles; i++) {        /* not all vertices: no triangle may use some */
+            if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) break; /* what follows finds it */
+            const double x = (double)soup->positions[3 * (size_t)soup->triangles[i] + k];
+            lo = fmin(lo, x);
+            hi = fmax(hi, x);
         }
         squares += (hi - lo) * (hi - lo);
     }

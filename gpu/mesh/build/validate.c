@@ -124,6 +124,50 @@ static ct_status report_edges(const ct_edge_report *report, const float *positio
     return ct_fail(error, CT_INVALID_MESH, "triangles", "%s", text.bytes);
 }
 
+static void extend_box(const float *p, float lo[3], float hi[3]) {
+    for (int k = 0; k < 3; k++) {
+        lo[k] = p[k] < lo[k] ? p[k] : lo[k];
+        hi[k] = p[k] > hi[k] ? p[k] : hi[k];
+    }
+}
+
+static ct_status count_strays(const ct_soup *soup, ct_surface_facts *facts, ct_error *error) {
+    uint8_t *is_used = calloc(soup->n_vertices, 1);
+    bool is_counted = is_used;
+    size_t n_used = 0;
+    for (size_t i = 0; i < 3 * soup->n_triangles && is_counted; i++) {
+        if (CT_POLL_EVERY(i, BLOCK)) is_counted = !ct_is_cancelled();
+        is_used[soup->triangles[i]] = 1;
+    }
+    for (size_t v = 0; v < soup->n_vertices && is_counted; v++) {
+        if (CT_POLL_EVERY(v, BLOCK)) is_counted = !ct_is_cancelled();
+        n_used += is_used[v];
+    }
+    facts->n_strays = (uint32_t)(soup->n_vertices - n_used);
+    free(is_used);
+    return is_counted ? CT_OK
+                      : ct_fail(error, CT_OUT_OF_MEMORY, "positions", "no memory for %zu vertices", soup->n_vertices);
+}
+
+/* The box of the vertices, or, where some are strays, of the triangles' corners. False: cancelled. */
+static bool measure_box(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
+                        ct_surface_facts *facts) {
+    float lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
+    for (size_t i = 0; i < n_vertices && !facts->n_strays; i++) {
+        if (CT_POLL_EVERY(i, BLOCK) && ct_is_cancelled()) return false;
+        extend_box(positions + 3 * i, lo, hi);
+    }
+    for (size_t i = 0; i < 3 * n_triangles && facts->n_strays; i++) {
+        if (CT_POLL_EVERY(i, BLOCK) && ct_is_cancelled()) return false;
+        extend_box(positions + 3 * (size_t)triangles[i], lo, hi);
+    }
+    for (int k = 0; k < 3; k++) {
+        facts->lo[k] = (double)lo[k];
+        facts->hi[k] = (double)hi[k];
+    }
+    return true;
+}
+
 /* Integrals over a volume, of tetrahedra between an origin and the triangles (divergence theorem), 0 to 9: 1, x, y, z,
  * and the products xx, yy, zz, xy, yz, zx. */
 enum { INTEGRALS = 10 };
@@ -165,21 +209,9 @@ static void set_mass_properties(const double sums[INTEGRALS], const double origi
  * error. False: cancelled. */
 static bool measure_surface(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                             ct_surface_facts *facts, double *magnitude) {
-    float lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
-    for (size_t i = 0; i < n_vertices; i++) {
-        if (CT_POLL_EVERY(i, BLOCK) && ct_is_cancelled()) return false;
-        for (int k = 0; k < 3; k++) {
-            float x = positions[3 * i + (size_t)k];
-            lo[k] = x < lo[k] ? x : lo[k];
-            hi[k] = x > hi[k] ? x : hi[k];
-        }
-    }
+    if (!measure_box(positions, n_vertices, triangles, n_triangles, facts)) return false;
     double center[3];
-    for (int k = 0; k < 3; k++) {
-        facts->lo[k] = (double)lo[k];
-        facts->hi[k] = (double)hi[k];
-        center[k] = 0.5 * (facts->lo[k] + facts->hi[k]);
-    }
+    for (int k = 0; k < 3; k++) center[k] = 0.5 * (facts->lo[k] + facts->hi[k]);
     double sums[INTEGRALS] = {0}, area = 0, total = 0;
     enum { SUMMED = 1024 }; /* blocked summation: the rounding error grows with n / 1024 + 1024 instead of n */
     for (size_t begin = 0; begin < n_triangles; begin += SUMMED) {
@@ -335,6 +367,7 @@ ct_status ct_validate(const ct_soup *soup, ct_surface_facts *facts, ct_error *er
     if (!shell) return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu triangles", n);
     status = ct_check_edges(soup->triangles, n, soup->n_vertices, &report, shell, &facts->n_shells, error);
     if (status == CT_OK) status = report_edges(&report, soup->positions, error);
+    if (status == CT_OK) status = count_strays(soup, facts, error);
     if (status == CT_OK) status = check_volume(soup, facts, error);
     if (status == CT_OK) status = check_shells(soup, shell, facts, error);
     free(shell);

@@ -8,6 +8,7 @@
 extern "C" {
 #include "gpu/contact/turned.h"
 #include "gpu/mesh/adjacency.h"
+#include "gpu/mesh/strays.h"
 #include "gpu/methods/ebpi/turned_views.h"
 }
 
@@ -554,7 +555,7 @@ bool read_bodies(const ebpi_run *run, const ct_body *const bodies[2], ct_turned_
     for (int k = 0; k < 2; k++) {
         const ct_gpu_body *body = &state[k];
         memcpy(pose[k], body->pose, sizeof body->pose);
-        to[k].positions = body->rigid ? ct_mesh_positions(bodies[k]->mesh) : (const float *)(host + positions_at[k]);
+        to[k].positions = body->rigid ? ct_mesh_rest(bodies[k]->mesh) : (const float *)(host + positions_at[k]);
         to[k].pose = body->rigid ? pose[k] : NULL;
         to[k].triangles = ct_mesh_triangles(bodies[k]->mesh);
         to[k].n_vertices = body->n_vertices;
