@@ -39,8 +39,9 @@ void ct_mesh_limits_init(ct_mesh_limits *limits);
 
 /* Reads a mesh file from memory. Polygons are cut into triangles: as a fan where that
  * folds over nowhere, else by clipping ears; of those that are not flat the cut is taken whose area is least. Everything
- * but geometry is ignored. The caller owns one
- * reference to *out. limits NULL: the defaults.
+ * but geometry is ignored. The surface has to be closed: as many triangles run through each edge one way as the other. Of
+ * more than two those are neighbours between which the volume lies: parts touch there. The caller owns one reference to
+ * *out. limits NULL: the defaults.
  * PARSE_ERROR, INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY, CANCELLED (ct_cancel_scope). */
 ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_limits *limits,
                        ct_mesh **out, ct_error *error);
@@ -98,8 +99,8 @@ typedef struct ct_mesh_changes {
  *    these cross other parts of the surface;
  *  - turns shells outwards that lie in no other shell. Of those inside others it keeps the direction if they were
  *    consistent as given, for cavities face inwards; else they become cavities inside an odd number of shells.
- * Edges of more than two triangles, surfaces with one side only, and larger holes are refused.
- * A mesh that needs no repair is the same as without.
+ * Edges that more triangles run through one way than the other, surfaces with one side only, and larger holes are
+ * refused. A mesh that needs no repair is the same as without.
  *
  * With an open_direction the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind
  * it: all points that lie from it along the direction. Its triangles face against the direction or stand along it (a

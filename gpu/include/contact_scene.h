@@ -104,7 +104,7 @@ typedef struct ct_body_options {
     size_t n_ignore;
     /* Also computes the contact of the body with itself: where its winding number is 2 or more (Faure 2008, self-
      * collision). group, mask and ignore are about other bodies. Only for methods that find it (LDI, and EXACT
-     * without patches), and not for a half-space. */
+     * without patches), and not for a half-space; EXACT not where the mesh's parts share edges (INVALID_ARGUMENT). */
     bool self_contact;
     ct_material material; /* for the law "pressure" */
 } ct_body_options;

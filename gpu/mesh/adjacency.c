@@ -8,6 +8,7 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
+#include "gpu/mesh/edge_pairs.h"
 #include "gpu/mesh/mesh.h"
 
 /* ct_mesh has at most 2^30 triangles, so half-edges are numbered below 2^32. */
@@ -62,6 +63,42 @@ static void fill_area_vectors(const ct_mesh *mesh, double (*area_vector)[3]) {
     }
 }
 
+/* sorted: [n] half-edges by their edges, two of each. False: cancelled. */
+static bool pair_neighbours(const uint32_t *sorted, size_t n, uint32_t *opposite) {
+    for (size_t i = 0; i < n; i += 2) {
+        opposite[sorted[i]] = sorted[i + 1];
+        opposite[sorted[i + 1]] = sorted[i];
+        if (CT_POLL_EVERY(i, BLOCK) && ct_is_cancelled()) return false;
+    }
+    return true;
+}
+
+/* The same where edges may have more. False: out of memory, or cancelled. */
+static bool pair_shared(const ct_mesh *mesh, const uint32_t *sorted, size_t n, uint32_t *opposite) {
+    for (size_t i = 0, end; i < n; i = end) {
+        const uint32_t low = smaller_end(mesh->triangles, sorted[i]), high = larger_end(mesh->triangles, sorted[i]);
+        for (end = i + 1; end < n && smaller_end(mesh->triangles, sorted[end]) == low &&
+                          larger_end(mesh->triangles, sorted[end]) == high;)
+            end++;
+        ct_edge_face *faces = malloc((end - i) * sizeof *faces);
+        if (!faces || ct_is_cancelled()) {
+            free(faces);
+            return false;
+        }
+        for (size_t k = i; k < end; k++) {
+            const uint32_t half_edge = sorted[k], t = half_edge / 3;
+            faces[k - i] = (ct_edge_face){.id = half_edge,
+                                          .apex = mesh->triangles[3 * (size_t)t + (half_edge + 2 - 3 * t) % 3],
+                                          .runs_up = mesh->triangles[half_edge] == low};
+        }
+        const bool is_paired = ct_pair_edge_faces(mesh->positions, low, high, faces, end - i) == CT_EDGE_PAIRED;
+        for (size_t k = 0; k < end - i && is_paired; k++) opposite[faces[k].id] = faces[k ^ 1].id;
+        free(faces);
+        if (!is_paired) return false;
+    }
+    return true;
+}
+
 /* Followed by its arrays in one block, the doubles first. */
 static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     const size_t n = mesh->n_triangles, half_edges = 3 * n;
@@ -84,15 +121,12 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     fill_area_vectors(mesh, area_vector);
     bool is_made = sort_by_vertex(mesh, larger_end, NULL, by_larger, starts) &&
                    sort_by_vertex(mesh, smaller_end, by_larger, sorted, starts);
-    for (size_t i = 0; i < half_edges && is_made; i += 2) {
-        opposite[sorted[i]] = sorted[i + 1];
-        opposite[sorted[i + 1]] = sorted[i];
-        if (CT_POLL_EVERY(i, BLOCK)) is_made = !ct_is_cancelled();
-    }
+    is_made = is_made && (mesh->has_shared_edges ? pair_shared(mesh, sorted, half_edges, opposite)
+                                                 : pair_neighbours(sorted, half_edges, opposite));
     free(scratch);
     if (!is_made) {
         free(adjacency);
-        ct_fail_cancelled(error);
+        ct_fail(error, CT_OUT_OF_MEMORY, "mesh", "no memory for the edge adjacency of %zu triangles", n);
         return NULL;
     }
     adjacency->opposite = (const uint32_t(*)[3])opposite;

@@ -7,8 +7,8 @@
 #include "gpu/include/contact.h"
 
 /* A half-edge is one triangle's side of an edge. Number 3 t + c is triangle t's, from its corner c to its corner
- * (c + 1) % 3. A valid mesh has exactly two half-edges on every edge, one in each direction, so the opposite of a
- * half-edge is unique. A vertex may belong to several fans of triangles; that changes nothing here. */
+ * (c + 1) % 3. A valid mesh has as many half-edges on every edge in one direction as in the other, as a rule one, and
+ * they are opposite in pairs: where parts touch in an edge, each to one of its own part (edge_pairs.h). A vertex may belong to several fans of triangles; that changes nothing here. */
 typedef struct ct_adjacency {
     const uint32_t (*opposite)[3];  /* [n_triangles][3]: the half-edge on the other side of half-edge 3 t + c */
     const double (*area_vector)[3]; /* [n_triangles][3], m^2: (v1 - v0) x (v2 - v0) / 2 of the rest positions: along the

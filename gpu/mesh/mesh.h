@@ -28,15 +28,16 @@ struct ct_mesh {
     uint32_t n_triangles;
     uint32_t components, n_shells, n_doubled; /* see ct_mesh_info */
     double center_of_mass[3], inertia[3][3];
-    float *positions;    /* [n_vertices][3], m */
-    uint32_t *triangles; /* [n_triangles][3], in the order of order.h. Each is rotated so that the corner with the
+    float *positions;      /* [n_vertices][3], m */
+    uint32_t *triangles;   /* [n_triangles][3], in the order of order.h. Each is rotated so that the corner with the
                             lexicographically smallest rest position comes first: results then do not depend on the
                             order in the file */
-    uint32_t n_closing;  /* the last of the vertices: copies of the rim of a surface that was given open */
-    uint32_t *rim;       /* [n_closing] the vertices that they are copies of */
-    uint32_t n_strays;   /* vertices that no triangle uses. `positions` has them where the vertex `anchor` is, which a
+    uint32_t n_closing;    /* the last of the vertices: copies of the rim of a surface that was given open */
+    uint32_t *rim;         /* [n_closing] the vertices that they are copies of */
+    bool has_shared_edges; /* edges of more than two triangles, where parts touch; edge_pairs.h */
+    uint32_t n_strays;     /* vertices that no triangle uses. `positions` has them where the vertex `anchor` is, which a
                             triangle uses, so that they count nowhere; strays.h */
-    uint32_t *strays;    /* [n_strays], rising */
+    uint32_t *strays;      /* [n_strays], rising */
     uint32_t anchor;
     float *as_given; /* [n_vertices][3] with strays where they were given; NULL: there are none */
     double volume, area, lo[3], hi[3];

@@ -10,6 +10,7 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/adjacency.h"
+#include "gpu/mesh/mesh.h"
 #include "gpu/method/backend_cpu.h"
 #include "gpu/method/engine.h"
 #include "gpu/methods/exact/topology.h"
@@ -98,6 +99,10 @@ static ct_status check_ebpi(const ct_scene_settings *s, ct_error *error) {
  * bodies cluster by cluster. */
 static ct_status prepare_for_exact(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error) {
     const bool reads_rigid_clusters = use->on_cpu && use->kind == CT_BODY_RIGID && ct_has_rigid_clusters(mesh);
+    if (use->meets_itself && mesh->has_shared_edges)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "self_contact",
+                       "method \"exact\" does not find the contacts with itself of a body whose parts share edges: "
+                       "give each part vertices of its own, or choose the method \"ldi\"");
     if (!ct_mesh_topology(mesh, error)) return ct_failure();
     if (reads_rigid_clusters && !ct_mesh_rigid_clusters(mesh, error)) return ct_failure();
     const bool follows_edges = use->settings->patches || use->meets_itself; /* so do floods over its own surface */

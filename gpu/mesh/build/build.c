@@ -150,6 +150,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     atomic_init(&mesh->references, 1);
     mesh->n_vertices = (uint32_t)soup->n_vertices;
     mesh->n_triangles = (uint32_t)soup->n_triangles;
+    mesh->has_shared_edges = facts.n_shared_edges > 0;
     mesh->components = facts.components;
     mesh->n_shells = facts.n_shells;
     memcpy(mesh->center_of_mass, facts.center_of_mass, sizeof mesh->center_of_mass);

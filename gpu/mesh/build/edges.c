@@ -8,6 +8,7 @@
 
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/mesh/edge_pairs.h"
 
 static void sift_down(uint64_t *heap, size_t root, size_t n) {
     uint64_t value = heap[root];
@@ -95,10 +96,37 @@ static uint32_t end_of(uint64_t entry) {
     return (uint32_t)(entry >> TRIANGLE_BITS);
 }
 
+struct check {
+    const float *positions;
+    const uint32_t *triangles;
+    ct_edge_report *report;
+    uint32_t *parent;
+    size_t steps;
+};
+
+/* The faces of an edge that has more than two. False: out of memory, or cancelled. */
+static bool check_crowd(struct check *c, uint32_t low, uint32_t high, const uint64_t *entries, size_t n) {
+    ct_edge_face *faces = malloc(n * sizeof *faces);
+    ct_edge_pairing end = CT_EDGE_FAILED;
+    for (size_t i = 0; i < n && faces; i++) {
+        const uint32_t t = (uint32_t)entries[i], *corner = c->triangles + 3 * (size_t)t;
+        const int apex = corner[0] != low && corner[0] != high ? 0 : corner[1] != low && corner[1] != high ? 1 : 2;
+        faces[i] = (ct_edge_face){.id = t, .apex = corner[apex], .runs_up = !(end_of(entries[i]) & 1)};
+    }
+    if (faces) end = ct_pair_edge_faces(c->positions, low, high, faces, n);
+    for (size_t i = 0; i < n && end == CT_EDGE_PAIRED; i += 2)
+        unite(c->parent, faces[i].id, faces[i + 1].id, &c->steps);
+    free(faces);
+    if (end == CT_EDGE_PAIRED)
+        c->report->n_shared++;
+    else
+        add_defect(&c->report->crowded, low, high, n);
+    return end != CT_EDGE_FAILED;
+}
+
 /* A bucket's entries are (2 * larger vertex + (1 if the face runs from the larger to the smaller vertex)) and the face.
- * False: cancelled. */
-static bool check_bucket(uint32_t vertex, uint64_t *entries, size_t n, ct_edge_report *report, uint32_t *parent,
-                         size_t *steps) {
+ * False: out of memory, or cancelled. */
+static bool check_bucket(struct check *c, uint32_t vertex, uint64_t *entries, size_t n) {
     if (!sort(entries, n)) return false;
     for (size_t i = 0; i < n;) {
         const uint32_t high = end_of(entries[i]) >> 1;
@@ -108,11 +136,12 @@ static bool check_bucket(uint32_t vertex, uint64_t *entries, size_t n, ct_edge_r
             backward += end_of(entries[end]) & 1;
         }
         size_t faces = end - i;
-        if (faces != 2)
-            add_defect(faces == 1 ? &report->open : &report->crowded, vertex, high, faces);
-        else if (backward != 1)
-            add_defect(&report->turned, vertex, high, faces);
-        if (faces == 2) unite(parent, (uint32_t)entries[i], (uint32_t)entries[i + 1], steps);
+        if (faces == 1)
+            add_defect(&c->report->open, vertex, high, faces);
+        else if (faces == 2 && backward != 1)
+            add_defect(&c->report->turned, vertex, high, faces);
+        if (faces == 2) unite(c->parent, (uint32_t)entries[i], (uint32_t)entries[i + 1], &c->steps);
+        if (faces > 2 && !check_crowd(c, vertex, high, entries + i, faces)) return false;
         i = end;
     }
     return true;
@@ -167,29 +196,28 @@ static bool add_up(size_t *starts, size_t n_vertices) {
     return true;
 }
 
-static bool check_buckets(const size_t *starts, size_t n_vertices, uint64_t *entries, ct_edge_report *report,
-                          uint32_t *parent) {
-    size_t steps = 0;
+static bool check_buckets(struct check *c, const size_t *starts, size_t n_vertices, uint64_t *entries) {
     for (size_t v = 0; v < n_vertices; v++) {
         const size_t begin = v ? starts[v - 1] : 0;
         if (CT_POLL_EVERY(v, 256) && ct_is_cancelled()) return false;
-        if (!check_bucket((uint32_t)v, entries + begin, starts[v] - begin, report, parent, &steps)) return false;
+        if (!check_bucket(c, (uint32_t)v, entries + begin, starts[v] - begin)) return false;
     }
     return true;
 }
 
-ct_status ct_check_edges(const uint32_t *triangles, size_t n_triangles, size_t n_vertices, ct_edge_report *report,
-                         uint32_t *shell, uint32_t *n_shells, ct_error *error) {
+ct_status ct_check_edges(const ct_soup *soup, ct_edge_report *report, uint32_t *shell, uint32_t *n_shells,
+                         ct_error *error) {
+    const size_t n = soup->n_triangles;
     memset(report, 0, sizeof *report);
-    size_t *starts = calloc(n_vertices + 1, sizeof *starts);
-    uint64_t *entries = malloc(3 * n_triangles * sizeof *entries);
-    const bool is_checked = starts && entries && begin_shells(shell, n_triangles) &&
-                            count_entries(triangles, n_triangles, starts, report) && add_up(starts, n_vertices) &&
-                            fill_buckets(triangles, n_triangles, starts, entries) &&
-                            check_buckets(starts, n_vertices, entries, report, shell) &&
-                            number_shells(shell, n_triangles, n_shells);
+    size_t *starts = calloc(soup->n_vertices + 1, sizeof *starts);
+    uint64_t *entries = malloc(3 * n * sizeof *entries);
+    struct check check = {soup->positions, soup->triangles, report, shell, 0};
+    const bool is_checked =
+        starts && entries && begin_shells(shell, n) && count_entries(soup->triangles, n, starts, report) &&
+        add_up(starts, soup->n_vertices) && fill_buckets(soup->triangles, n, starts, entries) &&
+        check_buckets(&check, starts, soup->n_vertices, entries) && number_shells(shell, n, n_shells);
     free(starts);
     free(entries);
     if (is_checked) return CT_OK;
-    return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory to check the edges of %zu triangles", n_triangles);
+    return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory to check the edges of %zu triangles", n);
 }

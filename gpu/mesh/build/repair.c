@@ -12,6 +12,7 @@
 #include "gpu/mesh/build/edges.h"
 #include "gpu/mesh/build/shells.h"
 #include "gpu/mesh/build/validate.h"
+#include "gpu/mesh/edge_pairs.h"
 
 /* Larger ones are more likely openings that are meant. */
 enum { MOST_HOLE_EDGES = 1024 };
@@ -230,9 +231,8 @@ static ct_status drop_twins(ct_soup *soup, uint32_t *given, ct_mesh_changes *cha
     uint32_t *shell = malloc((n + 1) * sizeof *shell), *twin_of = NULL, n_shells = 0;
     uint8_t *is_dropped = calloc(n + 1, 1);
     ct_edge_report ignored;
-    ct_status status = shell && is_dropped
-                           ? ct_check_edges(soup->triangles, n, soup->n_vertices, &ignored, shell, &n_shells, error)
-                           : no_memory(soup, error);
+    ct_status status =
+        shell && is_dropped ? ct_check_edges(soup, &ignored, shell, &n_shells, error) : no_memory(soup, error);
     if (status == CT_OK && n_shells > 1) {
         twin_of = malloc(n_shells * sizeof *twin_of);
         status = twin_of ? ct_find_twins(soup, shell, n_shells, twin_of, error) : no_memory(soup, error);
@@ -250,7 +250,7 @@ struct surface {
     ct_half_edge *edges;
     size_t n_edges;
     uint32_t *shell;       /* [triangles] */
-    uint32_t *partner;     /* [n_edges] the other half edge of an edge of two triangles, else NONE */
+    uint32_t *partner;     /* [n_edges] the half edge on the other side, NONE where there is no one such */
     uint32_t *first;       /* [triangles + 1] into by_triangle */
     uint32_t *by_triangle; /* [n_edges] half edges by triangle */
     uint32_t *queue;
@@ -325,13 +325,33 @@ static bool allocate_surface(struct surface *s, ct_soup *soup) {
     return s->edges && s->shell && s->partner && s->first && s->by_triangle && s->queue && s->was_mixed;
 }
 
-/* Finds partners and each triangle's half edges. False: cancelled. */
+/* Partners at an edge of more than two triangles, half edges i to end - 1: none, where some have no partner of the other
+ * direction or are there twice. False: out of memory, or cancelled. */
+static bool pair_crowd(struct surface *s, size_t i, size_t end) {
+    const size_t n = end - i;
+    const uint32_t low = (uint32_t)(s->edges[i].key >> 32), high = (uint32_t)s->edges[i].key;
+    ct_edge_face *faces = malloc(n * sizeof *faces);
+    for (size_t k = 0; k < n && faces; k++) {
+        const ct_half_edge *e = &s->edges[i + k];
+        const uint32_t *corner = s->soup->triangles + 3 * (size_t)e->triangle;
+        const int apex = corner[0] != low && corner[0] != high ? 0 : corner[1] != low && corner[1] != high ? 1 : 2;
+        faces[k] = (ct_edge_face){.id = (uint32_t)(i + k), .apex = corner[apex], .runs_up = e->from == low};
+    }
+    const ct_edge_pairing found = faces ? ct_pair_edge_faces(s->soup->positions, low, high, faces, n) : CT_EDGE_FAILED;
+    for (size_t k = 0; k < n && faces; k++) s->partner[faces[k].id] = found == CT_EDGE_PAIRED ? faces[k ^ 1].id : NONE;
+    free(faces);
+    return found != CT_EDGE_FAILED;
+}
+
+/* Finds partners and each triangle's half edges. False: out of memory, or cancelled. */
 static bool connect_triangles(struct surface *s) {
     const size_t n = s->soup->n_triangles;
     for (size_t i = 0, m = 0, end; i < s->n_edges; i = end, m++) {
         if (CT_POLL_EVERY(m, POLL) && ct_is_cancelled()) return false;
         end = end_of_edge(s->edges, s->n_edges, i);
-        for (size_t k = i; k < end; k++) s->partner[k] = end - i == 2 ? (uint32_t)(2 * i + 1 - k) : NONE;
+        if (end - i > 2 && !pair_crowd(s, i, end)) return false;
+        for (size_t k = i; k < end && end - i <= 2; k++)
+            s->partner[k] = end - i == 2 ? (uint32_t)(2 * i + 1 - k) : NONE;
     }
     for (size_t e = 0; e < s->n_edges; e++) {
         if (CT_POLL_EVERY(e, POLL) && ct_is_cancelled()) return false;
@@ -351,7 +371,7 @@ static bool connect_triangles(struct surface *s) {
 /* Gives each shell one direction. */
 static ct_status direct_shells(struct surface *s, ct_error *error) {
     const size_t n = s->soup->n_triangles;
-    if (!connect_triangles(s) || !ct_fill_large(s->shell, 0xff, n * sizeof *s->shell)) return ct_fail_cancelled(error);
+    if (!connect_triangles(s) || !ct_fill_large(s->shell, 0xff, n * sizeof *s->shell)) return no_memory(s->soup, error);
     ct_status status = CT_OK;
     for (size_t t = 0; t < n && status == CT_OK; t++) {
         if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);

@@ -110,7 +110,7 @@ static ct_status report_edges(const ct_edge_report *report, const float *positio
     }
     if (crowded->count) {
         append_edge(&text, positions, crowded);
-        append(&text, "has %u faces, expected 2", crowded->first[0].faces);
+        append(&text, "has %u faces, expected 2, or as many each way and none twice", crowded->first[0].faces);
         append_examples(&text, crowded);
         append(&text, ": separate the surfaces that share it, or let a repair drop what is there twice (repair)");
     }
@@ -365,7 +365,8 @@ ct_status ct_validate(const ct_soup *soup, ct_surface_facts *facts, ct_error *er
     if (status != CT_OK) return status;
     uint32_t *shell = malloc(n * sizeof *shell);
     if (!shell) return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu triangles", n);
-    status = ct_check_edges(soup->triangles, n, soup->n_vertices, &report, shell, &facts->n_shells, error);
+    status = ct_check_edges(soup, &report, shell, &facts->n_shells, error);
+    facts->n_shared_edges = report.n_shared;
     if (status == CT_OK) status = report_edges(&report, soup->positions, error);
     if (status == CT_OK) status = count_strays(soup, facts, error);
     if (status == CT_OK) status = check_volume(soup, facts, error);

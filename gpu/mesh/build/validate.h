@@ -7,6 +7,7 @@
 typedef struct ct_surface_facts {
     double volume, area, lo[3], hi[3], center_of_mass[3], inertia[3][3];
     uint32_t components, n_shells, n_doubled; /* see ct_mesh_info */
+    size_t n_shared_edges;                    /* edges of more than two faces */
     uint32_t n_strays;                        /* vertices that no triangle uses; the box is without them */
 } ct_surface_facts;
 

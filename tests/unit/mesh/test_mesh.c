@@ -272,15 +272,46 @@ static void test_first_open_edge_is_named(void **state) {
     refuse(cube, CT_INVALID_MESH, "triangles", "edge ", "has 1 face, expected 2 (and ", ", ...)", NULL);
 }
 
-static void test_non_manifold(void **state) {
-    (void)state;
-    /* Two tetrahedra that share an edge: four faces there. */
+/* Two tetrahedra that share the edge 0-3: four faces there. */
+static struct shape join_at_edge(void) {
     struct shape a = shape_tetrahedron(1), b = shape_tetrahedron(1);
     for (int i = 0; i < 4; i++) b.positions[3 * i] *= -1, b.positions[3 * i + 1] *= -1; /* turned about z: shares 0-3 */
     struct shape both = join(a, b);
     for (uint32_t i = 12; i < 24; i++)
         both.triangles[i] = both.triangles[i] == 4 ? 0 : both.triangles[i] == 7 ? 3 : both.triangles[i];
-    refuse(both, CT_INVALID_MESH, "triangles", "edge 0-3 at (0, 0, 0) has 4 faces, expected 2", "separate", NULL);
+    return both;
+}
+
+static void test_shared_edges(void **state) {
+    (void)state;
+    struct shape both = join_at_edge();
+    ct_mesh *mesh = accept(&both);
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    assert_int_equal(info.components, 1);
+    assert_int_equal(info.shells, 2);
+    assert_float_equal(info.volume, 1.0 / 3, 1e-12);
+    ct_mesh_release(&mesh);
+    shape_free(&both);
+
+    both = join_at_edge(); /* one of them inside out */
+    for (uint32_t t = 4; t < 8; t++) flip(&both, t);
+    refuse(both, CT_INVALID_MESH, "positions", "encloses no volume", NULL);
+    both = join_at_edge(); /* and of half the other's size, so that the sum is positive */
+    for (uint32_t v = 5; v < 7; v++)
+        for (uint32_t k = 0; k < 3; k++) both.positions[3 * v + k] *= 0.5f;
+    for (uint32_t t = 4; t < 8; t++) flip(&both, t);
+    refuse(both, CT_INVALID_MESH, "triangles", "inside out: shell 2 of 2", "(repair)", NULL);
+
+    both = join_at_edge(); /* a face twice; a fifth face */
+    struct shape twice = join_at_edge();
+    memcpy(twice.triangles + 12, twice.triangles, 12 * sizeof *twice.triangles);
+    refuse(twice, CT_INVALID_MESH, "triangles", "has 4 faces, expected 2, or as many each way and none twice",
+           "separate", "(repair)", NULL);
+    both.triangles = realloc(both.triangles, 27 * sizeof *both.triangles);
+    both.n_triangles = 9;
+    memcpy(both.triangles + 24, ((uint32_t[]){0, 3, 5}), 12);
+    refuse(both, CT_INVALID_MESH, "triangles", "edge 0-3 at (0, 0, 0) has 5 faces, expected 2", "separate", NULL);
 }
 
 static void test_turned(void **state) {
@@ -447,7 +478,7 @@ int main(void) {
         cmocka_unit_test(test_double_and_unaligned),
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_first_open_edge_is_named),
-        cmocka_unit_test(test_non_manifold),
+        cmocka_unit_test(test_shared_edges),
         cmocka_unit_test(test_turned),
         cmocka_unit_test(test_everything_wrong_is_named),
         cmocka_unit_test(test_inside_out),
