@@ -6,6 +6,7 @@ matters. Lengths are in metres, so a volume is in m^3 and a gradient dV/dx in m^
 
 from __future__ import annotations
 
+import functools
 import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Iterable, Literal, Mapping, NamedTuple, Sequence
@@ -176,7 +177,9 @@ class Contact:
         them, farthest and area times depth. A ball has one, a box on its face four. `depth` is the length of the line
         along the contact's normal inside both bodies, `position` its middle; areas sum to the contact's, with its
         surfaces' barycentre where the points surround it. In a scene with a cell_size points are the cells of most
-        volume. None for nested bodies, which no direction pushes apart, and for cells themselves."""
+        volume. None for nested bodies, which no direction pushes apart, and for cells themselves. Without `max_points`
+        InvalidArgumentError, but by "voxtree"."""
+        self._result._check_points()
         first, n = self._get("first_point"), self._get("n_points")
         rows = self._result._array("points", 0, 8)[first:first + n]
         groups = self._result._array("point_groups", 0, 2)[first:first + n]
@@ -341,9 +344,10 @@ class Contact:
         bodies, and the cells' volumes and gradients sum to this contact's but for the rounding of each number.
 
         Where a cube's wall cuts the volume, the wall is taken to move with the surfaces that bound the ray there
-        (equations 22 and 23). A ray is in the cube of its sample; on a wall, in the one above. Empty without a cell_size,
-        and for a cell.
+        (equations 22 and 23). A ray is in the cube of its sample; on a wall, in the one above. Empty for a cell;
+        InvalidArgumentError without a cell_size.
         """
+        self._result._check_cells()
         first = self._get("first_cell")
         return [Contact(self._result, self._result.cells, number) for number in range(first, first + self._get("n_cells"))]
 
@@ -587,11 +591,13 @@ class StepResult(Columns):
     @property
     def points(self) -> AllPoints:
         """The points of all contacts; see Contact.points."""
+        self._check_points()
         return points_of(self)
 
     @property
     def cells(self) -> Cells:
         """The cells of all contacts, as columns."""
+        self._check_cells()
         return Cells(self, "cells")
 
     def to_dict(self) -> dict[str, np.ndarray]:
@@ -641,6 +647,22 @@ class StepResult(Columns):
     def _check_asked(self, want: int, name: str) -> None:
         if want & ~self.want:
             raise _not_asked(want, name)
+
+    @functools.cached_property
+    def _lists(self) -> tuple[bool, bool]:
+        """Whether contacts have points, and cells; an older server does not tell."""
+        settings = self.settings
+        if settings is None:
+            return True, True
+        return self.method == "voxtree" or settings["voxels"]["max_points"] > 0, settings["cell_size"] > 0
+
+    def _check_points(self) -> None:
+        if not self._lists[0]:
+            raise _not_set("max_points", "points")
+
+    def _check_cells(self) -> None:
+        if not self._lists[1]:
+            raise _not_set("cell_size", "cells")
 
     @property
     def warnings(self) -> list[StepWarning]:
@@ -862,6 +884,11 @@ def _warning_name(code: int) -> str:
         return ENUMS["WarningCode"](code).name
     except ValueError:
         return f"WARNING_{code}"
+
+
+def _not_set(setting: str, name: str) -> Exception:
+    return error_for(ErrorCode.INVALID_ARGUMENT, f"{name} were not asked for: open_scene({setting}=...), or configure({setting}=...)",
+                     field=setting)
 
 
 def _not_asked(want: int, name: str) -> Exception:

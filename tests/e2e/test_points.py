@@ -53,7 +53,8 @@ def test_corners(client, settings):
     scene.configure(max_points=1)
     assert len(scene.step().contacts[0].points.depth) == 1
     scene.configure(max_points=0)
-    assert len(scene.step().contacts[0].points.depth) == 0
+    with pytest.raises(contactd.errors.InvalidArgumentError, match="max_points"):
+        scene.step().contacts[0].points
 
 
 def test_beside_spans_and_separations(client):

@@ -136,7 +136,10 @@ def test_settings_name_the_method(boxes, client):
     assert scene.step().settings["voxels"] == scene.voxels
     scene.configure(method="exact")
     assert scene.method == "exact" and not any(scene.voxels.values())
-    assert scene.step().contacts[0].interval is None and len(scene.step().contacts[0].points.weight) == 0
+    contact = scene.step().contacts[0]
+    assert contact.interval is None
+    with pytest.raises(contactd.errors.InvalidArgumentError, match="max_points"):
+        contact.points
     scene.configure(resolution=16)
     scene.configure(voxel_level=5)
     assert scene.method == "voxtree" and scene.resolution is None

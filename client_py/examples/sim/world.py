@@ -67,7 +67,7 @@ class World:
         self.result = self.scene.step(**moves, viscosity=viscosity, want=("frame", "gradient", "friction"))
         parts = []
         for contact in self.result.contacts:
-            cells = contact.cells if divided else []
+            cells = contact.cells if divided and self.scene.cell_size else []
             parts += [c for c in cells if c.volume > SLIVER * contact.volume] if cells else [contact]
         return [self._rows(part) for part in parts]
 
