@@ -217,7 +217,7 @@ contactd_code contactd_register_mesh_bytes_with(contactd_client *client, const c
 
 /* What a repair did. */
 typedef enum contactd_change_kind {
-    CONTACTD_DEGENERATE_TRIANGLES = 0, /* dropped: they name a vertex twice */
+    CONTACTD_DEGENERATE_TRIANGLES = 0, /* dropped: they name a vertex twice, or lie on a line and close nothing */
     CONTACTD_DUPLICATE_TRIANGLES,      /* dropped */
     CONTACTD_WELDED_VERTICES,
     CONTACTD_TURNED_TRIANGLES,

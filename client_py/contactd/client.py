@@ -191,7 +191,7 @@ class MeshChange:
 class MeshRepair:
     """What a repair did."""
 
-    degenerate_triangles: int  # dropped: they name a vertex twice
+    degenerate_triangles: int  # dropped: they name a vertex twice, or lie on a line and close nothing
     duplicate_triangles: int  # dropped
     welded_vertices: int
     turned_triangles: int

@@ -56,7 +56,8 @@ ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertice
 
 /* What a repair changes. */
 typedef enum ct_change_kind {
-    CT_CHANGE_DEGENERATE, /* triangles dropped that name a vertex twice */
+    CT_CHANGE_DEGENERATE, /* triangles dropped that name a vertex twice, or whose vertices lie on a line and that close
+                             nothing */
     CT_CHANGE_DUPLICATE,  /* triangles dropped of those between the same three vertices: all but one, or all if as many
                              face one way as the other */
     CT_CHANGE_WELDED,     /* vertices whose triangles were given another vertex at the same position */
@@ -94,6 +95,7 @@ typedef struct ct_mesh_changes {
  * order it
  *  - drops triangles that name a vertex twice, and duplicates;
  *  - welds vertices on open edges that lie at the same position (to the bit; -0 is 0);
+ *  - drops triangles whose vertices lie on a line where each of their edges has an odd number of triangles;
  *  - makes each shell (triangles connected by edges) consistent;
  *  - fills holes of up to max_hole and 1,024 edges with triangles between their vertices. It does not check whether
  *    these cross other parts of the surface;

@@ -225,6 +225,72 @@ static ct_status drop_triangles(ct_soup *soup, uint32_t *given, ct_mesh_changes 
     return is_done ? CT_OK : no_memory(soup, error);
 }
 
+/* ---- needles ---- */
+
+/* A triangle of three vertices on a line. */
+static bool is_needle(const ct_soup *soup, const uint32_t *corner) {
+    double e[2][3];
+    for (int i = 0; i < 2; i++)
+        for (size_t k = 0; k < 3; k++)
+            e[i][k] = (double)soup->positions[3 * (size_t)corner[i + 1] + k] -
+                      (double)soup->positions[3 * (size_t)corner[0] + k];
+    for (int k = 0; k < 3; k++)
+        if (e[0][k] * e[1][(k + 1) % 3] != e[0][(k + 1) % 3] * e[1][k]) return false;
+    return true;
+}
+
+/* Where the half edges of an edge begin among all, which are sorted. */
+static size_t find_edge(const ct_half_edge *edges, size_t n, uint64_t key) {
+    size_t low = 0, high = n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (edges[middle].key < key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Marks needles whose edges all have an odd number of triangles, which is even without them. Others are needed: they
+ * fill the place between an edge and the halves that it has on its other side. is_odd: [n_edges], of each edge's first
+ * half edge. False: cancelled. */
+static bool mark_needles(const ct_soup *soup, const ct_half_edge *edges, size_t n_edges, uint8_t *is_odd,
+                         uint8_t *is_dropped) {
+    for (size_t i = 0, k = 0, end; i < n_edges; i = end, k++) {
+        if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return false;
+        end = end_of_edge(edges, n_edges, i);
+        is_odd[i] = (end - i) % 2;
+    }
+    for (size_t t = 0; t < soup->n_triangles; t++) {
+        const uint32_t *corner = soup->triangles + 3 * t;
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
+        if (!is_needle(soup, corner)) continue;
+        size_t at[3];
+        for (int c = 0; c < 3; c++) at[c] = find_edge(edges, n_edges, ct_edge_key(corner[c], corner[(c + 1) % 3]));
+        if (!is_odd[at[0]] || !is_odd[at[1]] || !is_odd[at[2]]) continue;
+        for (int c = 0; c < 3; c++) is_odd[at[c]] = 0;
+        is_dropped[t] = 1;
+    }
+    return true;
+}
+
+static ct_status drop_needles(ct_soup *soup, uint32_t *given, ct_mesh_changes *changes, ct_error *error) {
+    bool has_needle = false;
+    for (size_t t = 0; t < soup->n_triangles && !has_needle; t++) {
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
+        has_needle = is_needle(soup, soup->triangles + 3 * t);
+    }
+    if (!has_needle) return CT_OK;
+    size_t n_edges = 0;
+    ct_half_edge *edges = ct_half_edges(soup->triangles, soup->n_triangles, &n_edges);
+    uint8_t *is_odd = edges ? calloc(n_edges + 1, 1) : NULL, *is_dropped = calloc(soup->n_triangles + 1, 1);
+    const bool is_done = is_odd && is_dropped && mark_needles(soup, edges, n_edges, is_odd, is_dropped) &&
+                         drop_marked(soup, is_dropped, given, changes);
+    free(edges), free(is_odd), free(is_dropped);
+    return is_done ? CT_OK : no_memory(soup, error);
+}
+
 /* Drops shells that lie where another does. */
 static ct_status drop_twins(ct_soup *soup, uint32_t *given, ct_mesh_changes *changes, ct_error *error) {
     const size_t n = soup->n_triangles;
@@ -563,6 +629,7 @@ ct_status ct_repair(ct_soup *soup, double max_hole, ct_mesh_changes *changes, ct
     status = drop_triangles(soup, number, changes, error);
     if (status == CT_OK) status = weld_open_edges(soup, changes, error);
     if (status == CT_OK && changes->of[CT_CHANGE_WELDED].count) status = drop_triangles(soup, number, changes, error);
+    if (status == CT_OK) status = drop_needles(soup, number, changes, error);
     if (status == CT_OK) status = drop_twins(soup, number, changes, error);
     if (status == CT_OK)
         status = repair_directed(soup, max_hole > 0 ? max_hole : default_hole(soup), number, changes, error);

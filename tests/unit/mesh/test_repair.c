@@ -527,8 +527,58 @@ static void test_many_shells(void **state) {
     shape_free(&s);
 }
 
+/* Needles: one that lies on an edge, or anywhere, is dropped; one that closes an edge with its halves on the other side
+ * stays. */
+static void test_needles(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++)
+        for (int kind = 0; kind < 3; kind++) {
+            struct shape box = shape_box(2, 2, 2);
+            box.positions = realloc(box.positions, 12 * (size_t)(box.n_vertices + 3));
+            box.triangles = realloc(box.triangles, 12 * (size_t)(box.n_triangles + 2));
+            uint32_t *to = box.triangles + 3 * (size_t)box.n_triangles, *corner = box.triangles;
+            const uint32_t n = box.n_vertices, a = corner[0], b = corner[1], c = corner[2];
+            for (uint32_t i = 0; i < 3; i++) /* the middle of the first triangle's first edge; three on a line */
+                for (uint32_t k = 0; k < 3; k++)
+                    box.positions[3 * (n + i) + k] =
+                        kind == 1 ? (float)i * (k == 0) : 0.5f * (box.positions[3 * a + k] + box.positions[3 * b + k]);
+            box.n_vertices += kind == 1 ? 3 : 1;
+            uint32_t needle[3] = {a, n, b};
+            if (kind == 1) needle[0] = n, needle[1] = n + 1, needle[2] = n + 2;
+            if (kind == 2) { /* the first triangle in two halves, and the needle between them and the next one */
+                memcpy(corner, ((uint32_t[]){a, n, c}), 12);
+                memcpy(to, ((uint32_t[]){n, b, c}), 12);
+                to += 3;
+                box.n_triangles++;
+                needle[0] = b, needle[2] = a; /* against the halves */
+            }
+            memcpy(to, needle, 12);
+            if (way && kind != 2) to[0] = needle[2], to[2] = needle[0];
+            box.n_triangles++;
+            ct_mesh_options options;
+            ct_mesh_options_init(&options);
+            options.repair = true;
+            ct_mesh *mesh = NULL;
+            ct_mesh_changes changes;
+            ct_error error = {0};
+            if (ct_mesh_create_with(box.positions, CT_F32, box.n_vertices, box.triangles, box.n_triangles, &options,
+                                    &mesh, &changes, &error))
+                fail_msg("%s", error.message);
+            ct_mesh_info info;
+            ct_mesh_get_info(mesh, &info);
+            assert_true(fabs(info.volume - 8) < 1e-12);
+            assert_int_equal(info.triangles, kind == 2 ? 14 : 12);
+            assert_int_equal(changes.of[CT_CHANGE_DEGENERATE].count, kind == 2 ? 0 : 1);
+            if (kind != 2) assert_int_equal(changes.of[CT_CHANGE_DEGENERATE].first[0].index, 12);
+            assert_int_equal(changes.is_changed, kind != 2);
+            ct_mesh_release(&mesh);
+            shape_free(&box);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_needles),
         cmocka_unit_test(test_large_holes_are_quick),
         cmocka_unit_test(test_many_shells),
         cmocka_unit_test(test_sound_meshes_are_the_same),
