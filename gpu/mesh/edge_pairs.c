@@ -70,7 +70,7 @@ static size_t find_start(const ct_edge_face *faces, size_t n) {
         least = open;
         start = f + 1;
     }
-    return start % n;
+    return start < n ? start : 0;
 }
 
 ct_edge_pairing ct_pair_edge_faces(const float *positions, uint32_t low, uint32_t high, ct_edge_face *faces, size_t n) {
