@@ -18,28 +18,38 @@ static inline uint32_t rotate(uint32_t x, int n) {
     return x >> n | x << (32 - n);
 }
 
+static inline uint32_t read_big_endian(const uint8_t *bytes) {
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+/* One round on the state of eight words from round i of 16, s[(8 - i) % 8] being the standard's a. Names rotate in
+ * place of values, so once the loop over i is unrolled no word is copied. */
+static inline void run_round(uint32_t s[8], int i, uint32_t constant, uint32_t word) {
+    const uint32_t a = s[(8 - i) & 7], b = s[(9 - i) & 7], c = s[(10 - i) & 7], e = s[(12 - i) & 7],
+                   f = s[(13 - i) & 7], g = s[(14 - i) & 7];
+    const uint32_t t =
+        s[(15 - i) & 7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + constant + word;
+    s[(11 - i) & 7] += t;
+    s[(15 - i) & 7] = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));
+}
+
+/* The next word of the schedule, in the place of the word 16 rounds before. */
+static inline uint32_t extend(uint32_t w[16], int i) {
+    const uint32_t w1 = w[(i + 1) & 15], w14 = w[(i + 14) & 15];
+    return w[i] += (rotate(w1, 7) ^ rotate(w1, 18) ^ w1 >> 3) + w[(i + 9) & 15] +
+                   (rotate(w14, 17) ^ rotate(w14, 19) ^ w14 >> 10);
+}
+
 static void compress(uint32_t state[8], const uint8_t *block) {
-    uint32_t w[64];
-    for (int i = 0; i < 16; i++)
-        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
-               block[4 * i + 3];
-    for (int i = 16; i < 64; i++) {
-        uint32_t s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3;
-        uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10;
-        w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+    uint32_t w[16], s[8];
+    memcpy(s, state, sizeof s);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) run_round(s, i, round_constants[i], w[i] = read_big_endian(block + 4 * i));
+    for (int at = 16; at < 64; at += 16) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) run_round(s, i, round_constants[at + i], extend(w, i));
     }
-    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
-    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
-    for (int i = 0; i < 64; i++) {
-        uint32_t s1 = rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25);
-        uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + round_constants[i] + w[i];
-        uint32_t s0 = rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22);
-        uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-        h = g, g = f, f = e, e = d + t1;
-        d = c, c = b, b = a, a = t1 + t2;
-    }
-    state[0] += a, state[1] += b, state[2] += c, state[3] += d;
-    state[4] += e, state[5] += f, state[6] += g, state[7] += h;
+    for (int i = 0; i < 8; i++) state[i] += s[i];
 }
 
 void ct_sha256_init(ct_sha256 *sha) {
