@@ -1,6 +1,13 @@
 /* json_out.h - the server's JSON writer, for HTTP and the log: writes into a bounded, growing buffer or into one of the
  * caller's, without building a tree first. Numbers have the fewest digits that read back as the same double; one that
- * is not finite becomes null, as JSON has no NaN. */
+ * is not finite becomes null, as JSON has no NaN.
+ *
+ * jansson, which reads the requests, does not write the answers:
+ * - The log writes into a fixed buffer and must not allocate; a tree of a large answer takes memory that no limit counts.
+ * - jansson 2.14 writes 0.1 as 0.10000000000000001, and refuses a string that is not UTF-8, such as a file's name.
+ * - It is slower for small documents: an object of 24 fields takes 4.5 us (2.3 us here), a list of 1,000 of them 7.1 ms
+ *   (2.7 ms). It is faster for numbers alone: 10^6 of 17 digits take 0.21 s (0.64 s here), which is the price of the
+ *   fewest digits: three are tried. (gcc 12 -O2, one core; trees built, written and freed.) */
 #ifndef SERVER_JSON_OUT_H
 #define SERVER_JSON_OUT_H
 
