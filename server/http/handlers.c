@@ -9,57 +9,6 @@
 #include "server/http/assets.h"
 #include "server/http/text.h"
 
-bool handler_is_slow(const route_match *match, work_kind *kind) {
-    switch (match->route) {
-    case ROUTE_MESHES:
-        *kind = WORK_MESHES;
-        return match->method == HTTP_POST;
-    case ROUTE_MESH:
-        *kind = WORK_MESHES; /* it may have to be read from the state folder */
-        return true;
-    case ROUTE_SCENES:
-        *kind = WORK_SCENES;
-        return match->method == HTTP_POST;
-    case ROUTE_SCENE:
-        *kind = WORK_COMMANDS;
-        return match->method != HTTP_GET;
-    case ROUTE_OVERLAP:
-        *kind = WORK_SCENES;
-        return true;
-    case ROUTE_BODIES:
-    case ROUTE_BODY:
-    case ROUTE_STEP:
-        *kind = WORK_COMMANDS;
-        return true;
-    case ROUTE_SNAPSHOT:
-        *kind = WORK_PICTURES;
-        return true;
-    default:
-        return false;
-    }
-}
-
-http_auth handler_auth(const route_match *match) {
-    switch (match->route) {
-    case ROUTE_PAGE:
-    case ROUTE_PAGE_SCRIPT:
-    case ROUTE_PAGE_STYLE:
-    case ROUTE_OPENAPI:
-    case ROUTE_HEALTH:
-    case ROUTE_READY:
-        return AUTH_NONE;
-    case ROUTE_METRICS:
-        return AUTH_METRICS;
-    default:
-        return AUTH_PRINCIPAL;
-    }
-}
-
-bool handler_computes(const route_match *match) {
-    work_kind kind;
-    return handler_is_slow(match, &kind);
-}
-
 bool handler_takes_body(const route_match *match) {
     return match->method == HTTP_POST || match->method == HTTP_PATCH;
 }
@@ -133,7 +82,28 @@ static bool fixed(http_answer *answer, const char *type, asset data) {
     return true;
 }
 
-static bool ready(const service *service, http_answer *answer, problem *p) {
+static bool page(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)service, (void)request, (void)p;
+    return fixed(answer, "text/html; charset=utf-8", asset_page());
+}
+
+static bool page_script(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)service, (void)request, (void)p;
+    return fixed(answer, "text/javascript; charset=utf-8", asset_script());
+}
+
+static bool page_style(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)service, (void)request, (void)p;
+    return fixed(answer, "text/css; charset=utf-8", asset_style());
+}
+
+static bool openapi(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)service, (void)request, (void)p;
+    return fixed(answer, "application/json", asset_openapi());
+}
+
+static bool ready(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)request;
     char reason[256];
     scheduler_facts facts;
     json_out out;
@@ -149,7 +119,8 @@ static bool ready(const service *service, http_answer *answer, problem *p) {
     return handler_finish(&out, 200, answer, p);
 }
 
-static bool healthy(const service *service, http_answer *answer, problem *p) {
+static bool healthy(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)request;
     json_out out;
     double silence = service_io_silence(service);
     if (silence > SERVICE_IO_SILENCE_S)
@@ -164,7 +135,8 @@ static bool healthy(const service *service, http_answer *answer, problem *p) {
     return handler_finish(&out, 200, answer, p);
 }
 
-static bool prometheus(const service *service, http_answer *answer, problem *p) {
+static bool prometheus(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)request;
     *answer = (http_answer){.status = 200, .type = METRICS_CONTENT_TYPE};
     answer->data = service_metrics_text(service, &answer->size);
     return answer->data || problem_set(p, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for the metrics");
@@ -196,50 +168,43 @@ static bool no_query(const http_request *request, problem *p) {
                        shown);
 }
 
+/* ---- the routes ---- */
+
+typedef bool handler(const service *service, const http_request *request, http_answer *answer, problem *p);
+
+enum { WORK_NONE = -1 }; /* of a route none of whose methods is slow */
+
+static const struct {
+    http_auth auth;
+    uint32_t slow; /* methods */
+    int work;      /* work_kind */
+    handler *run;  /* NULL: a picture */
+} routes[ROUTE_COUNT] = {
+#define HTTP_ROUTE_ROW(name, path, methods, auth, slow, work, get_query, post_query, run)                              \
+    {AUTH_##auth, slow, WORK_##work, run},
+    HTTP_ROUTES(HTTP_ROUTE_ROW)
+#undef HTTP_ROUTE_ROW
+};
+
+bool handler_is_slow(const route_match *match, work_kind *kind) {
+    if (!(routes[match->route].slow & match->method)) return false;
+    *kind = (work_kind)routes[match->route].work;
+    return true;
+}
+
+http_auth handler_auth(const route_match *match) {
+    return routes[match->route].auth;
+}
+
+bool handler_computes(const route_match *match) {
+    work_kind kind;
+    return handler_is_slow(match, &kind);
+}
+
 bool handler_run(const service *service, const http_request *request, http_answer *answer, problem *p) {
-    http_route route = request->match.route;
-    bool lists = request->match.method == HTTP_GET &&
-                 (route == ROUTE_MESHES || route == ROUTE_SCENES || route == ROUTE_SESSIONS);
-    bool query = lists || (route == ROUTE_MESHES && request->match.method == HTTP_POST);
-    if (!query && !no_query(request, p)) return false;
-    switch (route) {
-    case ROUTE_PAGE:
-        return fixed(answer, "text/html; charset=utf-8", asset_page());
-    case ROUTE_PAGE_SCRIPT:
-        return fixed(answer, "text/javascript; charset=utf-8", asset_script());
-    case ROUTE_PAGE_STYLE:
-        return fixed(answer, "text/css; charset=utf-8", asset_style());
-    case ROUTE_OPENAPI:
-        return fixed(answer, "application/json", asset_openapi());
-    case ROUTE_HEALTH:
-        return healthy(service, answer, p);
-    case ROUTE_READY:
-        return ready(service, answer, p);
-    case ROUTE_METRICS:
-        return prometheus(service, answer, p);
-    case ROUTE_STATUS:
-    case ROUTE_DEVICES:
-        return facts(service, request, answer, p);
-    case ROUTE_DRAIN:
-        return drain(service, request, answer, p);
-    case ROUTE_SESSIONS:
-        return list_sessions(service, request, answer, p);
-    case ROUTE_MESHES:
-    case ROUTE_MESH:
-        return handle_mesh_routes(service, request, answer, p);
-    case ROUTE_SCENES:
-    case ROUTE_SCENE:
-    case ROUTE_BODIES:
-    case ROUTE_BODY:
-    case ROUTE_STATS:
-        return handle_scene_routes(service, request, answer, p);
-    case ROUTE_STEP:
-        return handle_step(service, request, answer, p);
-    case ROUTE_OVERLAP:
-        return handle_overlap(service, request, answer, p);
-    case ROUTE_SNAPSHOT: /* see handler_begin_picture */
-    case ROUTE_COUNT:
-        break;
-    }
-    return problem_set(p, CONTACTD_INTERNAL, NULL, "no handler for %s", route_path(route));
+    const route_match *match = &request->match;
+    if (!*route_query(match->route, match->method) && !no_query(request, p)) return false;
+    handler *run = routes[match->route].run;
+    if (!run) return problem_set(p, CONTACTD_INTERNAL, NULL, "no handler for %s", route_path(match->route));
+    return run(service, request, answer, p);
 }

@@ -9,8 +9,10 @@
 static const struct {
     const char *path;
     uint32_t methods;
+    const char *get_query, *post_query;
 } routes[ROUTE_COUNT] = {
-#define HTTP_ROUTE_ROW(name, path, methods) {path, methods},
+#define HTTP_ROUTE_ROW(name, path, methods, auth, slow, work, get_query, post_query, run)                              \
+    {path, methods, get_query, post_query},
     HTTP_ROUTES(HTTP_ROUTE_ROW)
 #undef HTTP_ROUTE_ROW
 };
@@ -28,6 +30,10 @@ const char *route_path(http_route route) {
 
 uint32_t route_methods(http_route route) {
     return routes[route].methods;
+}
+
+const char *route_query(http_route route, uint32_t method) {
+    return method == HTTP_GET ? routes[route].get_query : method == HTTP_POST ? routes[route].post_query : "";
 }
 
 uint32_t route_method(const char *method) {

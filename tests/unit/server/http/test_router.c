@@ -1,14 +1,18 @@
-/* Units of server/http/router.h, and that proto/openapi.json describes exactly its resources and methods. */
+/* Units of server/http/router.h, and that proto/openapi.json describes exactly its rows: resources, methods, who may ask,
+ * query parameters, bodies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
 #include "server/http/assets.h"
+#include "server/http/handlers.h"
+#include "server/http/requests.h"
 #include "server/http/router.h"
 
 static void finds_every_resource(void **state) {
@@ -104,6 +108,41 @@ static void reads_numbers(void **state) {
     assert_int_equal(problem_status(&p), 404);
 }
 
+/* A parameter of an operation, or what its $ref refers to. */
+static const json_t *resolved(const json_t *root, const json_t *parameter) {
+    const char *link = json_string_value(json_object_get(parameter, "$ref"));
+    if (!link) return parameter;
+    const json_t *all = json_object_get(json_object_get(root, "components"), "parameters");
+    return json_object_get(all, strrchr(link, '/') + 1);
+}
+
+/* The operation's query parameters are the route's words, in the same order. */
+static void check_query(const json_t *root, const json_t *operation, http_route route, uint32_t method) {
+    char words[300] = "";
+    size_t i;
+    const json_t *item;
+    json_array_foreach(json_object_get(operation, "parameters"), i, item) {
+        const json_t *parameter = resolved(root, item);
+        if (strcmp(json_string_value(json_object_get(parameter, "in")), "query") != 0) continue;
+        const size_t n = strlen(words);
+        snprintf(words + n, sizeof words - n, "%s%s", n ? " " : "",
+                 json_string_value(json_object_get(parameter, "name")));
+    }
+    assert_string_equal(words, route_query(route, method));
+}
+
+/* security []: nobody has to say who they are. Elsewhere the document's default holds. */
+static void check_operation(const json_t *root, const json_t *operation, http_route route, uint32_t method) {
+    const route_match match = {.route = route, .method = method};
+    const json_t *security = json_object_get(operation, "security");
+    if ((handler_auth(&match) == AUTH_NONE) != (security && json_array_size(security) == 0))
+        fail_msg("%s: openapi.json and the row differ in who may ask", route_path(route));
+    const bool has_body = json_object_get(operation, "requestBody") != NULL;
+    if (has_body != (handler_takes_body(&match) && route != ROUTE_DRAIN)) /* which is a POST of nothing */
+        fail_msg("%s: openapi.json and the router differ in the body", route_path(route));
+    check_query(root, operation, route, method);
+}
+
 static void openapi_describes_the_routes(void **state) {
     (void)state;
     json_error_t error;
@@ -116,14 +155,52 @@ static void openapi_describes_the_routes(void **state) {
         const json_t *item = json_object_get(paths, route_path((http_route)i));
         if (!item) fail_msg("%s is not in openapi.json", route_path((http_route)i));
         for (int m = 0; m < 4; m++) {
-            bool described = json_object_get(item, names[m]) != NULL;
-            if (described != ((route_methods((http_route)i) >> m & 1) != 0))
+            const json_t *operation = json_object_get(item, names[m]);
+            if ((operation != NULL) != ((route_methods((http_route)i) >> m & 1) != 0))
                 fail_msg("%s %s: openapi.json and the router differ", names[m], route_path((http_route)i));
+            if (operation) check_operation(root, operation, (http_route)i, 1u << m);
         }
         assert_null(json_object_get(item, "put"));
         assert_null(json_object_get(item, "options"));
     }
     json_decref(root);
+}
+
+/* The readers of queries know the words of the rows: each refuses the value, not the word. */
+static void readers_know_the_words(void **state) {
+    (void)state;
+    static const struct {
+        http_route route;
+        const char *expected;
+    } read_by[] = {{ROUTE_SESSIONS, "limit after"}, {ROUTE_SNAPSHOT, HTTP_QUERY_SNAPSHOT}};
+    for (size_t r = 0; r < sizeof read_by / sizeof *read_by; r++) {
+        const char *words = route_query(read_by[r].route, HTTP_GET);
+        assert_string_equal(words, read_by[r].expected);
+        for (size_t length; *words; words += length + (words[length] == ' ')) {
+            char query[64];
+            ct_snapshot_options options;
+            page_request page;
+            problem p = {0};
+            length = strcspn(words, " ");
+            snprintf(query, sizeof query, "%.*s=%%7E", (int)length, words);
+            assert_false(r ? request_snapshot(query, &options, &p) : request_page(query, &page, &p));
+            if (strncmp(p.field, words, length) != 0) fail_msg("%s: %s", query, p.detail);
+        }
+    }
+}
+
+static void slow_methods_are_methods(void **state) {
+    (void)state;
+    for (int i = 0; i < ROUTE_COUNT; i++)
+        for (uint32_t method = 1; method <= HTTP_DELETE; method *= 2) {
+            const route_match match = {.route = (http_route)i, .method = method};
+            work_kind kind = WORK_KINDS;
+            const bool is_slow = handler_is_slow(&match, &kind);
+            assert_true(is_slow == (kind != WORK_KINDS) && kind >= 0);
+            assert_true(handler_computes(&match) == is_slow);
+            /* What changes something, or computes, is no work of the threads that answer from memory. */
+            if (route_methods((http_route)i) & method & ~(uint32_t)HTTP_GET && i != ROUTE_DRAIN) assert_true(is_slow);
+        }
 }
 
 static void openapi_lists_the_codes(void **state) {
@@ -155,10 +232,15 @@ static void openapi_lists_the_codes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_every_resource),    cmocka_unit_test(takes_parameters),
-        cmocka_unit_test(refuses_paths),           cmocka_unit_test(refuses_methods),
-        cmocka_unit_test(reads_numbers),           cmocka_unit_test(openapi_describes_the_routes),
+        cmocka_unit_test(finds_every_resource),
+        cmocka_unit_test(takes_parameters),
+        cmocka_unit_test(refuses_paths),
+        cmocka_unit_test(refuses_methods),
+        cmocka_unit_test(reads_numbers),
+        cmocka_unit_test(openapi_describes_the_routes),
         cmocka_unit_test(openapi_lists_the_codes),
+        cmocka_unit_test(readers_know_the_words),
+        cmocka_unit_test(slow_methods_are_methods),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
