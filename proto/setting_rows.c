@@ -159,6 +159,11 @@ const char *ct_method_name(ct_method method) {
     return name ? name : "unknown";
 }
 
+ct_method_cost ct_method_cost_of(ct_method method) {
+    const size_t n = sizeof method_costs / sizeof *method_costs;
+    return (size_t)method < n ? method_costs[method] : (ct_method_cost){0};
+}
+
 const char *ct_allocation_name(ct_allocation allocation) {
     return ct_setting_choice_name(&ct_setting_rows[CT_SETTING_ALLOCATION], (int64_t)allocation);
 }

@@ -52,6 +52,15 @@ typedef struct ct_setting_row {
 
 extern const ct_setting_row ct_setting_rows[CT_SETTINGS];
 
+/* What a method costs on one core, for estimates; catalogue/methods.toml says what was measured. */
+typedef struct ct_method_cost {
+    double prepare_ns, points_ns; /* for each triangle: of a mesh that comes, of a scene with points */
+    double usual_rays;            /* of a pair; 0: the method does not spend the setting ray_budget */
+} ct_method_cost;
+
+/* Of AUTO: that of a change to it. All 0: there is no such method. */
+ct_method_cost ct_method_cost_of(ct_method method);
+
 /* The row with this name; NULL: there is none. */
 const ct_setting_row *ct_setting_find(const char *name);
 

@@ -20,6 +20,8 @@ METHODS_ALL = "CT_METHODS_ALL"
 C_TYPES = {"f64": "double", "flag": "int8_t", "u32": "uint32_t", "u64": "uint64_t", "u32x3": "uint32_t"}
 ROW_KEYS = {"name", "type", "unit", "default", "least", "most", "zero_means", "request_zero", "methods", "kept_by", "chooses",
             "id", "voxels", "paper", "value", "summary", "doc", "expected", "macros"}
+METHOD_COSTS = ("prepare_ns", "points_ns", "usual_rays")
+METHOD_KEYS = {"name", "number", "doc", *METHOD_COSTS}
 
 
 class Mistake(Exception):
@@ -36,6 +38,12 @@ def load_methods():
     for key in ("name", "number"):
         if len({m[key] for m in methods}) != len(methods):
             raise Mistake(f"methods.toml: two methods have the same {key}")
+    for method in methods:
+        if extra := set(method) - METHOD_KEYS:
+            raise Mistake(f"methods.toml: {method['name']} has {', '.join(sorted(extra))}, which no row has")
+        for key in METHOD_COSTS:
+            if not isinstance(method.get(key, 0), int | float) or method.get(key, 0) < 0:
+                raise Mistake(f"methods.toml: {method['name']} has the {key} {method[key]!r}, expected a number, at least 0")
     return methods
 
 
@@ -186,6 +194,9 @@ def settings_rows(rows, choices, methods):
         }
         out.append(f"    [CT_SETTING_{row['name'].upper()}] =")
         out.append("        {" + ",\n         ".join(f".{key} = {value}" for key, value in cells.items()) + "},")
+    out += ["};", "", "static const ct_method_cost method_costs[] = {"]
+    out += [f"    [CT_METHOD_{m['name'].upper()}] = {{" + ", ".join(f".{key} = {number(m.get(key, 0))}" for key in METHOD_COSTS) + "},"
+            for m in methods]
     out += ["};", ""]
     return "\n".join(out)
 

@@ -2,12 +2,10 @@
  * is in the scene. For the scheduler; all with its lock held. */
 #include <math.h>
 
+#include "proto/setting_rows.h"
 #include "server/schedule/internal.h"
 
 enum { CONTROLS_AT_ONCE = 16 }; /* commands before a step that one batch runs of one scene */
-
-/* What a pair costs EBPI in most scenes, in rays of LDI: some thousand rays, whose tiles are measured. */
-enum { ADAPTIVE_RAYS = 200000 };
 
 /* Rays that a pair of bodies casts with the method LDI, at most: no window is larger than the smaller body. 0 for a
  * method without samples. */
@@ -32,9 +30,12 @@ static double budget_rays(const scene *scene) {
 static double estimate_step(const scene *scene, const command *step, double speed) {
     const ct_scene_settings *settings = &scene->record.running;
     const double bodies = (double)scene->n_uses, pairs = bodies > 2 ? bodies - 1 : 1;
-    const double rays = settings->method == CT_METHOD_EBPI ? budget_rays(scene) : lattice_rays(scene);
+    const ct_method_cost method = ct_method_cost_of(settings->method);
+    const double rays = method.usual_rays > 0 ? budget_rays(scene) : lattice_rays(scene);
     double surface = 100e-9 * (double)scene->triangles, sampling = 5e-9 * rays * pairs;
     if (settings->patches) surface *= 4;
+    if (settings->law != CT_LAW_VOLUME) surface *= 3; /* 2 to 2.8 times as long, as deep as spheres may be */
+    if (settings->max_points) surface += 1e-9 * method.points_ns * (double)scene->triangles;
     if (settings->cell_size > 0) sampling *= 2;
     double cost = 30e-6 + (surface + sampling) / speed + 1e-6 * settings->max_points * pairs;
     if (settings->margin > 0) cost += 50e-6 * bodies * (bodies - 1) / 2; /* on the host, whatever the device */
@@ -47,8 +48,8 @@ static double estimate_step(const scene *scene, const command *step, double spee
  * measured, but not much less than the scene's size suggests, as its bodies may come close in the next step. */
 static double cost_of_step(const scene *scene, const command *step, double speed) {
     if (!(scene->cost_s > 0)) return estimate_step(scene, step, speed);
-    const bool is_adaptive = scene->record.running.method == CT_METHOD_EBPI;
-    const double rays = is_adaptive ? fmin(budget_rays(scene), ADAPTIVE_RAYS) : lattice_rays(scene);
+    const double usual = ct_method_cost_of(scene->record.running.method).usual_rays;
+    const double rays = usual > 0 ? fmin(budget_rays(scene), usual) : lattice_rays(scene);
     const double least = (10e-9 * (double)scene->triangles + 1e-9 * rays) / speed;
     return scene->cost_s > least ? scene->cost_s : least;
 }
@@ -67,21 +68,9 @@ static double cost_of_snapshot(const scene *scene, const command *command, doubl
     return cost;
 }
 
-/* For each triangle of a mesh, s: what a method derives from it when it first needs it, such as neighbours, trees over
- * clusters and voxel trees (measured on a body of 346,000 triangles, with margin). An overestimate: another body may
- * have had it made. */
+/* For each triangle of a mesh, s. An overestimate: another body may have had it made. */
 static double preparation_of(ct_method method) {
-    switch (method) {
-    case CT_METHOD_AUTO: /* of a change: exact, where the backend has it */
-    case CT_METHOD_EXACT:
-        return 200e-9;
-    case CT_METHOD_EBPI:
-        return 20e-9;
-    case CT_METHOD_VOXTREE:
-        return 1e-6;
-    default:
-        return 0;
-    }
+    return 1e-9 * ct_method_cost_of(method).prepare_ns;
 }
 
 /* A change of the method makes for all meshes at once what the new one needs. */

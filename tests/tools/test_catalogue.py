@@ -73,6 +73,21 @@ def test_wrong_rows_are_named(copy, old, new, words):
     assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("old, new, words", [
+    ("prepare_ns = 1000", "prepare_us = 1", "voxtree has prepare_us, which no row has"),
+    ("usual_rays = 200000", "usual_rays = -1", "ebpi has the usual_rays -1, expected a number, at least 0"),
+    ("prepare_ns = 20\n", "prepare_ns = 'few'\n", "ebpi has the prepare_ns 'few', expected a number"),
+    ("number = 5", "number = 4", "two methods have the same number"),
+])
+def test_wrong_methods_are_named(copy, old, new, words):
+    table = copy / "methods.toml"
+    text = table.read_text()
+    assert old in text
+    table.write_text(text.replace(old, new, 1))
+    done = run(copy)
+    assert done.returncode == 1 and words in done.stderr and "Traceback" not in done.stderr
+
+
 def test_python_has_every_row():
     settings = load(ROOT / "client_py" / "contactd" / "_scene_settings.py")
     generate = load(FOLDER / "generate.py")
