@@ -98,7 +98,8 @@ typedef struct ct_mesh_changes {
  *  - drops triangles whose vertices lie on a line where each of their edges has an odd number of triangles;
  *  - makes each shell (triangles connected by edges) consistent;
  *  - fills holes of up to max_hole and 1,024 edges with triangles between their vertices. It does not check whether
- *    these cross other parts of the surface;
+ *    these cross other parts of the surface. Where a hole's vertices lie on a line, as where an edge is split on one of
+ *    its sides alone, it may be of any length, and the triangles have no area;
  *  - turns shells outwards that lie in no other shell. Of those inside others it keeps the direction if they were
  *    consistent as given, for cavities face inwards; else they become cavities inside an odd number of shells.
  * Edges that more triangles run through one way than the other, surfaces with one side only, and larger holes are

@@ -379,6 +379,63 @@ static ct_status clip_ears(ct_soup *soup, struct clipping *c, ct_error *error) {
     return status;
 }
 
+/* ---- loops on a line ---- */
+
+static void vector_to(const ct_soup *soup, uint32_t from, uint32_t to, double out[3]) {
+    for (size_t k = 0; k < 3; k++)
+        out[k] = (double)soup->positions[3 * (size_t)to + k] - (double)soup->positions[3 * (size_t)from + k];
+}
+
+bool ct_is_on_line(const ct_soup *soup, const ct_loop *loop) {
+    double axis[3] = {0, 0, 0}, v[3], longest = 0, largest = 0;
+    for (size_t i = 0; i < loop->n; i++) {
+        vector_to(soup, loop->vertices[0], loop->vertices[i], v);
+        const double square = v[0] * v[0] + v[1] * v[1] + v[2] * v[2];
+        for (size_t k = 0; k < 3; k++)
+            largest = fmax(largest, fabs((double)soup->positions[3 * (size_t)loop->vertices[i] + k]));
+        if (square <= longest) continue;
+        longest = square;
+        memcpy(axis, v, sizeof axis);
+    }
+    const double width = 0x1p-22 * largest; /* two roundings to float32 */
+    for (size_t i = 0; i < loop->n; i++) {
+        vector_to(soup, loop->vertices[0], loop->vertices[i], v);
+        double square = 0;
+        for (int k = 0; k < 3; k++) {
+            const double x = v[k] * axis[(k + 1) % 3] - v[(k + 1) % 3] * axis[k];
+            square += x * x;
+        }
+        if (square > width * width * longest) return false;
+    }
+    return true;
+}
+
+/* Cuts off corner after corner whose neighbours have no edge yet, with triangles that have no area. */
+static ct_status fill_line(ct_soup *soup, const ct_loop *loop, const ct_half_edge *edges, size_t n_edges,
+                           bool *is_filled, ct_error *error) {
+    uint32_t *left = malloc(loop->n * sizeof *left);
+    if (!left) return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory to fill a hole of %zu edges", loop->n);
+    memcpy(left, loop->vertices, loop->n * sizeof *left);
+    ct_status status = CT_OK;
+    size_t n = loop->n, i = 0, n_passed = 0;
+    while (n >= 3 && n_passed < n && status == CT_OK) {
+        const uint32_t before = left[(i + n - 1) % n], corner = left[i], after = left[(i + 1) % n];
+        if (CT_POLL_EVERY(i, 64) && ct_is_cancelled()) status = ct_fail_cancelled(error);
+        if (n > 3 && has_edge(edges, n_edges, before, after)) {
+            n_passed++;
+            i = (i + 1) % n;
+            continue;
+        }
+        if (status == CT_OK) status = ct_soup_add_triangle(soup, before, corner, after, error);
+        memmove(left + i, left + i + 1, (--n - i) * sizeof *left);
+        i = i < n ? i : 0;
+        n_passed = 0;
+    }
+    free(left);
+    *is_filled = status == CT_OK && n < 3;
+    return status;
+}
+
 ct_status ct_fill_hole(ct_soup *soup, const ct_loop *loop, const ct_half_edge *edges, size_t n_edges, uint64_t *n_tests,
                        ct_error *error) {
     struct clipping c = {.loop = loop,
@@ -387,8 +444,15 @@ ct_status ct_fill_hole(ct_soup *soup, const ct_loop *loop, const ct_half_edge *e
                          .n_heap = loop->n,
                          .edges = edges,
                          .n_edges = n_edges};
-    const ct_status status = clip_ears(soup, &c, error);
-    if (status != CT_OK || c.n_left < 3) return status;
+    bool is_filled = false;
+    ct_status status;
+    if (loop->n >= 3 && ct_is_on_line(soup, loop)) {
+        status = fill_line(soup, loop, edges, n_edges, &is_filled, error);
+    } else {
+        status = clip_ears(soup, &c, error);
+        is_filled = c.n_left < 3;
+    }
+    if (status != CT_OK || is_filled) return status;
     double middle[3];
     ct_measure_loop(soup, loop, middle);
     return ct_fail(error, CT_INVALID_MESH, "triangles",

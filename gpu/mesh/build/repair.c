@@ -498,7 +498,8 @@ static ct_status fill_loop(struct filling *f, const ct_loop *loop, uint32_t shel
     ct_soup *soup = f->surface->soup;
     double middle[3];
     const double size = ct_measure_loop(soup, loop, middle);
-    if (loop->n > MOST_HOLE_EDGES || size > f->max_hole)
+    /* What lies on a line is no opening, however long it is. */
+    if (loop->n > MOST_HOLE_EDGES || (size > f->max_hole && !ct_is_on_line(soup, loop)))
         return ct_fail(error, CT_INVALID_MESH, "triangles",
                        "the hole of %zu edges around (%g, %g, %g) is %g m wide; the repair fills holes of up to %g m "
                        "and %d edges: close it by hand, or give a larger max_hole",

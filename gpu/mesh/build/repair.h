@@ -37,7 +37,7 @@ typedef struct ct_loop {
 } ct_loop;
 
 /* Fills a hole with triangles between the loop's vertices, which it appends to the soup: ears of the loop as seen along
- * its normal, the one with the largest smallest angle first. edges: all half edges of the soup before any hole was
+ * its normal, the one with the largest smallest angle first; triangles without area, where it lies on a line. edges: all half edges of the soup before any hole was
  * filled; no filling may use one of these twice. *n_tests grows by the points and boxes that are tested against
  * triangles. INVALID_MESH: the loop has no such ears. LIMIT_EXCEEDED, OUT_OF_MEMORY. */
 ct_status ct_fill_hole(ct_soup *soup, const ct_loop *loop, const ct_half_edge *edges, size_t n_edges, uint64_t *n_tests,
@@ -47,6 +47,10 @@ ct_status ct_fill_hole(ct_soup *soup, const ct_loop *loop, const ct_half_edge *e
  * at one position, as where a cut leads to a hole in the polygon, and triangles without area are taken where no others
  * are left. *is_cut false: there are none. LIMIT_EXCEEDED, OUT_OF_MEMORY. */
 ct_status ct_clip_polygon(ct_soup *soup, const ct_loop *loop, bool *is_cut, ct_error *error);
+
+/* Whether a loop's vertices lie on a line, but for rounding of their positions, as where an edge has been split on one of
+ * its sides alone. ct_fill_hole fills it without ears. */
+bool ct_is_on_line(const ct_soup *soup, const ct_loop *loop);
 
 /* m, the longest side of the loop's box, and the middle of that box. */
 double ct_measure_loop(const ct_soup *soup, const ct_loop *loop, double middle[3]);

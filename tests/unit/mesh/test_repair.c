@@ -576,9 +576,55 @@ static void test_needles(void **state) {
         }
 }
 
+/* Edges that are split on one side alone, in any number of parts and direction, close without area. */
+static void test_split_edges(void **state) {
+    (void)state;
+    uint64_t rng = 9;
+    for (int round = 0; round < 200; round++) {
+        const uint32_t n_parts = (uint32_t)(shape_random(&rng) % 7 + 2);
+        struct shape box = shape_box(2, 1, 3);
+        double pose[12];
+        shape_pose_random(&rng, 5, pose);
+        if (round % 2) shape_transform(&box, pose);
+        box.positions = realloc(box.positions, 12 * (size_t)(box.n_vertices + n_parts));
+        box.triangles = realloc(box.triangles, 12 * (size_t)(box.n_triangles + n_parts));
+        const uint32_t t = (uint32_t)(shape_random(&rng) % box.n_triangles), n = box.n_vertices;
+        uint32_t *corner = box.triangles + 3 * t;
+        const uint32_t a = corner[0], b = corner[1], c = corner[2];
+        for (uint32_t i = 1; i < n_parts; i++)
+            for (uint32_t k = 0; k < 3; k++) {
+                const double p = (double)box.positions[3 * a + k], q = (double)box.positions[3 * b + k];
+                box.positions[3 * (n + i - 1) + k] = (float)(p + (q - p) * i / n_parts);
+            }
+        box.n_vertices += n_parts - 1;
+        for (uint32_t i = 0; i < n_parts; i++) {
+            const uint32_t part[3] = {i ? n + i - 1 : a, i + 1 < n_parts ? n + i : b, c};
+            memcpy(i ? box.triangles + 3 * box.n_triangles++ : corner, part, sizeof part);
+        }
+        ct_mesh_options options;
+        ct_mesh_options_init(&options);
+        options.repair = true;
+        ct_mesh *mesh = NULL;
+        ct_mesh_changes changes;
+        ct_error error = {0};
+        if (ct_mesh_create_with(box.positions, CT_F32, box.n_vertices, box.triangles, box.n_triangles, &options, &mesh,
+                                &changes, &error))
+            fail_msg("%s", error.message);
+        ct_mesh_info info;
+        ct_mesh_get_info(mesh, &info);
+        assert_true(fabs(info.volume - 6) < 1e-5);
+        assert_int_equal(changes.of[CT_CHANGE_FILLED].count, 1);
+        assert_int_equal(changes.of[CT_CHANGE_FILLED].first[0].edges, n_parts + 1);
+        assert_int_equal(changes.fill_triangles, n_parts - 1);
+        ct_mesh_release(&mesh);
+        shape_free(&box);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_needles),
+        cmocka_unit_test(test_split_edges),
         cmocka_unit_test(test_large_holes_are_quick),
         cmocka_unit_test(test_many_shells),
         cmocka_unit_test(test_sound_meshes_are_the_same),
