@@ -140,7 +140,7 @@ static bool query_upload(const char *query, upload *out, problem *p) {
         while (k < KNOWN && (strlen(known[k].key) != key.size || memcmp(known[k].key, key.data, key.size) != 0)) k++;
         if (k == KNOWN)
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, "query",
-                               "unknown query parameter; known are: name, repair, max_hole, scale, open_direction");
+                               "unknown query parameter; known are: " HTTP_QUERY_MESH);
         if (is_seen[k])
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, known[k].key, "the query parameter %s stands twice",
                                known[k].key);

@@ -142,11 +142,9 @@ bool request_snapshot(const char *query, ct_snapshot_options *out, problem *p) {
         while (which < N_PARAMETERS && strcmp(name, names[which]) != 0) which++;
         if (which == N_PARAMETERS) {
             char shown[64];
-            return problem_set(
-                p, CONTACTD_INVALID_ARGUMENT, "query",
-                "unknown query parameter %s; known are width, height, contact, show, resolution, azimuth, "
-                "elevation, up, eye, target, zoom, field_of_view, opacity, background",
-                text_clean(name, shown, sizeof shown));
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, "query",
+                               "unknown query parameter %s; known are: " HTTP_QUERY_SNAPSHOT,
+                               text_clean(name, shown, sizeof shown));
         }
         if (seen[which])
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, names[which], "the query parameter %s stands twice",
@@ -181,7 +179,7 @@ bool request_page(const char *query, page_request *out, problem *p) {
             snprintf(raw, sizeof raw, "%.*s", (int)(key.size < sizeof raw ? key.size : sizeof raw - 1), key.data);
             text_clean(raw, shown, sizeof shown);
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, shown,
-                               "unknown query parameter %s; known are limit and after", shown);
+                               "unknown query parameter %s; known are: " HTTP_QUERY_PAGE, shown);
         }
         if (limit ? has_limit : has_after)
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, name, "the query parameter %s stands twice", name);
