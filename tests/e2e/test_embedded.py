@@ -38,7 +38,7 @@ def embedded():
 def is_alive(pid: int) -> bool:
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it ends while it is read
         return False
 
 
