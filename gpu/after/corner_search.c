@@ -43,17 +43,19 @@ static const double around[AROUND][2] = {{0.934, 0.357},   {0.408, 0.913},   {-0
 /* The columns around a corner. */
 struct surrounding {
     ct_column_span longest;
+    double at[2]; /* where it is */
 };
 
 /* until_any: only until a column is in the contact. False: out of memory. */
 static bool cast_around(ct_columns *columns, const double at[2], bool until_any, struct surrounding *out) {
-    *out = (struct surrounding){{0, 0}};
+    *out = (struct surrounding){{0, 0}, {at[0], at[1]}};
     if (!ct_columns_gather(columns, at, columns->step)) return false;
     for (int k = 0; k < AROUND; k++) {
         const double place[2] = {at[0] + columns->step * around[k][0], at[1] + columns->step * around[k][1]};
         ct_column_span span;
         if (!ct_columns_cast(columns, place, &span)) return false;
-        if (span.hi - span.lo > out->longest.hi - out->longest.lo) out->longest = span;
+        if (span.hi - span.lo > out->longest.hi - out->longest.lo)
+            *out = (struct surrounding){span, {place[0], place[1]}};
         if (until_any && span.hi > span.lo) break;
     }
     return true;
@@ -67,18 +69,23 @@ static double length_of(const ct_column_span *span) {
  * at most so long. */
 static bool measure(const ct_corner_search *s, double most_beyond, ct_corner *corner) {
     struct surrounding beside;
+    double of[2] = {0, 0}; /* where `beyond` is */
     if (corner->state == CT_CORNER_MEASURED) return true;
     if (!cast_around(s->columns, corner->at, false, &beside)) return false;
-    ct_column_span span = beside.longest, beyond = {0, 0};
+    ct_column_span beyond = {0, 0};
     for (int k = 0; k < AROUND && most_beyond > ON_SLOPE * length_of(&beside.longest); k++) {
         const double place[2] = {corner->at[0] + s->slope * around[k][0], corner->at[1] + s->slope * around[k][1]};
         ct_column_span next;
         if (!ct_columns_gather(s->columns, place, 0) || !ct_columns_cast(s->columns, place, &next)) return false;
-        if (length_of(&next) > length_of(&beyond)) beyond = next;
+        if (length_of(&next) > length_of(&beyond)) beyond = next, memcpy(of, place, sizeof of);
     }
-    if (length_of(&beyond) > ON_SLOPE * length_of(&span)) span = beyond;
-    corner->depth = length_of(&span);
-    corner->w = 0.5 * (span.lo + span.hi);
+    if (length_of(&beyond) > ON_SLOPE * length_of(&beside.longest)) {
+        beside.longest = beyond;
+        memcpy(beside.at, of, sizeof of);
+    }
+    corner->depth = length_of(&beside.longest);
+    corner->w = 0.5 * (beside.longest.lo + beside.longest.hi);
+    memcpy(corner->of, beside.at, sizeof corner->of);
     corner->state = CT_CORNER_MEASURED;
     return true;
 }

@@ -15,6 +15,7 @@ typedef struct ct_corner {
     double at[2];                                                              /* m: u, v */
     double depth;                                                              /* m; where it is measured */
     double w;                                                                  /* m: the middle of its span */
+    double of[2];                                                              /* m: u, v of the column that is it */
     enum { CT_CORNER_UNKNOWN, CT_CORNER_HAS_DEPTH, CT_CORNER_MEASURED } state; /* HAS_DEPTH: it is above 0 */
 } ct_corner;
 

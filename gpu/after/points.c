@@ -250,10 +250,10 @@ static void share_area(const struct chooser *c, const double center[2], double *
         double mean[2] = {0, 0}, xx = 0, xy = 0, yy = 0;
         for (size_t i = 0; i < n; i++)
             for (int k = 0; k < 2; k++)
-                if (counts[i]) mean[k] += c->chosen[i].at[k] / (double)left;
+                if (counts[i]) mean[k] += c->chosen[i].of[k] / (double)left;
         for (size_t i = 0; i < n; i++) {
             if (!counts[i]) continue;
-            const double x = c->chosen[i].at[0] - mean[0], y = c->chosen[i].at[1] - mean[1];
+            const double x = c->chosen[i].of[0] - mean[0], y = c->chosen[i].of[1] - mean[1];
             xx += x * x;
             xy += x * y;
             yy += y * y;
@@ -276,7 +276,7 @@ static void share_area(const struct chooser *c, const double center[2], double *
         double least = 0;
         size_t worst = n;
         for (size_t i = 0; i < n; i++) {
-            const double *at = c->chosen[i].at;
+            const double *at = c->chosen[i].of;
             weights[i] = counts[i] ? 1 / (double)left + slope[0] * (at[0] - mean[0]) + slope[1] * (at[1] - mean[1]) : 0;
             if (weights[i] >= least) continue;
             least = weights[i];
@@ -301,8 +301,8 @@ static void write_points(const struct chooser *c, const ct_columns *columns, con
         const ct_corner *from = &c->chosen[p];
         ct_point *point = &points[p];
         for (int i = 0; i < 3; i++) {
-            point->position[i] = columns->center[i] + columns->axis[0][i] * from->at[0] +
-                                 columns->axis[1][i] * from->at[1] + columns->axis[2][i] * from->w;
+            point->position[i] = columns->center[i] + columns->axis[0][i] * from->of[0] +
+                                 columns->axis[1][i] * from->of[1] + columns->axis[2][i] * from->w;
             point->normal[i] = contact->normal[i];
         }
         point->depth = from->depth;

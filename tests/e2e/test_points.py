@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import CONTACTCTL, SLOW
 from contactd import errors
-from geometry import box, icosphere, moved
+from geometry import box, icosphere, moved, place, torus, turned
 from http_api import Api, off
 
 FLOOR = box((-2, -2, -1), (2, 2, 0))
@@ -140,3 +140,49 @@ def test_contactctl(server, tmp_path):
     assert [p["group"] for p in points] == [[0, None]] * 4
     assert run("--max-points", "4").stdout.count("point  ") == 4
     assert "points" not in json.loads(run("--max-points", "0", "-o", "json").stdout)["contacts"][0]
+
+
+def stretches(corners, at, normal):
+    """Along the line at + s normal: the (enter, leave) of the closed surface with corners (m, 3, 3), in rising order of s, and how
+    close the line comes to an edge of a triangle, relative to the triangle's size."""
+    edges = np.roll(corners, -1, axis=1) - corners
+    sides = np.einsum("tci,i->tc", np.cross(corners - at, edges), normal)
+    scale = np.abs(edges).max(axis=(1, 2)) ** 2
+    crossed = (sides > 0).all(axis=1) | (sides < 0).all(axis=1)
+    close = (np.abs(sides).min(axis=1) / scale)[(sides >= -1e-9 * scale[:, None]).all(axis=1) | (sides <= 1e-9 * scale[:, None]).all(axis=1)]
+    area = np.cross(edges[crossed, 0], edges[crossed, 1])
+    height = np.einsum("ti,ti->t", area, corners[crossed, 0] - at) / (area @ normal)
+    order = np.argsort(height)
+    winding = np.cumsum(np.where(area @ normal < 0, 1, -1)[order])
+    height = height[order]
+    return [(height[i], height[i + 1]) for i in range(len(height) - 1) if winding[i] > 0], close.min(initial=1)
+
+
+@pytest.mark.parametrize("method", ["exact", "ldi"])
+def test_depths_are_what_a_line_is_inside_both(client, method):
+    """Each position is the middle of the longest stretch of its line along the normal that is inside both bodies, and depth
+    its length: also where outlines slope, as turned boxes' do, and for bodies that a line enters more than once."""
+    rng = np.random.default_rng(11)
+    shapes = [box((-0.5,) * 3, (0.5,) * 3), icosphere(2), torus(24, 12)]
+    meshes = [client.register_mesh(*shape) for shape in shapes]
+    checked = 0
+    for i in range(60):
+        kinds = [0, 0] if i < 30 else list(rng.integers(0, 3, 2))
+        poses = [np.eye(4), turned(rng, 0.9)]
+        with client.open_scene(method=method, max_points=8, **({"resolution": 32} if method == "ldi" else {})) as scene:
+            for kind, pose in zip(kinds, poses):
+                scene.add_body(meshes[kind], pose=pose)
+            result = scene.step()
+        for contact in result.contacts:
+            points = contact.points
+            for at, normal, depth in zip(points.position, points.normal, points.depth):
+                lines = [stretches(place(pose, np.asarray(shapes[k][0], "f4").astype(float))[np.asarray(shapes[k][1])], at, normal)
+                         for k, pose in zip(kinds, poses)]
+                if min(close for _, close in lines) < 1e-6:
+                    continue  # the line runs along an edge
+                both = [(max(a[0], b[0]), min(a[1], b[1])) for a in lines[0][0] for b in lines[1][0]]
+                longest = max(((hi - lo, lo, hi) for lo, hi in both), default=(0, 0, 0))
+                assert depth == pytest.approx(longest[0], rel=1e-3, abs=1e-6), (i, kinds, depth, longest)
+                assert (longest[1] + longest[2]) / 2 == pytest.approx(0, abs=1e-3 * depth + 1e-6)
+                checked += 1
+    assert checked > 100
