@@ -439,7 +439,12 @@ e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
 # Nothing that is instrumented runs in the tools' tests, nor in the Python client's against a scripted server. Simulations,
 # the Python client without memory and the requests made from the OpenAPI document do in the server what other tests do too.
 E2E_SANITIZED = $(addprefix --ignore tests/e2e/test_,client_py_async.py client_py_link.py client_py_wire.py \
-    client_py_no_memory.py columns.py engine.py experiments.py experiments_papers.py openapi.py sim.py)
+    client_py_no_memory.py columns.py engine.py experiments.py experiments_papers.py openapi.py sim.py \
+    $(if $(filter thread,$(SANITIZE)),$(E2E_NUMBERS)))
+# Which numbers come of a step, and how they are shown: the threads are those of the others' steps.
+E2E_NUMBERS := cells.py client_py_callers.py completion.py contactctl_details.py half_space.py inverted.py law.py \
+    open_surface.py overlap.py patches.py points.py readme.py repair.py second.py self_contact.py separation.py shells.py \
+    slip.py
 
 PAIRS ?= 20000
 manifold: $(B)/tests/manifold/pairs venv
