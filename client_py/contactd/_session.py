@@ -164,7 +164,7 @@ class Session:
                 mesh.error = e
         for scene in list(self._tables.scenes):
             try:
-                scene.synced, scene.error, scene.by_id = False, None, {}
+                scene.synced, scene.error, scene.known = False, None, {}
                 self._begin_to_restore(scene, scene.label)
                 yield from _rebuild(scene)
                 scene.ends = 0
@@ -219,4 +219,4 @@ def _rebuild(scene: SceneState) -> Procedure:
         body.id = added.body["body"]
     for pair, material in scene.pairs.items():
         yield "SetMaterial", material_message(scene, min(pair, key=id), max(pair, key=id), material), None
-    scene.by_id = {b.id: b for b in scene.bodies}
+    scene.known = None

@@ -244,7 +244,7 @@ class SceneState:
     revision: int = 0  # of the settings
     pairs: dict[frozenset[BodyState], dict[str, float]] = field(default_factory=dict)  # materials of their own
     bodies: list[BodyState] = field(default_factory=list)
-    by_id: dict[int, BodyState] = field(default_factory=dict)  # replaced, never changed: results keep theirs
+    known: dict[int, BodyState] | None = field(default_factory=dict)  # by_id; None: to be made
     sequence: int = 0  # of the last step sent
     number: int = 0  # of steps answered, for the caller
     pending: deque["Request"] = field(default_factory=deque)  # steps to send, and what waits for them
@@ -272,16 +272,29 @@ class SceneState:
         if settings is not None and revision >= self.revision:
             self.settings, self.running_method, self.revision = settings, running_method, revision
 
+    @property
+    def by_id(self) -> dict[int, BodyState]:
+        """The server's bodies, in the order of `bodies`: replaced, never changed, as results keep theirs."""
+        if self.known is None:
+            self.known = {b.id: b for b in self.bodies}
+        return self.known
+
     def add(self, body: BodyState) -> None:
         self.bodies.append(body)
-        self.by_id = {b.id: b for b in self.bodies}
+        self.known = None
+
+    def put_last(self, bodies: list[BodyState]) -> None:
+        """In this order, behind all others."""
+        last = set(bodies)
+        self.bodies = [b for b in self.bodies if b not in last] + bodies
+        self.known = None
 
     def remove(self, body: BodyState) -> None:
         if not body.removed:
             body.removed = True
             self.bodies.remove(body)
             self.pairs = {pair: material for pair, material in self.pairs.items() if body not in pair}
-        self.by_id = {b.id: b for b in self.bodies}
+        self.known = None
 
     def set_pair(self, a: BodyState, b: BodyState, material: dict[str, float]) -> None:
         """What counts between them; empty: nothing of their own any more."""

@@ -101,6 +101,9 @@ class Body:
         return f"<Body {self._state.id} of {self.scene}, {self.kind}, {self.vertices} vertices>"
 
 
+_TOGETHER = 256  # requests for bodies that are on the way at once
+
+
 def _material(modulus: float | None, friction: float | None, dissipation: float | None,
               static_friction: float | None) -> dict[str, float]:
     given = {"modulus": modulus, "friction": friction, "dissipation": dissipation, "static_friction": static_friction}
@@ -219,8 +222,71 @@ class Scene(SceneSettings):
                                    material=_material(modulus, friction, dissipation, static_friction),
                                    vertices=mesh.vertex_count - mesh.closing_vertices), timeout)
 
+    def add_bodies(self, meshes: "Mesh | Sequence[Mesh]", poses: ArrayLike, *, group: int = 1, mask: int = 0xFFFFFFFF,
+                   ignore: Iterable[Body] = (), self_contact: bool = False, modulus: float | None = None,
+                   friction: float | None = None, dissipation: float | None = None, static_friction: float | None = None,
+                   timeout: float | None = None) -> list[Body]:
+        """Adds many rigid bodies, all or none, with their requests on the way together instead of a round trip each.
+
+        Args:
+            meshes: of each body, or one of all.
+            poses: (n, 4, 4), (n, 3, 4) or (n, 7), as of step.
+            group, mask, ignore, self_contact, modulus, friction, dissipation, static_friction: of each, as of add_body.
+            timeout: seconds, of all of it.
+        Returns: the bodies in the order of `poses`, in which they also stand in `bodies`, behind those before.
+        """
+        each = list(meshes) if isinstance(meshes, Sequence) else [meshes] * len(np.asarray(poses))
+        rows = _arrays.poses(poses, len(each)).tolist()
+        flags, others = (_arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask")), \
+            [self._own(b, "ignore") for b in ignore]
+        material = _material(modulus, friction, dissipation, static_friction)
+        on_link: dict[Mesh, Any] = {}
+        for mesh in each:
+            if mesh not in on_link:
+                self.client._own(mesh)
+                on_link[mesh] = self.client._mesh_on(self._state.link, mesh, timeout)
+        states = [BodyState(on_link[mesh], _state.RIGID, tuple(row), *flags, list(others), self_contact=bool(self_contact),
+                            material=material, vertices=mesh.vertex_count - mesh.closing_vertices)
+                  for mesh, row in zip(each, rows)]
+        return self._add_all(states, timeout)
+
+    def _add_all(self, states: list[BodyState], timeout: float | None) -> list[Body]:
+        deadline = time.monotonic() + self.client._timeout(timeout)
+        link, bodies, failed = self._state.link, [], None
+        for begin in range(0, len(states), _TOGETHER):
+            self._check_open()
+            requests = [self._adding(state, max(deadline - time.monotonic(), 0)) for state in states[begin:begin + _TOGETHER]]
+            for request in requests:
+                link.submit(request)
+            for request in requests:
+                try:
+                    body = request.future.result()
+                    if body is None:
+                        raise no_self_contact(str(self))
+                    bodies.append(body)
+                except ContactdError as e:
+                    failed = failed or e
+            if failed is not None:
+                break
+        if failed is not None:
+            for state in states:
+                if state.id:
+                    self.remove_body(Body(self, state))
+            raise failed
+        self._state.put_last(states)  # the answers to requests that had to be sent again came later
+        return bodies
+
     def _add(self, state: BodyState, timeout: float | None) -> Body:
         self._check_open()
+        body: Body | None = self._state.link.call(self._adding(state, self.client._timeout(timeout)))
+        if body is None:
+            self._state.link.call(Request("RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
+                                           timeout=self.client._timeout(timeout)))
+            raise no_self_contact(str(self))
+        return body
+
+    def _adding(self, state: BodyState, timeout: float) -> Request:
+        """Its future is the body, or None of a server too old for self_contact."""
 
         def done(answer: Decoded) -> Body | None:
             if request.future.done():
@@ -235,15 +301,9 @@ class Scene(SceneSettings):
             removed = {"scene": answer.body["scene"], "body": answer.body["body"]}
             return Request("RemoveBody", lambda: (removed, None), timeout=self.client.timeout)
 
-        request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo,
-                          timeout=self.client._timeout(timeout))
+        request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo, timeout=timeout)
         request.mesh = state.mesh
-        body: Body | None = self._state.link.call(request)
-        if body is None:
-            self._state.link.call(Request("RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
-                                           timeout=self.client._timeout(timeout)))
-            raise no_self_contact(str(self))
-        return body
+        return request
 
     def add_half_space(self, normal: ArrayLike, offset: float = 0.0, *, group: int = 1, mask: int = 0xFFFFFFFF,
                        ignore: Iterable[Body] = (), self_contact: bool = False, modulus: float | None = None,

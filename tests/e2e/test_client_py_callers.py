@@ -11,7 +11,7 @@ import weakref
 import contactd
 import numpy as np
 import pytest
-from conftest import ROOT, SLOW
+from conftest import BUILD, INSTRUMENTED, ROOT, SLOW
 from contactd import errors
 from geometry import UNIT_BOX, icosphere, moved
 
@@ -90,3 +90,46 @@ def test_threads_that_are_greenlets_are_refused(server, tmp_path, library, modul
                "except contactd.errors.UnsupportedError as e: print(e)\n")
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=2 * PATIENCE, check=True).stdout
     assert f"{library} has replaced" in out and "thread=False" in out if patched else out == "connected\n"
+
+
+def row_of(n):
+    """Unit boxes, each 0.75 m further along x: each overlaps its neighbours by 0.25 m^3."""
+    poses = np.tile(np.eye(4), (n, 1, 1))
+    poses[:, 0, 3] = 0.75 * np.arange(n)
+    return poses
+
+
+@pytest.mark.parametrize("place", ["server", pytest.param("engine", marks=pytest.mark.skipif(
+    INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is"))])
+def test_many_bodies_at_once(server, place, monkeypatch):
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
+    with contactd.connect(server.stream, timeout=PATIENCE) if place == "server" else contactd.Engine(threads=1, timeout=PATIENCE) as client:
+        scene, mesh, n = client.open_scene(method="exact"), client.register_mesh(*UNIT_BOX), 600
+        first = scene.add_body(mesh, pose=moved(-0.75))
+        bodies = scene.add_bodies(mesh, row_of(n), group=2, mask=2)
+        assert [scene.bodies[0], *bodies] == [first, *bodies] == scene.bodies
+        result = scene.step()
+        pairs = [tuple(scene.bodies.index(b) for b in c.bodies) for c in result.contacts]
+        assert sorted(map(sorted, pairs)) == [[i, i + 1] for i in range(1, n)], "groups 2 and 1 do not meet"
+        assert np.allclose(result.volumes, 0.25)
+        poses = np.concatenate([[moved(-0.75)], row_of(n)[::-1]])
+        assert np.allclose(scene.step(poses=poses).volumes, 0.25), "poses go by the order of bodies"
+        if place == "server":
+            server.restart()
+            assert len(scene.step()) == n - 1
+        other = client.register_mesh(*icosphere(1))
+        assert [b.vertices for b in scene.add_bodies([other, mesh], np.stack([[0, 9, 0, 0, 0, 0, 1.0], [5, 9, 0, 0, 0, 0, 1]]))] == [other.vertex_count, 8]
+
+
+def test_many_bodies_are_all_or_none(client):
+    scene, mesh = client.open_scene(method="exact"), client.register_mesh(*UNIT_BOX)
+    scene.add_body(mesh, pose=np.eye(4))
+    bad = row_of(20)
+    bad[13, 0, 0] = 3
+    with pytest.raises(errors.ContactdError):
+        scene.add_bodies(mesh, bad)
+    assert len(scene.bodies) == 1 and scene.info()["bodies"] == 1
+    for poses, error in ((row_of(3)[:, :2], errors.WrongLengthError), (np.full((2, 4, 4), np.nan), errors.ContactdError)):
+        with pytest.raises(error):
+            scene.add_bodies([mesh, mesh], poses)
+    assert scene.add_bodies(mesh, np.zeros((0, 4, 4))) == [] and len(scene.step()) == 0
