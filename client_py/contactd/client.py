@@ -447,7 +447,8 @@ class Client(SceneOpener):
                 direction or stand along it, and seen along it the rim is made of simple loops. The server closes it
                 with Mesh.closing_vertices, the last of the mesh's, which no entry of a contact has: what they have is
                 added to the rim's vertices. A deformable body takes positions of the vertices as registered: walls
-                stay along the direction wherever the rim moves, and the cap keeps its distance from the rim.
+                stay along the direction wherever the rim moves, and the cap keeps its distance from the rim. With repair no
+                hole is filled, and parts that face along the direction are turned.
             unit, scale: what a 1 in the vertices is: a unit by name, or a number of m (1e-3 for mm). All else is in m.
         Raises: InvalidMeshError (a ValueError) naming the defect, the first offenders and the remedy; NonFiniteError;
             OutOfRangeError; LimitExceededError.

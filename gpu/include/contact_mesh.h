@@ -100,10 +100,11 @@ typedef struct ct_mesh_changes {
  *  - fills holes of up to max_hole and 1,024 edges with triangles between their vertices. It does not check whether
  *    these cross other parts of the surface. Where a hole's vertices lie on a line, as where an edge is split on one of
  *    its sides alone, it may be of any length, and the triangles have no area;
- *  - turns shells outwards that lie in no other shell. Of those inside others it keeps the direction if they were
- *    consistent as given, for cavities face inwards; else they become cavities inside an odd number of shells.
+ *  - turns shells that face inwards and are no cavity, so that the winding number is negative nowhere in them. A shell that
+ *    was not consistent as given becomes a cavity inside an odd number of others, and faces outwards else.
  * Edges that more triangles run through one way than the other, surfaces with one side only, and larger holes are
- * refused. A mesh that needs no repair is the same as without.
+ * refused. A mesh that needs no repair is the same as without. Of an open surface (open_direction) no hole is filled, and
+ * shells are turned that face along the direction more than against it.
  *
  * With an open_direction the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind
  * it: all points that lie from it along the direction. Its triangles face against the direction or stand along it (a
@@ -127,7 +128,7 @@ typedef struct ct_mesh_options {
     bool repair;
     double max_hole; /* m, the longest side of a hole's box; 0: CT_DEFAULT_HOLE of the mesh's diagonal */
     double scale;    /* m, what a 1 in the file or the arrays is; 0: 1 m. First of all: lengths here are in m */
-    double open_direction[3]; /* into the volume, of any length; all 0: the surface is closed. Not with a repair */
+    double open_direction[3]; /* into the volume, of any length; all 0: the surface is closed */
 } ct_mesh_options;
 
 #define CT_LEAST_SCALE 1e-12

@@ -93,8 +93,8 @@ def test_refusals(client):
     for closed in (CUBE, two_cubes):
         with pytest.raises(errors.InvalidMeshError, match="has no rim: it is closed, so leave out open_direction"):
             client.register_mesh(*closed, open_direction=(0, 0, -1))
-    with pytest.raises(errors.InvalidArgumentError, match="repair"):
-        client.register_mesh(*FIELD, open_direction=(0, 0, -1), repair=True)
+    with pytest.raises(errors.InvalidArgumentError, match="max_hole"):
+        client.register_mesh(*FIELD, open_direction=(0, 0, -1), repair=True, max_hole=1)
     for wrong in ((0, 0), (0, 0, 0), 5, np.float64(1), "abc", (0, 0, -1, 0)):
         with pytest.raises(errors.InvalidArgumentError, match="three numbers") as refused:
             client.register_mesh(*FIELD, open_direction=wrong)
@@ -163,3 +163,28 @@ def test_a_restarted_server_has_it_again(make_server, tmp_path, is_stored):
         server = make_server(*options)
         Api(server.http).refused("GET", f"/v1/meshes/{ground.hash}", 404, "NOT_FOUND")
         assert at.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize("method", ["exact", "ldi"])
+def test_repaired(client, method):
+    """A field whose triangles have vertices of their own, some of them turned, one there twice, all of them turned: the same
+    surface, with its holes."""
+    vertices = np.array([FIELD[0][k] for triangle in FIELD[1] for k in triangle])
+    triangles = np.arange(len(vertices)).reshape(-1, 3)
+    torn = np.concatenate([triangles, triangles[5:6]])
+    torn[3::4] = torn[3::4, ::-1]
+    joined = client.register_mesh(*FIELD, open_direction=(0, 0, -1))
+    with pytest.raises(errors.InvalidMeshError, match="repair|several parts"):
+        client.register_mesh(vertices, torn, open_direction=(0, 0, -1))
+    cube = client.register_mesh(*CUBE)
+    for faces in (torn, torn[:, ::-1]):
+        mesh = client.register_mesh(vertices, faces, open_direction=(0, 0, -1), repair=True)
+        assert mesh.volume == pytest.approx(joined.volume, rel=1e-6) and mesh.closing_vertices == 4 * N
+        assert mesh.repair.welded_vertices == len(vertices) - len(FIELD[0]) and mesh.repair.filled_holes == 0
+        assert mesh.repair.duplicate_triangles == 1 and mesh.repair.turned_triangles > 0
+        found = [client.overlap(m, cube, pose_b=moved(1.75, 0.1, 0.25), method=method).volume for m in (mesh, joined)]
+        assert found[0] == pytest.approx(found[1], rel=1e-9) and found[1] > 0.1
+    whole = client.register_mesh(*FIELD, open_direction=(0, 0, -1), repair=True)
+    assert whole.hash == joined.hash and not whole.repair.changed
+    pierced = np.delete(FIELD[1], [2 * N + 3], axis=0)  # a triangle within is missing: the hole stays, and is a shaft
+    assert client.register_mesh(FIELD[0], pierced, open_direction=(0, 0, -1), repair=True).repair.filled_holes == 0

@@ -124,12 +124,13 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
         status = ct_fail_cancelled(error);
     if (status == CT_OK) status = ct_cut_polygons(soup, changes, error);
     if (options->repair) ct_enter_phase("repairing the mesh");
-    if (status == CT_OK && options->repair) status = ct_repair(soup, options->max_hole, changes, error);
-    ct_enter_phase("checking the mesh");
     uint32_t *rim = NULL, n_rim = 0;
     double direction[3];
-    if (status == CT_OK && find_direction(options, direction))
-        status = ct_close_along(soup, direction, &rim, &n_rim, error);
+    const bool is_open = find_direction(options, direction);
+    if (status == CT_OK && options->repair)
+        status = ct_repair(soup, options->max_hole, is_open ? direction : NULL, changes, error);
+    ct_enter_phase("checking the mesh");
+    if (status == CT_OK && is_open) status = ct_close_along(soup, direction, &rim, &n_rim, error);
     if (status == CT_OK) {
         status = ct_validate(soup, &facts, options->repair ? &cause : error);
         if (status != CT_OK && options->repair) fail_repaired(status, &cause, error);
@@ -170,7 +171,8 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     if ((!changes->is_changed && !hash_content(soup, n_rim, mesh->hash)) ||
         !rotate_all_corners(mesh->positions, mesh->triangles, soup->n_triangles) ||
         !ct_order_triangles(positions, mesh->lo, mesh->hi, triangles, soup->n_triangles, NULL) ||
-        (changes->is_changed && !hash_content(soup, 0, mesh->hash)) || (facts.n_strays && !ct_set_strays_aside(mesh))) {
+        (changes->is_changed && !hash_content(soup, n_rim, mesh->hash)) ||
+        (facts.n_strays && !ct_set_strays_aside(mesh))) {
         ct_soup_free(soup);
         free(rim);
         free(mesh->strays);
@@ -230,9 +232,9 @@ ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error)
             return ct_fail(error, CT_NON_FINITE, "open_direction", "open_direction[%d] is %g, expected a finite number",
                            k, options->open_direction[k]);
     double direction[3];
-    if (options->repair && find_direction(options, direction))
-        return ct_fail(error, CT_INVALID_ARGUMENT, "open_direction",
-                       "a repair would fill the rim of an open surface: repair it first, or leave out one of both");
+    if (options->max_hole > 0 && find_direction(options, direction))
+        return ct_fail(error, CT_INVALID_ARGUMENT, "max_hole",
+                       "the repair of an open surface fills no holes: leave out max_hole, or open_direction");
     return CT_OK;
 }
 

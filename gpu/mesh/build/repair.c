@@ -9,6 +9,7 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
+#include "gpu/base/vec.h"
 #include "gpu/mesh/build/edges.h"
 #include "gpu/mesh/build/shells.h"
 #include "gpu/mesh/build/validate.h"
@@ -601,8 +602,35 @@ static bool note_turned(const ct_soup *soup, const uint32_t *before, const uint3
     return true;
 }
 
-static ct_status repair_directed(ct_soup *soup, double max_hole, const uint32_t *number, ct_mesh_changes *changes,
-                                 ct_error *error) {
+/* Turns the shells of an open surface that face along its direction more than against it. False: no memory, or
+ * cancelled. */
+static bool turn_along(const struct surface *s, const double direction[3]) {
+    const ct_soup *soup = s->soup;
+    double *facing = calloc(s->n_shells + 1, sizeof *facing); /* m^2, by shell: twice the area as seen along it */
+    bool is_done = facing;
+    for (size_t t = 0; t < soup->n_triangles && is_done; t++) {
+        const uint32_t *corner = soup->triangles + 3 * t;
+        double u[3], v[3], normal[3];
+        if (CT_POLL_EVERY(t, POLL)) is_done = !ct_is_cancelled();
+        for (size_t k = 0; k < 3; k++) {
+            const double at = (double)soup->positions[3 * (size_t)corner[0] + k];
+            u[k] = (double)soup->positions[3 * (size_t)corner[1] + k] - at;
+            v[k] = (double)soup->positions[3 * (size_t)corner[2] + k] - at;
+        }
+        ct_cross3(u, v, normal);
+        facing[s->shell[t]] += ct_dot3(normal, direction);
+    }
+    for (size_t t = 0; t < soup->n_triangles && is_done; t++) {
+        if (CT_POLL_EVERY(t, POLL)) is_done = !ct_is_cancelled();
+        if (facing[s->shell[t]] > 0) swap_corners(soup->triangles + 3 * t);
+    }
+    free(facing);
+    return is_done;
+}
+
+/* direction: of an open surface, whose holes stay; NULL: the surface is closed. */
+static ct_status repair_directed(ct_soup *soup, double max_hole, const double *direction, const uint32_t *number,
+                                 ct_mesh_changes *changes, ct_error *error) {
     struct surface surface;
     const size_t n = soup->n_triangles;
     uint32_t *as_given = malloc(12 * n + 1);
@@ -610,8 +638,10 @@ static ct_status repair_directed(ct_soup *soup, double max_hole, const uint32_t 
     if (status == CT_OK) {
         if (!ct_copy_large(as_given, soup->triangles, 12 * n)) status = ct_fail_cancelled(error);
         if (status == CT_OK) status = direct_shells(&surface, error);
-        if (status == CT_OK) status = fill_holes(&surface, max_hole, changes, error);
-        if (status == CT_OK) status = ct_turn_shells(soup, surface.shell, surface.n_shells, surface.was_mixed, error);
+        if (status == CT_OK && direction && !turn_along(&surface, direction)) status = no_memory(soup, error);
+        if (status == CT_OK && !direction) status = fill_holes(&surface, max_hole, changes, error);
+        if (status == CT_OK && !direction)
+            status = ct_turn_shells(soup, surface.shell, surface.n_shells, surface.was_mixed, error);
         if (status == CT_OK && !note_turned(soup, as_given, number, n, changes)) status = ct_fail_cancelled(error);
     }
     free(as_given);
@@ -619,7 +649,8 @@ static ct_status repair_directed(ct_soup *soup, double max_hole, const uint32_t 
     return status;
 }
 
-ct_status ct_repair(ct_soup *soup, double max_hole, ct_mesh_changes *changes, ct_error *error) {
+ct_status ct_repair(ct_soup *soup, double max_hole, const double *direction, ct_mesh_changes *changes,
+                    ct_error *error) {
     ct_status status =
         ct_validate_elements(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, error);
     if (status != CT_OK) return status;
@@ -633,7 +664,7 @@ ct_status ct_repair(ct_soup *soup, double max_hole, ct_mesh_changes *changes, ct
     if (status == CT_OK) status = drop_needles(soup, number, changes, error);
     if (status == CT_OK) status = drop_twins(soup, number, changes, error);
     if (status == CT_OK)
-        status = repair_directed(soup, max_hole > 0 ? max_hole : default_hole(soup), number, changes, error);
+        status = repair_directed(soup, max_hole > 0 ? max_hole : default_hole(soup), direction, number, changes, error);
     free(number);
     for (int k = 0; k < CT_CHANGE_KINDS; k++) changes->is_changed = changes->is_changed || changes->of[k].count;
     return status;
