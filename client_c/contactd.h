@@ -195,9 +195,9 @@ typedef struct contactd_mesh_options {
     uint32_t cookie; /* set by contactd_mesh_options_init: no repair */
     int repair;      /* 0 or 1 */
     double max_hole; /* m, the widest hole to fill; 0: a tenth of the mesh's diagonal */
-    double
-        scale; /* m, what a 1 in the file or the arrays is: 1e-3 for a file in mm; 0: 1 m. Lengths here and in answers
-                        are in m. UNSUPPORTED: the server is too old for it */
+    double weld;     /* m, within which the repair welds vertices on open edges; 0: 1e-4 of the mesh's diagonal */
+    double scale;    /* m, what a 1 in the file or the arrays is: 1e-3 for a file in mm; 0: 1 m. All else is in m.
+                        UNSUPPORTED: the server is too old for it */
     /* Not all 0: the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind it, along
      * this direction, down to ten diagonals below its furthest point. Triangles face against it or stand along it, and
      * seen along it the rim is made of simple loops, else INVALID_MESH. contactd_mesh_info.closing_vertices close it,
@@ -233,6 +233,7 @@ typedef struct contactd_change {
 typedef struct contactd_repair {
     int was_asked; /* 0: the mesh was registered without; all else is 0 */
     uint64_t counts[CONTACTD_CHANGE_KINDS], fill_triangles;
+    double moved; /* m, the most that welding has moved a corner of a triangle */
     uint32_t n_changes;
     contactd_change changes[4 * CONTACTD_CHANGE_KINDS]; /* [n_changes], up to four of each kind */
 } contactd_repair;

@@ -60,7 +60,7 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
 
 /* ---- registering ---- */
 
-static const uint32_t MESH_COOKIE = 0x6d657369;
+static const uint32_t MESH_COOKIE = 0x6d65736a;
 
 void contactd_mesh_options_init(contactd_mesh_options *options) {
     if (!options) return;
@@ -76,6 +76,7 @@ static contactd_code take_options(contactd_client *client, const contactd_mesh_o
     source->repair = options->repair != 0;
     source->max_hole = options->max_hole;
     source->scale = options->scale;
+    source->weld = options->weld;
     memcpy(source->open_direction, options->open_direction, sizeof source->open_direction);
     return CONTACTD_OK;
 }
@@ -86,6 +87,7 @@ static void take_repair(const wire_mesh_info *info, contactd_repair *to) {
     if (!from) return;
     for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) to->counts[k] = (uint64_t)from[k];
     to->fill_triangles = (uint64_t)from[CONTACTD_CHANGE_KINDS];
+    to->moved = info->moved;
     for (uint32_t at = WIRE_REPAIR_COUNTS; at < info->n_repair; at += WIRE_REPAIR_ROW) {
         const double *row = from + at;
         if (!(row[0] >= 0 && row[0] < CONTACTD_CHANGE_KINDS)) continue; /* of a newer server */

@@ -98,6 +98,7 @@ typedef struct wire_register_mesh {
     double max_hole; /* m; 0: the default */
     double open_direction[3]; /* all 0: the surface is closed */
     double scale; /* m; 0: 1 */
+    double weld; /* m; 0: the default */
 } wire_register_mesh;
 enum { WIRE_REPAIR_COUNTS = 6, WIRE_REPAIR_ROW = 6, WIRE_REPAIR_ROWS = 20 }; /* of wire_mesh_info.repair */
 typedef struct wire_mesh_info {
@@ -112,6 +113,7 @@ typedef struct wire_mesh_info {
     uint64_t closing_vertices;
     uint32_t shells, doubled_shells;
     double center_of_mass[3], inertia[9]; /* 0 where absent */
+    double moved; /* m, by the repair */
 } wire_mesh_info;
 typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;

@@ -171,6 +171,7 @@ struct Decoder {
         out->closing_vertices = in->closing_vertices();
         out->shells = in->shells();
         out->doubled_shells = in->doubled_shells();
+        out->moved = in->moved();
         if (!numbers(in->center_of_mass(), "center_of_mass", 3, nullptr, out->center_of_mass) ||
             !numbers(in->inertia(), "inertia", 9, nullptr, out->inertia))
             return false;
@@ -505,6 +506,7 @@ struct Decoder {
         out->repair = in->repair();
         out->max_hole = in->max_hole();
         out->scale = in->scale();
+        out->weld = in->weld();
         if (!numbers(in->open_direction(), "open_direction", 3, nullptr, out->open_direction) ||
             !array(in->vertices(), "vertices", F32 | F64, 3, &out->vertices) ||
             !array(in->triangles(), "triangles", U32, 3, &out->triangles) ||

@@ -54,6 +54,7 @@ typedef enum ctl_option {
     OPT_ANY_BUILD,
     OPT_REPAIR,
     OPT_MAX_HOLE,
+    OPT_WELD,
     OPT_SCALE,
     OPT_OPEN_DIRECTION,
     OPT_SETTING, /* and those after it: the options of settings, in the order of ct_setting */

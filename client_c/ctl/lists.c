@@ -34,6 +34,7 @@ static void repair_json(const contactd_repair *r) {
     json_open("repair", '{');
     json_bool("changed", all > 0);
     json_count("fill_triangles", r->fill_triangles);
+    json_number("moved", r->moved);
     for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) {
         json_open(change_names[k], '{');
         json_count("count", r->counts[k]);
@@ -127,7 +128,8 @@ static void mesh_row(const contactd_mesh_info *m) {
 bool ctl_mesh_options(ctl *ctl, contactd_mesh_options *out) {
     contactd_mesh_options_init(out);
     out->repair = ctl->options[OPT_REPAIR] != NULL;
-    return ctl_number(ctl, OPT_MAX_HOLE, &out->max_hole) && ctl_number(ctl, OPT_SCALE, &out->scale) &&
+    return ctl_number(ctl, OPT_MAX_HOLE, &out->max_hole) && ctl_number(ctl, OPT_WELD, &out->weld) &&
+           ctl_number(ctl, OPT_SCALE, &out->scale) &&
            ctl_numbers(ctl, OPT_OPEN_DIRECTION, out->open_direction, 3, "3 numbers");
 }
 

@@ -39,6 +39,8 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
          "close small holes, make directions consistent and outward, drop duplicates, weld; tells what it did"},
     [OPT_MAX_HOLE] = {"--max-hole", "M",
                       "--repair fills holes up to this wide, in m; default: a tenth of the diagonal"},
+    [OPT_WELD] = {"--weld", "M",
+                  "--repair welds open edges' vertices within this, in m; default: 1e-4 of the diagonal"},
     [OPT_SCALE] = {"--scale", "M", "what a 1 in the file is, in m: 0.001 for a file in mm"},
     [OPT_OPEN_DIRECTION] = {"--open-direction", "\"X Y Z\"",
                             "the mesh is an open surface that bounds the volume behind it, along this"},
@@ -70,7 +72,8 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
 #include "client_c/ctl/setting_options.inc"
 };
 
-#define MAKING (CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE) | CTL_BIT(OPT_SCALE) | CTL_BIT(OPT_OPEN_DIRECTION))
+#define MAKING                                                                                                         \
+    (CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE) | CTL_BIT(OPT_WELD) | CTL_BIT(OPT_SCALE) | CTL_BIT(OPT_OPEN_DIRECTION))
 
 const ctl_command ctl_commands[] = {
     {"contact", NULL, "A [B]", "intersection of two mesh files, or of one and a half-space: volume, gradient, frame", 1,

@@ -500,7 +500,7 @@ class EngineLink:
         options, changes = ffi.new("ct_mesh_options *"), ffi.new("ct_mesh_changes *")
         lib.ct_mesh_options_init(options)
         options.repair, options.max_hole = body.get("repair", False), body.get("max_hole", 0.0)
-        options.scale = body.get("scale", 0.0)
+        options.scale, options.weld = body.get("scale", 0.0), body.get("weld", 0.0)
         options.open_direction = body.get("open_direction", (0.0, 0.0, 0.0))
         out, error, name = ffi.new("ct_mesh **"), ffi.new("ct_error *"), f"mesh {body['name']}".strip()
         if "file" in body:
@@ -525,6 +525,7 @@ class EngineLink:
             kinds = range(_CHANGES)
             first = [(k, c.index, *c.at, c.edges) for k in kinds
                      for c in changes.of[k].first[0:min(changes.of[k].count, lib.CT_CHANGE_EXAMPLES)]]
+            facts["moved"] = changes.moved
             facts["repair"] = [*(changes.of[k].count for k in kinds), changes.fill_triangles, *itertools.chain(*first)]
         return _Answer("MeshInfo", facts)
 

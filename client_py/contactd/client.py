@@ -197,6 +197,7 @@ class MeshRepair:
     turned_triangles: int
     filled_holes: int
     fill_triangles: int  # that fill them
+    moved: float  # m, the most that welding has moved a corner of a triangle
     first: dict[str, list[MeshChange]]  # by the names of the first five: up to four changes of each
 
     @property
@@ -224,13 +225,15 @@ def _scale_of(scale: float | None, unit: str, object: str) -> float:
     return out
 
 
-def _making(repair: bool, max_hole: float, open_direction: Sequence[float] | None, scale: float | None, unit: str,
-            object: str) -> dict[str, Any]:
+def _making(repair: bool, max_hole: float, weld: float, open_direction: Sequence[float] | None, scale: float | None,
+            unit: str, object: str) -> dict[str, Any]:
     if not isinstance(repair, (bool, np.bool_)):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {repair!r}", object=object, field="repair")
     wide = _arrays.real(max_hole, field="max_hole")
     factor = _scale_of(scale, unit, object)
     out = ({"repair": True} if repair else {}) | ({"max_hole": wide} if wide else {}) | ({"scale": factor} if factor != 1 else {})
+    near = _arrays.real(weld, field="weld", object=object)
+    out |= {"weld": near} if near else {}
     if open_direction is None:
         return out
     if not np.iterable(open_direction) or isinstance(open_direction, str):
@@ -332,7 +335,7 @@ class Mesh:
         where = {name: [MeshChange(int(row[1]), (float(row[2]), float(row[3]), float(row[4])), int(row[5])) for row in rows if row[0] == k]
                  for k, name in enumerate(_CHANGES)}
         a, b, c, d, e, f = (int(n) for n in numbers[:6])
-        return MeshRepair(a, b, c, d, e, f, where)
+        return MeshRepair(a, b, c, d, e, f, self._state.info.get("moved") or 0.0, where)
 
     def geometry(self, timeout: float | None = None) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
         """(n, 3) rest positions and (m, 3) triangles, as the server has them; for meshes registered from a file."""
@@ -430,8 +433,8 @@ class Client(SceneOpener):
     # ---- meshes ----
 
     def register_mesh(self, vertices: ArrayLike, triangles: ArrayLike, *, name: str = "", repair: bool = False,
-                      max_hole: float = 0, open_direction: Sequence[float] | None = None, scale: float | None = None,
-                      unit: Unit = "m", timeout: float | None = None) -> Mesh:
+                      max_hole: float = 0, weld: float = 0, open_direction: Sequence[float] | None = None,
+                      scale: float | None = None, unit: Unit = "m", timeout: float | None = None) -> Mesh:
         """Registers a closed surface, its triangles counter-clockwise seen from outside.
 
         Args:
@@ -442,6 +445,8 @@ class Client(SceneOpener):
                 vertices. Vertices keep their number and order. Mesh.repair tells what was changed, and where. A
                 changed mesh has the hash of what became of it.
             max_hole: m, the widest hole that the repair fills; 0: a tenth of the mesh's diagonal.
+            weld: m, the distance within which the repair welds vertices on open edges; 0: 1e-4 of the mesh's diagonal.
+                Mesh.repair.moved tells how far it went.
             open_direction: the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind
                 it, along this direction, down to ten diagonals below its furthest point. Its triangles face against the
                 direction or stand along it, and seen along it the rim is made of simple loops. The server closes it
@@ -455,14 +460,14 @@ class Client(SceneOpener):
         """
         points = _arrays.points(vertices, field="vertices", object=f"mesh {name}".strip())
         faces = _arrays.indices(triangles, field="triangles", object=f"mesh {name}".strip(), columns=3)
-        making = _making(repair, max_hole, open_direction, scale, unit, f"mesh {name}".strip())
+        making = _making(repair, max_hole, weld, open_direction, scale, unit, f"mesh {name}".strip())
         return self._register(MeshState(name, points.copy(), faces.copy(), making=making), timeout)
 
     def register_mesh_file(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
-                           repair: bool = False, max_hole: float = 0, open_direction: Sequence[float] | None = None,
-                           scale: float | None = None, unit: Unit = "m", timeout: float | None = None) -> Mesh:
-        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole, open_direction, scale
-        and unit: as of register_mesh.
+                           repair: bool = False, max_hole: float = 0, weld: float = 0,
+                           open_direction: Sequence[float] | None = None, scale: float | None = None, unit: Unit = "m", timeout: float | None = None) -> Mesh:
+        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole, weld, open_direction,
+        scale and unit: as of register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.
         """
@@ -472,7 +477,7 @@ class Client(SceneOpener):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
         data = np.frombuffer(path.read_bytes(), "u1")
         state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
-                          making=_making(repair, max_hole, open_direction, scale, unit, f"mesh {path.name}"))
+                          making=_making(repair, max_hole, weld, open_direction, scale, unit, f"mesh {path.name}"))
         return self._register(state, timeout)
 
     def _register(self, state: MeshState, timeout: float | None) -> Mesh:

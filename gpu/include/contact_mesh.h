@@ -81,12 +81,14 @@ typedef struct ct_mesh_changes {
     bool is_changed;         /* some count is not 0 */
     uint64_t fill_triangles; /* that fill the holes, behind those given */
     ct_mesh_change of[CT_CHANGE_KINDS];
+    double moved;             /* m, the most that a corner of a triangle was moved by welding */
     uint64_t uneven_polygons; /* of a file: faces that are not flat, with or without a repair */
     double unevenness;        /* m, the most that a corner of one is off the plane of its face */
 } ct_mesh_changes;
 
-#define CT_DEFAULT_HOLE 0.1 /* 1, of the diagonal of the mesh's box */
-#define CT_OPEN_DEPTH   10  /* 1, diagonals of the box of an open surface from its furthest point to the far plane */
+#define CT_DEFAULT_HOLE 0.1  /* 1, of the diagonal of the mesh's box */
+#define CT_DEFAULT_WELD 1e-4 /* 1, likewise */
+#define CT_OPEN_DEPTH   10   /* 1, diagonals of the box of an open surface from its furthest point to the far plane */
 
 /* How a mesh is made, beyond reading it.
  *
@@ -94,7 +96,8 @@ typedef struct ct_mesh_changes {
  * of the vertices as given; a vertex that was welded to another is part of no triangle, and its gradient is 0. In this
  * order it
  *  - drops triangles that name a vertex twice, and duplicates;
- *  - welds vertices on open edges that lie at the same position (to the bit; -0 is 0);
+ *  - welds vertices on open edges that lie at the same position (-0 is 0), and of those that are left those within a
+ *    distance of `weld` of each other: no surface moves by more (ct_mesh_changes.moved);
  *  - drops triangles whose vertices lie on a line where each of their edges has an odd number of triangles;
  *  - makes each shell (triangles connected by edges) consistent;
  *  - fills holes of up to max_hole and 1,024 edges with triangles between their vertices. It does not check whether
@@ -127,6 +130,7 @@ typedef struct ct_mesh_options {
     ct_mesh_limits limits;
     bool repair;
     double max_hole; /* m, the longest side of a hole's box; 0: CT_DEFAULT_HOLE of the mesh's diagonal */
+    double weld;     /* m, of the repair; 0: CT_DEFAULT_WELD of the mesh's diagonal */
     double scale;    /* m, what a 1 in the file or the arrays is; 0: 1 m. First of all: lengths here are in m */
     double open_direction[3]; /* into the volume, of any length; all 0: the surface is closed */
 } ct_mesh_options;

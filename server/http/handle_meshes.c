@@ -68,7 +68,7 @@ static bool list(const service *service, const http_request *request, http_answe
     return handler_finish(&out, 200, answer, p);
 }
 
-/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&scale=0.001&open_direction=X,Y,Z */
+/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&weld=...&scale=0.001&open_direction=X,Y,Z */
 typedef struct upload {
     char name[REGISTRY_NAME];
     ct_mesh_options options;
@@ -99,6 +99,13 @@ static bool query_max_hole(text_view value, upload *out, problem *p) {
            problem_set(p, CONTACTD_INVALID_ARGUMENT, "max_hole", "the query parameter max_hole is not a number of m");
 }
 
+static bool query_weld(text_view value, upload *out, problem *p) {
+    char text[64], *end = text;
+    if (text_unescape(value.data, value.size, true, text, sizeof text)) out->options.weld = strtod(text, &end);
+    return (end != text && !*end) ||
+           problem_set(p, CONTACTD_INVALID_ARGUMENT, "weld", "the query parameter weld is not a number of m");
+}
+
 static bool query_scale(text_view value, upload *out, problem *p) {
     char text[64], *end = text;
     if (text_unescape(value.data, value.size, true, text, sizeof text)) out->options.scale = strtod(text, &end);
@@ -125,11 +132,8 @@ static bool query_upload(const char *query, upload *out, problem *p) {
     static const struct {
         const char *key;
         bool (*take)(text_view value, upload *out, problem *p);
-    } known[] = {{"name", query_name},
-                 {"repair", query_repair},
-                 {"max_hole", query_max_hole},
-                 {"scale", query_scale},
-                 {"open_direction", query_open_direction}};
+    } known[] = {{"name", query_name}, {"repair", query_repair}, {"max_hole", query_max_hole},
+                 {"weld", query_weld}, {"scale", query_scale},   {"open_direction", query_open_direction}};
     enum { KNOWN = sizeof known / sizeof *known };
     bool is_seen[KNOWN] = {false};
     text_view key, value;

@@ -262,6 +262,7 @@ void reply_mesh(stream *stream, request *request, const mesh_record *record, con
     if (changes) {
         message.u.mesh_info.repair = repair;
         message.u.mesh_info.n_repair = repair_numbers(changes, repair);
+        message.u.mesh_info.moved = changes->moved;
     }
     reply(stream, request, WIRE_MESH_INFO, &message);
 }

@@ -153,3 +153,22 @@ def test_units_and_repairs_on_the_command_line_and_over_http(server, tmp_path):
     (found,) = json.loads(contact("--repair", "--scale", "0.001", "--pose-b", "1 0 0 0.01  0 1 0 0  0 0 1 0").stdout)["contacts"]
     assert found["volume"] == pytest.approx(0.01 * 0.03 * 0.04, rel=1e-6)
     assert "OUT_OF_RANGE: scale is -1 m" in contact("--repair", "--scale", "-1").stderr
+
+
+def test_slits_are_welded(somewhere):
+    """A box whose triangles have corners of their own, off by up to 1e-6 m; and by 1 mm, which is welded where that is asked for."""
+    points, faces = box((0, 0, 0), (1, 1, 1))
+    rng, torn = np.random.default_rng(2), np.arange(3 * len(faces)).reshape(-1, 3)
+    for off, weld in ((1e-6, 0), (1e-3, 2e-3)):
+        corners = np.asarray(points, float)[np.asarray(faces).ravel()]
+        corners += rng.uniform(-off / 4, off / 4, corners.shape)
+        mesh = somewhere.register_mesh(corners, torn, repair=True, weld=weld)
+        assert mesh.volume == pytest.approx(1, abs=3 * off)
+        assert mesh.repair.welded_vertices == len(corners) - 8 and 0 < mesh.repair.moved <= off
+        if weld:
+            with pytest.raises(errors.InvalidMeshError):
+                somewhere.register_mesh(corners, torn, repair=True)
+    for how, error in (({"weld": -1, "repair": True}, errors.OutOfRangeError), ({"weld": 1}, errors.InvalidArgumentError)):
+        with pytest.raises(error) as caught:
+            somewhere.register_mesh(points, faces, **how)
+        assert caught.value.field == "weld"

@@ -128,7 +128,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     double direction[3];
     const bool is_open = find_direction(options, direction);
     if (status == CT_OK && options->repair)
-        status = ct_repair(soup, options->max_hole, is_open ? direction : NULL, changes, error);
+        status = ct_repair(soup, options, is_open ? direction : NULL, changes, error);
     ct_enter_phase("checking the mesh");
     if (status == CT_OK && is_open) status = ct_close_along(soup, direction, &rim, &n_rim, error);
     if (status == CT_OK) {
@@ -197,7 +197,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
 
 /* ---- options ---- */
 
-#define OPTIONS_COOKIE 0x43744d32u /* "CtM2" */
+#define OPTIONS_COOKIE 0x43744d33u /* "CtM3" */
 
 void ct_mesh_options_init(ct_mesh_options *options) {
     memset(options, 0, sizeof *options);
@@ -231,6 +231,12 @@ ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error)
         if (!isfinite(options->open_direction[k]))
             return ct_fail(error, CT_NON_FINITE, "open_direction", "open_direction[%d] is %g, expected a finite number",
                            k, options->open_direction[k]);
+    if (!isfinite(options->weld))
+        return ct_fail(error, CT_NON_FINITE, "weld", "weld is %g, expected a finite number of m", options->weld);
+    if (options->weld < 0)
+        return ct_fail(error, CT_OUT_OF_RANGE, "weld", "weld is %g m, expected 0 or more", options->weld);
+    if (options->weld > 0 && !options->repair)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "weld", "weld is given, but no repair is asked for");
     double direction[3];
     if (options->max_hole > 0 && find_direction(options, direction))
         return ct_fail(error, CT_INVALID_ARGUMENT, "max_hole",

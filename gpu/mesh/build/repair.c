@@ -107,8 +107,9 @@ static bool find_open_ends(const ct_soup *soup, const ct_half_edge *edges, size_
     return ct_sort_large(open, *n, sizeof *open, by_position);
 }
 
-/* Vertices at one position that lie on open edges become one, the first: elsewhere surfaces may touch on purpose. */
-static ct_status weld_open_edges(ct_soup *soup, ct_mesh_changes *changes, ct_error *error) {
+/* Vertices at one position that lie on open edges become one, the first: elsewhere surfaces may touch on purpose.
+ * *is_open: there are open edges. */
+static ct_status weld_open_edges(ct_soup *soup, ct_mesh_changes *changes, bool *is_open, ct_error *error) {
     size_t n_edges, n = 0;
     ct_half_edge *edges = ct_half_edges(soup->triangles, soup->n_triangles, &n_edges);
     uint32_t *kept = malloc((soup->n_vertices + 1) * sizeof *kept);
@@ -118,6 +119,7 @@ static ct_status weld_open_edges(ct_soup *soup, ct_mesh_changes *changes, ct_err
         return no_memory(soup, error);
     }
     bool is_late = false;
+    *is_open = n > 0;
     for (size_t v = 0; v < soup->n_vertices && !is_late; v++) {
         if (CT_POLL_EVERY(v, 8 * POLL)) is_late = ct_is_cancelled();
         kept[v] = (uint32_t)v;
@@ -140,6 +142,106 @@ static ct_status weld_open_edges(ct_soup *soup, ct_mesh_changes *changes, ct_err
     }
     free(edges), free(kept), free(open);
     return is_late ? ct_fail_cancelled(error) : CT_OK;
+}
+
+/* Vertices on open edges in cubes as large as the distance within which they are welded. */
+struct cell {
+    int64_t at[3];
+    uint32_t vertex, place; /* place: in the order of vertices */
+};
+
+static int by_cell(const void *a, const void *b) {
+    const struct cell *x = a, *y = b;
+    for (int k = 0; k < 3; k++)
+        if (x->at[k] != y->at[k]) return x->at[k] < y->at[k] ? -1 : 1;
+    return x->vertex < y->vertex ? -1 : x->vertex > y->vertex;
+}
+
+static int by_vertex(const void *a, const void *b) {
+    const struct welded *x = a, *y = b;
+    return x->vertex < y->vertex ? -1 : x->vertex > y->vertex;
+}
+
+/* The first cell that is not before this one. */
+static size_t first_cell(const struct cell *cells, size_t n, const int64_t at[3]) {
+    const struct cell key = {{at[0], at[1], at[2]}, 0, 0};
+    size_t low = 0, high = n;
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (by_cell(&cells[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static double distance_of(const float p[3], const float q[3]) {
+    double square = 0;
+    for (int k = 0; k < 3; k++) square += ((double)p[k] - (double)q[k]) * ((double)p[k] - (double)q[k]);
+    return sqrt(square);
+}
+
+/* Gives the vertices within `distance` of open[i], none of which was welded before, its number. kept: by place. */
+static bool weld_to(const struct welded *open, size_t i, const struct cell *cells, size_t n, const struct cell *own,
+                    double distance, uint32_t *kept, ct_mesh_changes *changes) {
+    for (int column = 0; column < 9; column++) {
+        const int64_t at[3] = {own->at[0] + column / 3 - 1, own->at[1] + column % 3 - 1, own->at[2] - 1};
+        for (size_t c = first_cell(cells, n, at);
+             c < n && cells[c].at[0] == at[0] && cells[c].at[1] == at[1] && cells[c].at[2] <= own->at[2] + 1; c++) {
+            const uint32_t place = cells[c].place;
+            if (CT_POLL_EVERY(c, POLL) && ct_is_cancelled()) return false;
+            if (place <= i || kept[place] != open[place].vertex) continue;
+            const double away = distance_of(open[i].at, open[place].at);
+            if (!(away <= distance)) continue;
+            kept[place] = open[i].vertex;
+            changes->moved = fmax(changes->moved, away);
+        }
+    }
+    return true;
+}
+
+/* Those left on open edges that are within a distance of one with a lower number become that one: CAD systems write
+ * corners that should coincide with other last digits. */
+static ct_status weld_near(ct_soup *soup, double distance, ct_mesh_changes *changes, ct_error *error) {
+    size_t n_edges, n = 0, m = 0;
+    ct_half_edge *edges = ct_half_edges(soup->triangles, soup->n_triangles, &n_edges);
+    struct welded *open = edges ? malloc((2 * n_edges + 1) * sizeof *open) : NULL;
+    bool is_done =
+        open && find_open_ends(soup, edges, n_edges, open, &n) && ct_sort_large(open, n, sizeof *open, by_vertex);
+    free(edges);
+    for (size_t i = 0; i < n && is_done; i++)
+        if (!m || open[i].vertex != open[m - 1].vertex) open[m++] = open[i];
+    struct cell *cells = is_done ? malloc((m + 1) * sizeof *cells) : NULL,
+                *own = is_done ? malloc((m + 1) * sizeof *own) : NULL;
+    uint32_t *kept = malloc((m + 1) * sizeof *kept), *to = malloc((soup->n_vertices + 1) * sizeof *to);
+    is_done = is_done && cells && own && kept && to;
+    for (size_t i = 0; i < m && is_done; i++) {
+        if (CT_POLL_EVERY(i, POLL)) is_done = !ct_is_cancelled();
+        for (int k = 0; k < 3; k++) /* far coordinates have no neighbours in cells so small */
+            own[i].at[k] = (int64_t)fmax(fmin(floor((double)open[i].at[k] / distance), 0x1p62), -0x1p62);
+        own[i].vertex = kept[i] = open[i].vertex;
+        own[i].place = (uint32_t)i;
+        cells[i] = own[i];
+    }
+    is_done = is_done && ct_sort_large(cells, m, sizeof *cells, by_cell);
+    for (size_t i = 0; i < m && is_done; i++)
+        if (kept[i] == open[i].vertex) is_done = weld_to(open, i, cells, m, &own[i], distance, kept, changes);
+    for (size_t v = 0; v < soup->n_vertices && is_done; v++) {
+        if (CT_POLL_EVERY(v, 8 * POLL)) is_done = !ct_is_cancelled();
+        to[v] = (uint32_t)v;
+    }
+    for (size_t i = 0; i < m && is_done; i++) {
+        if (kept[i] == open[i].vertex) continue;
+        to[open[i].vertex] = kept[i];
+        note_vertex(soup, changes, CT_CHANGE_WELDED, open[i].vertex, open[i].vertex);
+    }
+    for (size_t i = 0; i < 3 * soup->n_triangles && is_done; i++) {
+        if (CT_POLL_EVERY(i, POLL)) is_done = !ct_is_cancelled();
+        soup->triangles[i] = to[soup->triangles[i]];
+    }
+    free(open), free(cells), free(own), free(kept), free(to);
+    return is_done ? CT_OK : no_memory(soup, error);
 }
 
 /* ---- dropping ---- */
@@ -576,7 +678,8 @@ static ct_status fill_holes(struct surface *s, double max_hole, ct_mesh_changes 
 
 /* ---- the whole ---- */
 
-static double default_hole(const ct_soup *soup) {
+/* m, of the box of what triangles use. */
+static double diagonal_of(const ct_soup *soup) {
     double squares = 0;
     for (size_t k = 0; k < 3; k++) {
         double lo = INFINITY, hi = -INFINITY;
@@ -588,7 +691,7 @@ static double default_hole(const ct_soup *soup) {
         }
         squares += (hi - lo) * (hi - lo);
     }
-    return CT_DEFAULT_HOLE * sqrt(squares);
+    return sqrt(squares);
 }
 
 /* before: the triangles before any was turned; number: of each as it was uploaded. False: cancelled. */
@@ -649,7 +752,7 @@ static ct_status repair_directed(ct_soup *soup, double max_hole, const double *d
     return status;
 }
 
-ct_status ct_repair(ct_soup *soup, double max_hole, const double *direction, ct_mesh_changes *changes,
+ct_status ct_repair(ct_soup *soup, const ct_mesh_options *options, const double *direction, ct_mesh_changes *changes,
                     ct_error *error) {
     ct_status status =
         ct_validate_elements(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, error);
@@ -658,13 +761,17 @@ ct_status ct_repair(ct_soup *soup, double max_hole, const double *direction, ct_
     if (!number) return no_memory(soup, error);
     for (size_t t = 0; t < soup->n_triangles && !(CT_POLL_EVERY(t, 8 * POLL) && ct_is_cancelled()); t++)
         number[t] = (uint32_t)t;
+    bool is_open = false;
+    const double diagonal = diagonal_of(soup),
+                 hole = options->max_hole > 0 ? options->max_hole : CT_DEFAULT_HOLE * diagonal,
+                 near = options->weld > 0 ? options->weld : CT_DEFAULT_WELD * diagonal;
     status = drop_triangles(soup, number, changes, error);
-    if (status == CT_OK) status = weld_open_edges(soup, changes, error);
+    if (status == CT_OK) status = weld_open_edges(soup, changes, &is_open, error);
+    if (status == CT_OK && is_open && near > 0) status = weld_near(soup, near, changes, error);
     if (status == CT_OK && changes->of[CT_CHANGE_WELDED].count) status = drop_triangles(soup, number, changes, error);
     if (status == CT_OK) status = drop_needles(soup, number, changes, error);
     if (status == CT_OK) status = drop_twins(soup, number, changes, error);
-    if (status == CT_OK)
-        status = repair_directed(soup, max_hole > 0 ? max_hole : default_hole(soup), direction, number, changes, error);
+    if (status == CT_OK) status = repair_directed(soup, hole, direction, number, changes, error);
     free(number);
     for (int k = 0; k < CT_CHANGE_KINDS; k++) changes->is_changed = changes->is_changed || changes->of[k].count;
     return status;

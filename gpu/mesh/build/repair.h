@@ -8,7 +8,8 @@
 /* direction: of an open surface, of length 1; NULL: the surface is closed. Repairs the soup and notes in *changes what was done. What it cannot repair it leaves for the validation to refuse,
  * but for surfaces with one side only, holes that are too large or too crooked, and shells whose direction would take
  * too long to find: INVALID_MESH, with the reason. NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY. */
-ct_status ct_repair(ct_soup *soup, double max_hole, const double *direction, ct_mesh_changes *changes, ct_error *error);
+ct_status ct_repair(ct_soup *soup, const ct_mesh_options *options, const double *direction, ct_mesh_changes *changes,
+                    ct_error *error);
 
 /* ---- shared by the files of the repair ---- */
 

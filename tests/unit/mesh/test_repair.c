@@ -410,6 +410,54 @@ static void test_twins(void **state) {
     }
 }
 
+/* A ball of torn triangles, each corner of which is off by less than half of what is welded: it becomes whole, moved by no
+ * more; torn by more, it is refused. Of the diagonal, 2 sqrt(3) here. */
+static void test_slits(void **state) {
+    (void)state;
+    const double diagonal = 2 * sqrt(3.0);
+    const struct {
+        double off, weld; /* of the diagonal; 0: the default */
+        bool is_closed;
+    } cases[] = {{1e-7, 0, true}, {2e-5, 0, true}, {3e-3, 0, false}, {3e-3, 1e-2, true}, {2e-5, 1e-6, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t rng = 7 + i;
+        struct shape ball = shape_icosphere(1, 2),
+                     torn = {.n_vertices = 3 * ball.n_triangles, .n_triangles = ball.n_triangles};
+        const double volume = shape_volume(&ball), off = cases[i].off * diagonal;
+        torn.positions = malloc(12 * (size_t)torn.n_vertices);
+        torn.triangles = malloc(12 * (size_t)torn.n_triangles);
+        assert_true(torn.positions && torn.triangles);
+        for (uint32_t v = 0; v < torn.n_vertices; v++) {
+            torn.triangles[v] = v;
+            for (uint32_t k = 0; k < 3; k++)
+                torn.positions[3 * v + k] = ball.positions[3 * (size_t)ball.triangles[v] + k] +
+                                            (float)shape_uniform(&rng, -off / 4, off / 4); /* 0.87 off, between two */
+        }
+        ct_mesh_options options;
+        ct_mesh_changes changes;
+        ct_mesh *mesh = NULL;
+        ct_error error = {0};
+        ct_mesh_options_init(&options);
+        options.repair = true;
+        options.weld = cases[i].weld * diagonal;
+        const ct_status status = ct_mesh_create_with(torn.positions, CT_F32, torn.n_vertices, torn.triangles,
+                                                     torn.n_triangles, &options, &mesh, &changes, &error);
+        if (!cases[i].is_closed) {
+            assert_int_equal(status, CT_INVALID_MESH);
+        } else {
+            if (status) fail_msg("case %zu: %s", i, error.message);
+            ct_mesh_info info;
+            ct_mesh_get_info(mesh, &info);
+            assert_true(fabs(info.volume - volume) < 13 * off);
+            assert_true(changes.moved > 0 && changes.moved <= off);
+            assert_int_equal(changes.of[CT_CHANGE_WELDED].count, torn.n_vertices - ball.n_vertices);
+            assert_int_equal(info.triangles, ball.n_triangles);
+        }
+        ct_mesh_release(&mesh);
+        shape_free(&ball), shape_free(&torn);
+    }
+}
+
 static void test_refused(void **state) {
     (void)state;
     /* A Moebius strip of n squares. */
@@ -637,6 +685,7 @@ int main(void) {
         cmocka_unit_test(test_one_of_many_shells),
         cmocka_unit_test(test_shells_that_share_a_vertex),
         cmocka_unit_test(test_twins),
+        cmocka_unit_test(test_slits),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_options),
     };

@@ -865,6 +865,7 @@ static void facts_of_meshes_round_trip(void **state) {
         wire_mesh_info *info = &m.u.mesh_info;
         info->shells = shells;
         info->doubled_shells = shells / 2;
+        info->moved = 1e-5 * shells;
         for (int k = 0; k < 3 && shells; k++) info->center_of_mass[k] = 0.25 * k - 1;
         for (int k = 0; k < 9 && shells; k++) info->inertia[k] = 1.0 / (k + 1);
         round_trip(&m, 0);
