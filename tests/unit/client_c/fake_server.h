@@ -72,7 +72,8 @@ typedef struct fake_server {
     atomic_int self_added; /* bodies with self-contact */
     atomic_int ended;      /* over something */
     atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured, materials;
-    wire_set_material material; /* the last one set */
+    pthread_mutex_t material_lock;
+    wire_set_material material; /* [material_lock] the last one set: see fake_material */
     atomic_uint most_in_flight;
     _Atomic uint64_t last_key; /* of the newest scene */
 
@@ -381,6 +382,13 @@ static inline void fake_replace_mesh(fake_server *f, const wire_message *m, wire
     r->type = WIRE_DONE;
 }
 
+static inline wire_set_material fake_material(fake_server *f) {
+    pthread_mutex_lock(&f->material_lock);
+    const wire_set_material material = f->material;
+    pthread_mutex_unlock(&f->material_lock);
+    return material;
+}
+
 static inline void fake_handle(fake_server *f, const wire_message *m) {
     wire_message r = {.type = WIRE_NO_BODY};
     fake_scene *s;
@@ -498,7 +506,9 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
     case WIRE_SET_MATERIAL:
         s = fake_find(f, m, m->u.set_material.scene);
         if (!s) return;
+        pthread_mutex_lock(&f->material_lock);
         f->material = m->u.set_material;
+        pthread_mutex_unlock(&f->material_lock);
         atomic_fetch_add(&f->materials, 1);
         r.type = WIRE_DONE;
         break;
@@ -641,6 +651,7 @@ static inline fake_server *fake_start(void) {
     f->scratch = wire_scratch_new();
     f->epoch = 7;
     fake_bind(f);
+    pthread_mutex_init(&f->material_lock, NULL);
     if (pthread_create(&f->thread, NULL, fake_run, f)) abort();
     return f;
 }
