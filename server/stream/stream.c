@@ -57,6 +57,7 @@ static request *new_request(stream *stream) {
         request->stream = stream;
     }
     zmq_msg_init(&request->client);
+    request->work = (work){0};
     request->peer = NULL;
     request->who = (identity){0};
     request->is_overfull = false;
