@@ -265,13 +265,20 @@ static void test_refused(void **state) {
     ct_mesh_release(&mesh);
     /* Without the direction an open surface is refused as ever. */
     assert_null(shape_to_mesh(&flat, NULL));
+    /* A repair fills no hole of one. */
     ct_mesh_options both_asked;
     ct_mesh_options_init(&both_asked);
     both_asked.repair = true;
     both_asked.open_direction[2] = -1;
+    both_asked.max_hole = 1;
     assert_int_equal(ct_mesh_create_with(flat.positions, CT_F32, flat.n_vertices, flat.triangles, flat.n_triangles,
                                          &both_asked, &mesh, NULL, NULL),
                      CT_INVALID_ARGUMENT);
+    both_asked.max_hole = 0;
+    assert_int_equal(ct_mesh_create_with(flat.positions, CT_F32, flat.n_vertices, flat.triangles, flat.n_triangles,
+                                         &both_asked, &mesh, NULL, NULL),
+                     CT_OK);
+    ct_mesh_release(&mesh);
     shape_free(&flat), shape_free(&slope), shape_free(&box), shape_free(&wavy), shape_free(&other), shape_free(&both);
     shape_free(&ramp), shape_free(&beside), shape_free(&boxes);
 }
