@@ -141,6 +141,15 @@ def test_scenes_are_spread_over_actors_and_a_killed_server_is_started_again(fold
 
         wait_for(is_used, "scenes on the server that Ray started again")
     assert (folder.parent / "state" / "a").is_dir()
+
+    def is_back() -> bool:
+        """Its server is reached before Ray says that the actor has started."""
+        try:
+            return ray.get(actors[0].address.remote()) == again["a"]
+        except ray.exceptions.ActorUnavailableError:
+            return False
+
+    wait_for(is_back, "the actor that Ray has started again")
     assert [ray.get(actor.drain.remote()) for actor in actors] == [0, 0]
     assert list(folder.iterdir()) == []
 
