@@ -1,14 +1,4 @@
-/* client.h - the insides of contactd_client, for the library's own files.
- *
- * A request that the server can repeat without harm is sent again when the connection broke; a step always, since the
- * server knows it by its sequence number. What must not happen twice (opening a scene, adding a body) is not: when its
- * answer may be lost the client starts a session anew and rebuilds its scenes there (recover.c), the old session's
- * scenes ending with their lease.
- *
- * A server may end over what it is asked. What two servers were at work on when they ended is not sent to a third: the
- * oldest step of each scene (ctc_note_ends), and the request other than a step that a call waits for. An end that the
- * server announced does not count.
- */
+/* client.h - what a client remembers, for the library's own files; contactd.h has the public types. */
 #ifndef CONTACTD_CLIENT_H
 #define CONTACTD_CLIENT_H
 
@@ -19,9 +9,6 @@
 #include "proto/spin.h"
 #include "proto/trace.h"
 #include "proto/zmq_thread.h"
-
-/* Beside the codes of errors.h: the session is new, so the request must be built again with the new handles. */
-#define CTC_AGAIN ((contactd_code)0x10000)
 
 typedef struct ctc_received { /* one message as it came; never moved, since small frames live in zmq_msg_t itself */
     zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
@@ -147,21 +134,12 @@ typedef struct ctc_servers { /* where several were given */
     uint32_t silence_ms; /* without a connection to a server that may listen, before another is tried */
 } ctc_servers;
 
-typedef struct ctc_start { /* where a fleet's connection begins, its order of the servers, and its patience with them */
-    const char *address;
-    uint64_t seed;
-    uint32_t silence_ms;
-} ctc_start;
-
 typedef struct ctc_greeting { /* what a server says of its security mechanism, see greeting.c */
     void *socket;             /* NULL: nothing is asked now */
     bool is_asked;            /* since the call began, or the client went to this server */
     unsigned char bytes[32];  /* the greeting, up to the mechanism's name */
     size_t n;                 /* of bytes */
 } ctc_greeting;
-
-/* So many failed attempts to connect: nothing listens there. The first may only be that a connection was lost. */
-#define CTC_RETRIES 2
 
 struct contactd_client {
     void *context, *socket, *monitor;
@@ -223,164 +201,5 @@ struct contactd_client {
     size_t cap_directions;
     void *list; /* answer of the last listing */
 };
-
-/* ---- contactd.c ---- */
-
-/* Fills the client's error and returns the code. */
-__attribute__((format(printf, 5, 6))) contactd_code
-ctc_fail(contactd_client *client, contactd_code code, const char *object, const char *field, const char *format, ...);
-/* The same for an error that no client has; error may be NULL. */
-__attribute__((format(printf, 5, 6))) contactd_code ctc_fill_error(contactd_error *error, contactd_code code,
-                                                                   const char *object, const char *field,
-                                                                   const char *format, ...);
-contactd_code ctc_options_check(const contactd_options *options, contactd_error *error);
-/* A client that connects, but has not said Hello. start may be NULL: the client chooses. *out is NULL after an error.
- */
-contactd_code ctc_client_new(const contactd_options *options, const ctc_start *start, contactd_client **out,
-                             contactd_error *error);
-void ctc_client_free(contactd_client *client);
-/* Closes its scenes on the server, which is not waited for long. The client is then to be freed, or lost. */
-void ctc_say_goodbye(contactd_client *client);
-void ctc_begin(contactd_client *client); /* of a call: no error yet, and its deadline */
-/* Fails because an argument that must point somewhere is NULL. */
-contactd_code ctc_fail_null(contactd_client *client, const char *object, const char *argument);
-/* The first lines of every public function: a NULL is an error, not a crash. */
-#define CTC_BEGIN(client)                                                                                              \
-    do {                                                                                                               \
-        if (!(client)) return CONTACTD_INVALID_ARGUMENT;                                                               \
-        ctc_begin(client);                                                                                             \
-    } while (0)
-#define CTC_REQUIRE(client, object, argument)                                                                          \
-    do {                                                                                                               \
-        if (!(argument)) return ctc_fail_null(client, object, #argument);                                              \
-    } while (0)
-uint64_t ctc_now(void);                     /* ns, monotonic */
-double ctc_random(contactd_client *client); /* [0, 1) */
-char *ctc_strdup(const char *text);         /* of NULL: of "" */
-/* Makes room for one more element. False: out of memory. */
-bool ctc_grow(void *array, size_t n, size_t *cap, size_t element);
-bool ctc_grow32(void *array, uint32_t n, uint32_t *cap, size_t element);
-contactd_code ctc_no_memory(contactd_client *client, const char *object);
-
-/* ---- greeting.c ---- */
-
-/* Begins to ask the server for its security mechanism, once in a call. Over tcp:// only. */
-void ctc_greeting_ask(contactd_client *client);
-/* Takes what has come in answer. True: the server wants another mechanism than this client offers. */
-bool ctc_greeting_names_other(contactd_client *client);
-void ctc_greeting_close(ctc_greeting *greeting);
-
-/* ---- link.c: the socket ---- */
-
-/* Both may be NULL or empty: no encryption. A key, or a key file (proto/keyfile.h). Before the socket connects. */
-contactd_code ctc_keys_set(contactd_client *client, const char *server_key, const char *client_key);
-contactd_code ctc_link_open(contactd_client *client, const contactd_options *options);
-void ctc_link_close(contactd_client *client);
-/* Sends m with the session's numbers and a new request number, waiting for a connection until the deadline, but not at
- * all where `wait` is false: then BUSY means that nothing was sent. */
-contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step, bool wait);
-/* Waits for one message until until_ns at most, or 20 ms, after which it reads the socket monitor. A step's answer goes
- * to the step; the answer to `request` is left in client->message. */
-typedef enum ctc_event { CTC_NOTHING, CTC_ANSWER, CTC_OTHER } ctc_event;
-ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns);
-/* Sends a request and waits for its answer of the type expected, which is then in client->message. CTC_AGAIN: the
- * session is new. Any other error is in client->error. */
-contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type expected, const char *object);
-contactd_code ctc_hello(contactd_client *client);
-/* The deadline has passed while something was waited for. */
-contactd_code ctc_timed_out(contactd_client *client, const char *object, const char *waiting_for);
-void ctc_answer_error(const wire_error *from, const char *object, contactd_error *to); /* object "": as it says */
-void ctc_received_close(ctc_received *received);
-
-/* ---- servers.c ---- */
-
-bool ctc_servers_are_several(const char *text);
-/* Notes the servers, and where to connect first: client->address. start may be NULL; with it, a source that cannot be
- * asked now is no error. */
-contactd_code ctc_servers_open(contactd_client *client, const char *text, const ctc_start *start);
-void ctc_servers_close(ctc_servers *servers);
-/* Adds the addresses of all sources. A source that cannot be asked adds nothing: INVALID_ARGUMENT (or OUT_OF_MEMORY),
- * and `why` names the first. */
-contactd_code ctc_servers_ask(ctc_servers *servers, char *why, size_t size);
-uint64_t ctc_servers_rank(uint64_t seed, const char *address); /* of rendezvous hashing: the highest is first */
-/* Goes to another server, which will answer STATE_LOST. False: there is none. */
-bool ctc_servers_leave(contactd_client *client);
-bool ctc_servers_go(contactd_client *client, const char *to);     /* the same, to this one. False: out of memory */
-void ctc_servers_drop(ctc_servers *servers, const char *address); /* it is listed no more */
-/* Addresses between commas that a server which drains sent: the client may go there too from now on. */
-void ctc_servers_learn(contactd_client *client, const char *successors);
-void ctc_servers_tend(contactd_client *client); /* while waiting: leaves a server that is gone for too long */
-
-/* ---- recover.c ---- */
-
-enum { CTC_MOST_ENDS = 2 }; /* of servers, after which what they were at work on is not sent again */
-/* The text of SERVER_ENDED: what the servers did, and what the caller may do beside looking into their log. */
-#define CTC_ENDED_TEXT                                                                                                 \
-    "the server ended twice while it %s, which is not sent again: look into its log for what was running%s"
-/* Starts a session anew, until the deadline; meshes and scenes follow when they are next needed. */
-contactd_code ctc_recover(contactd_client *client);
-/* Makes sure that the server has the mesh; the scene with its bodies in their last state. CTC_AGAIN as in
- * ctc_exchange. */
-contactd_code ctc_ensure_mesh(contactd_client *client, ctc_mesh *mesh);
-contactd_code ctc_ensure_scene(contactd_client *client, ctc_scene *scene);
-void ctc_rebuild_scene(contactd_client *client, ctc_scene *scene); /* when it is next needed */
-
-/* ---- meshes.c, scenes.c, settings.c ---- */
-
-enum { CTC_OBJECT = 96 };
-ctc_mesh *ctc_find_mesh(contactd_client *client, contactd_mesh mesh); /* NULL: the error says why */
-ctc_scene *ctc_find_scene(contactd_client *client, contactd_scene scene);
-ctc_body *ctc_find_body(contactd_client *client, ctc_scene *scene, contactd_body body);
-void ctc_mesh_free(ctc_mesh **mesh);
-void ctc_scene_free(ctc_scene **scene);
-const char *ctc_mesh_object(const contactd_client *client, const ctc_mesh *mesh, char buffer[CTC_OBJECT]);
-const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]);
-/* As contactd_register_mesh_with, but positions may also be doubles. A public function's whole work. */
-contactd_code ctc_register_arrays(contactd_client *client, const char *name, const void *positions, wire_dtype dtype,
-                                  size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                                  const contactd_mesh_options *options, contactd_mesh *out);
-contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source);
-contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings);
-contactd_code ctc_send_pairs(contactd_client *client, ctc_scene *scene); /* their materials */
-contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body);
-uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body); /* 0: none */
-/* What is absent is 0. */
-/* Whether the method gives the contact no gradient of vertices: voxtree, where it did not refine the pair. */
-bool ctc_lacks_gradient(const contactd_contact *contact);
-contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
-                              wire_settings *to);
-void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to);
-/* Remembers settings that a server told, unless newer ones are known. */
-void ctc_adopt_settings(ctc_scene *scene, const wire_settings *settings, uint64_t revision);
-
-/* ---- steps.c, mirror.c ---- */
-
-/* Sends what is unsent and may be sent now, in order, and again what may have been lost. Recovers a lost session. */
-contactd_code ctc_serve_steps(contactd_client *client);
-void ctc_step_answered(contactd_client *client, ctc_step *step); /* client->message is its answer */
-/* The server of this epoch ended without a word, and the steps have not been sent to another. */
-void ctc_note_ends(contactd_client *client, uint64_t epoch);
-/* Waits until none of the scene's steps is without an answer; scene 0: fewer than `below` of all. */
-contactd_code ctc_flush(contactd_client *client, uint32_t scene, size_t below);
-/* Sends steps again, with their numbers, as the answer was lost: that of the request, or of all that are sent where it
- * is 0. */
-void ctc_resend_steps(contactd_client *client, uint64_t request);
-void ctc_unsend_steps(contactd_client *client, uint32_t scene); /* numbers are void; scene 0: of all */
-void ctc_drop_steps(contactd_client *client, uint32_t scene);
-void ctc_steps_free(contactd_client *client);
-ctc_step *ctc_step_of_request(contactd_client *client, uint64_t request);
-void ctc_step_clear(contactd_client *client, ctc_step *step); /* what it holds of caller and server */
-
-/* Checks the updates and the options' directions against the bodies, and copies them with their arrays into the step.
- */
-contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_step *step,
-                               const contactd_update *updates, size_t n, const contactd_step_options *options);
-void ctc_mirror_step(ctc_scene *scene, const ctc_step *step);  /* it was answered: its updates are the state */
-bool ctc_make_result(contactd_client *client, ctc_step *step); /* of an answer; false: out of memory */
-
-/* ---- frames.c ---- */
-
-/* Tangents follow those before, if the scene asks for that. False: out of memory. */
-bool ctc_continue_frames(ctc_scene *scene, contactd_contact *contacts, uint32_t n);
 
 #endif

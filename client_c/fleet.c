@@ -1,5 +1,5 @@
 /* fleet.c - several servers as one: clients spread over them, and where a new scene goes. fleet_meshes.c has the meshes
- * that all of these share. Each client finds another server by itself when its own is gone (servers.c, recover.c), in
+ * that all of these share. Each client finds another server by itself when its own is gone (servers.c, restore.c), in
  * the order that its number gives; here it is only decided where it begins and, by a look, where it should be
  * (fleet_look.c). */
 #include <stdio.h>
@@ -7,7 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "client_c/fleet.h"
+#include "client_c/connect.h"
+#include "client_c/fleet_look.h"
+#include "client_c/fleet_meshes.h"
+#include "client_c/servers.h"
+#include "client_c/session.h"
 
 #define FLEET_COOKIE 0xf1ee7u
 
@@ -20,15 +24,6 @@ void contactd_fleet_options_init(contactd_fleet_options *options) {
 }
 
 /* ---- errors ---- */
-
-contactd_code ctc_fleet_no_memory(contactd_fleet *fleet) {
-    return ctc_fill_error(&fleet->error, CONTACTD_OUT_OF_MEMORY, "fleet", "", "out of memory in this process");
-}
-
-contactd_code ctc_fleet_fail_as(contactd_fleet *fleet, const contactd_client *client) {
-    fleet->error = client->error;
-    return client->error.code;
-}
 
 const contactd_error *contactd_fleet_last_error(const contactd_fleet *fleet) {
     static const contactd_error no_fleet = {.code = CONTACTD_INVALID_ARGUMENT,

@@ -1,9 +1,8 @@
-/* fleet.h - what the parts of a fleet share: fleet.c, its calls, fleet_meshes.c, its meshes, and fleet_look.c, which
- * server has what. */
+/* fleet.h - what a fleet remembers, and its errors. */
 #ifndef CONTACTD_FLEET_H
 #define CONTACTD_FLEET_H
 
-#include "client_c/client.h"
+#include "client_c/base.h"
 
 typedef struct ctc_fleet_mesh {
     char *name;
@@ -41,8 +40,14 @@ struct contactd_fleet {
 
 #define CTC_NOWHERE UINT32_MAX
 
-contactd_code ctc_fleet_no_memory(contactd_fleet *fleet);
-contactd_code ctc_fleet_fail_as(contactd_fleet *fleet, const contactd_client *client); /* with the client's error */
+static inline contactd_code ctc_fleet_no_memory(contactd_fleet *fleet) {
+    return ctc_fill_error(&fleet->error, CONTACTD_OUT_OF_MEMORY, "fleet", "", "out of memory in this process");
+}
+/* With the client's error. */
+static inline contactd_code ctc_fleet_fail_as(contactd_fleet *fleet, const contactd_client *client) {
+    fleet->error = client->error;
+    return client->error.code;
+}
 /* The first lines of every public function. */
 #define FLEET_BEGIN(fleet)                                                                                             \
     do {                                                                                                               \
@@ -55,27 +60,5 @@ contactd_code ctc_fleet_fail_as(contactd_fleet *fleet, const contactd_client *cl
             return ctc_fill_error(&(fleet)->error, CONTACTD_INVALID_ARGUMENT, "fleet", #argument,                      \
                                   #argument " is NULL");                                                               \
     } while (0)
-
-/* ---- fleet_meshes.c ---- */
-
-void ctc_fleet_mesh_free(ctc_fleet_mesh *mesh); /* NULL is allowed */
-
-/* ---- fleet_look.c ---- */
-
-/* Of a client that asks the server at the address something, and is closed again. */
-contactd_options ctc_fleet_probe_options(const contactd_fleet *fleet, const char *address);
-
-void ctc_fleet_servers_free(ctc_fleet_servers *servers);
-/* Asks the sources for addresses and each server whether it is there. UNREACHABLE: none is; CONFLICT: two addresses
- * are one server. */
-contactd_code ctc_fleet_find(contactd_fleet *fleet, ctc_fleet_servers *out);
-/* Index of the server that the connection is at; CTC_NOWHERE: one that is not listed. */
-uint32_t ctc_fleet_where(const ctc_fleet_servers *servers, const contactd_client *client);
-/* Seed of the order in which connection `number` ranks servers: the same in all fleets. */
-uint64_t ctc_fleet_seed(uint32_t number);
-/* Gives each of n connections a server that is up, where[i], moving as few as can be from where they are. At least one
- * server is up. OUT_OF_MEMORY. */
-contactd_code ctc_fleet_spread(contactd_fleet *fleet, uint32_t *where, uint32_t n);
-contactd_code ctc_fleet_look(contactd_fleet *fleet, uint32_t *moved);
 
 #endif

@@ -1,11 +1,17 @@
 /* fleet_look.c - membership of a fleet: which servers there are and answer, how its connections are spread evenly over
  * them, and the moves of those that must go elsewhere. */
+#include "client_c/fleet_look.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "client_c/fleet.h"
+#include "client_c/connect.h"
+#include "client_c/servers.h"
+#include "client_c/session.h"
+#include "client_c/socket.h"
+#include "client_c/steps.h"
 
 enum { PROBE_LEASE_MS = 1000 }; /* a probe's session ends soon: with every look there is another one */
 

@@ -1,9 +1,15 @@
 /* fleet_meshes.c - the meshes of a fleet: one copy for all of its clients, sent to each server that comes to need it.
  */
+#include "client_c/fleet_meshes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/fleet.h"
+#include "client_c/connect.h"
+#include "client_c/fleet_look.h"
+#include "client_c/meshes.h"
+#include "client_c/records.h"
+#include "client_c/session.h"
 
 void ctc_fleet_mesh_free(ctc_fleet_mesh *mesh) {
     if (!mesh) return;

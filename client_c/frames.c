@@ -1,9 +1,12 @@
 /* frames.c - contact frames that are continuous in time: a scene's tangents as of the last step that was waited for. */
+#include "client_c/frames.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/records.h"
 
 /* The tangents of one contact. */
 struct ctc_frame {

@@ -7,9 +7,9 @@
  *
  *     signature 10 | version 2 | mechanism 20 | as-server 1 | filler 31
  */
-#include <string.h>
+#include "client_c/greeting.h"
 
-#include "client_c/client.h"
+#include <string.h>
 
 enum { QUESTION = 11, MECHANISM_AT = 12, MECHANISM_BYTES = 20 };
 

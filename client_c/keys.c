@@ -1,9 +1,11 @@
 /* keys.c - the keys that a client connects with, given as text or as files. */
+#include "client_c/keys.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
 #include "proto/keyfile.h"
 
 /* A file of that name, else a key. line: of a key file that the key stands on. */

@@ -1,42 +1,15 @@
 /* meshes.c - registering meshes, the copies kept of them, and the server's list. */
+#include "client_c/meshes.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/client.h"
-
-const char *ctc_mesh_object(const contactd_client *client, const ctc_mesh *mesh, char buffer[CTC_OBJECT]) {
-    uint32_t i = 0;
-    while (i < client->n_meshes && client->meshes[i] != mesh) i++;
-    if (*mesh->name)
-        snprintf(buffer, CTC_OBJECT, "mesh %s", mesh->name);
-    else if (i < client->n_meshes)
-        snprintf(buffer, CTC_OBJECT, "mesh %u", i + 1);
-    else
-        snprintf(buffer, CTC_OBJECT, "mesh");
-    return buffer;
-}
-
-ctc_mesh *ctc_find_mesh(contactd_client *client, contactd_mesh mesh) {
-    if (mesh && mesh <= client->n_meshes && client->meshes[mesh - 1]) return client->meshes[mesh - 1];
-    char object[CTC_OBJECT];
-    snprintf(object, sizeof object, "mesh %u", mesh);
-    bool was = mesh && mesh <= client->n_meshes;
-    ctc_fail(client, was ? CONTACTD_STALE_HANDLE : CONTACTD_NOT_FOUND, object, "mesh",
-             was ? "mesh %u was removed" : "there is no mesh %u: this client registered none with that handle", mesh);
-    return NULL;
-}
-
-void ctc_mesh_free(ctc_mesh **mesh) {
-    if (!*mesh) return;
-    free((*mesh)->name);
-    free((*mesh)->positions);
-    free((*mesh)->triangles);
-    free((*mesh)->file);
-    free(*mesh);
-    *mesh = NULL;
-}
+#include "client_c/base.h"
+#include "client_c/records.h"
+#include "client_c/restore.h"
+#include "client_c/session.h"
 
 static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
     *to = (contactd_mesh_info){.id = from->mesh,
@@ -96,21 +69,6 @@ static void take_repair(const wire_mesh_info *info, contactd_repair *to) {
                                                          .at = {row[2], row[3], row[4]},
                                                          .edges = (uint32_t)row[5]};
     }
-}
-
-contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source) {
-    char object[CTC_OBJECT];
-    wire_message m = {.type = WIRE_REGISTER_MESH, .u.register_mesh = *source};
-    contactd_code code = ctc_exchange(client, &m, WIRE_MESH_INFO, ctc_mesh_object(client, mesh, object));
-    if (code != CONTACTD_OK) return code;
-    const wire_mesh_info *info = &client->message.u.mesh_info;
-    if (source->scale != 0 && !info->shells)
-        return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "scale",
-                        "the server is too old to scale meshes: scale the file, or leave scale out");
-    mesh->server = info->mesh;
-    mesh->vertices = info->vertices - info->closing_vertices;
-    snprintf(mesh->hash, sizeof mesh->hash, "%s", info->hash);
-    return CONTACTD_OK;
 }
 
 static bool keep(wire_array *array, void **copy) {

@@ -1,11 +1,14 @@
 /* mirror.c - the updates of a step: checked, copied until they are answered, and then kept as the state of the bodies.
  */
+#include "client_c/mirror.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/records.h"
 
 contactd_update contactd_move(contactd_body body, const double pose[12]) {
     contactd_update update = {.body = body, .kind = CONTACTD_POSE};

@@ -1,7 +1,7 @@
 /* overlap.c - the intersection of two meshes in one call, by a scene of its own. */
 #include <string.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
 
 static contactd_code compute(contactd_client *client, contactd_scene scene, const contactd_mesh meshes[2],
                              const double *const poses[2], contactd_overlap *out) {

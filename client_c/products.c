@@ -1,7 +1,8 @@
 /* products.c - stiffness products of many contacts and vectors at once. */
 #include <string.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/result.h"
 
 /* Vectors that one pass over a contact's entries serves. */
 enum { TOGETHER = 8 };

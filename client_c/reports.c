@@ -2,7 +2,9 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/records.h"
+#include "client_c/session.h"
 
 static_assert((int)CONTACTD_REPORT_SESSIONS == (int)WIRE_REPORT_SESSIONS &&
                   (int)CONTACTD_REPORT_STATUS == (int)WIRE_REPORT_STATUS,

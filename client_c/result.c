@@ -1,10 +1,14 @@
 /* result.c - the answer to a step as the caller sees it: its own handles, and arrays that are aligned. */
+#include "client_c/result.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/frames.h"
+#include "client_c/records.h"
 
 /* Frames come at any address. NULL with *ok left: absent; *ok false: out of memory. */
 static const void *aligned(ctc_step *step, int slot, const wire_array *array, bool *ok) {

@@ -1,4 +1,4 @@
-/* scenes.c - scenes and bodies: opened and changed on the server, and remembered here so that they can be rebuilt. */
+/* scenes.c - scenes and bodies, which the client opens and changes on the server. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,55 +6,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/flight.h"
+#include "client_c/records.h"
+#include "client_c/restore.h"
+#include "client_c/session.h"
+#include "client_c/steps.h"
 
 #define BODY_COOKIE 0xc0b4u
-
-const char *ctc_scene_object(const ctc_scene *scene, char buffer[CTC_OBJECT]) {
-    snprintf(buffer, CTC_OBJECT, *scene->name ? "scene %u \"%s\"" : "scene %u", scene->handle, scene->name);
-    return buffer;
-}
-
-ctc_scene *ctc_find_scene(contactd_client *client, contactd_scene scene) {
-    if (scene && scene <= client->n_scenes && client->scenes[scene - 1]) return client->scenes[scene - 1];
-    char object[CTC_OBJECT];
-    snprintf(object, sizeof object, "scene %u", scene);
-    bool was = scene && scene <= client->n_scenes;
-    ctc_fail(client, was ? CONTACTD_STALE_HANDLE : CONTACTD_NOT_FOUND, object, "scene",
-             was ? "scene %u was closed" : "there is no scene %u: this client opened none with that handle", scene);
-    return NULL;
-}
-
-ctc_body *ctc_find_body(contactd_client *client, ctc_scene *scene, contactd_body body) {
-    if (body && body <= scene->n_bodies && scene->bodies[body - 1]) return scene->bodies[body - 1];
-    char object[CTC_OBJECT];
-    snprintf(object, sizeof object, "body %u", body);
-    bool was = body && body <= scene->n_bodies;
-    ctc_fail(client, was ? CONTACTD_STALE_HANDLE : CONTACTD_NOT_FOUND, object, "body",
-             was ? "body %u of scene %u was removed" : "there is no body %u in scene %u", body, scene->handle);
-    return NULL;
-}
-
-static void body_free(ctc_body **body) {
-    if (!*body) return;
-    free((*body)->ignore);
-    free((*body)->positions);
-    free((*body)->known);
-    free(*body);
-    *body = NULL;
-}
-
-void ctc_scene_free(ctc_scene **scene) {
-    if (!*scene) return;
-    for (uint32_t i = 0; i < (*scene)->n_bodies; i++) body_free(&(*scene)->bodies[i]);
-    free((*scene)->bodies);
-    free((*scene)->ids);
-    free((*scene)->pairs);
-    free((*scene)->frames);
-    free((*scene)->name);
-    free(*scene);
-    *scene = NULL;
-}
 
 /* ---- settings ---- */
 
@@ -92,8 +51,9 @@ static contactd_code check_method(contactd_client *client, ct_method method, con
                     name, (int)method, offered);
 }
 
-contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *from, const char *object,
-                              wire_settings *to) {
+/* What is absent is 0. */
+static contactd_code settings_of(contactd_client *client, const contactd_settings *from, const char *object,
+                                 wire_settings *to) {
     *to = (wire_settings){0};
     if (!from) return CONTACTD_OK;
     if (!ct_settings_are_filled(from))
@@ -114,7 +74,7 @@ contactd_code ctc_settings_of(contactd_client *client, const contactd_settings *
     return to->given & CT_GIVEN(CT_SETTING_METHOD) ? check_method(client, from->method, object) : CONTACTD_OK;
 }
 
-void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
+static void scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
     *to =
         (contactd_scene_info){.id = from->scene,
                               .name = from->name,
@@ -131,30 +91,13 @@ void ctc_scene_info_of(const wire_scene_info *from, contactd_scene_info *to) {
 
 /* ---- scenes ---- */
 
-void ctc_adopt_settings(ctc_scene *scene, const wire_settings *settings, uint64_t revision) {
-    if (revision < scene->revision) return; /* of a step that was answered before they changed */
-    scene->settings = *settings;
-    scene->revision = revision;
-}
-
-contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings) {
-    char object[CTC_OBJECT];
-    wire_message m = {.type = WIRE_OPEN_SCENE, .u.open_scene = {*settings, scene->name, scene->key, scene->revision}};
-    contactd_code code = ctc_exchange(client, &m, WIRE_SCENE_INFO, ctc_scene_object(scene, object));
-    if (code != CONTACTD_OK) return code;
-    scene->server = client->message.u.scene_info.scene;
-    ctc_adopt_settings(scene, &client->message.u.scene_info.settings, client->message.u.scene_info.revision);
-    scene->sequence = 0;
-    return CONTACTD_OK;
-}
-
 contactd_code contactd_open_scene(contactd_client *client, const char *name, const contactd_settings *settings,
                                   contactd_scene *out) {
     CTC_BEGIN(client);
     CTC_REQUIRE(client, "scene", out);
     *out = 0;
     wire_settings wire;
-    contactd_code code = ctc_settings_of(client, settings, "scene", &wire);
+    contactd_code code = settings_of(client, settings, "scene", &wire);
     if (code != CONTACTD_OK) return code;
     ctc_scene *scene = calloc(1, sizeof *scene);
     if (!scene) return ctc_no_memory(client, "scene");
@@ -182,7 +125,7 @@ contactd_code contactd_configure(contactd_client *client, contactd_scene handle,
     if (!scene) return client->error.code;
     char object[CTC_OBJECT];
     wire_settings wire;
-    contactd_code code = ctc_settings_of(client, settings, ctc_scene_object(scene, object), &wire);
+    contactd_code code = settings_of(client, settings, ctc_scene_object(scene, object), &wire);
     if (code == CONTACTD_OK) code = ctc_flush(client, handle, 1);
     if (code != CONTACTD_OK) return code;
     do {
@@ -244,7 +187,7 @@ contactd_code contactd_get_scene_info(contactd_client *client, contactd_scene ha
         wire_message m = {.type = WIRE_GET_SCENE, .u.get_scene.scene = scene->server};
         code = ctc_exchange(client, &m, WIRE_SCENE_INFO, ctc_scene_object(scene, object));
     } while (code == CTC_AGAIN);
-    if (code == CONTACTD_OK) ctc_scene_info_of(&client->message.u.scene_info, out);
+    if (code == CONTACTD_OK) scene_info_of(&client->message.u.scene_info, out);
     return code;
 }
 
@@ -264,7 +207,7 @@ contactd_code contactd_list_scenes(contactd_client *client, const contactd_scene
     contactd_scene_info *list = realloc(client->list, (from->n + 1) * sizeof *list);
     if (!list) return ctc_no_memory(client, "list of scenes");
     client->list = list;
-    for (uint32_t i = 0; i < from->n; i++) ctc_scene_info_of(&from->scenes[i], &list[i]);
+    for (uint32_t i = 0; i < from->n; i++) scene_info_of(&from->scenes[i], &list[i]);
     *out = list;
     *n = from->n;
     return CONTACTD_OK;
@@ -276,7 +219,7 @@ contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, con
     char object[CTC_OBJECT];
     snprintf(object, sizeof object, "scene %llu", (unsigned long long)id);
     wire_settings wire;
-    contactd_code code = ctc_settings_of(client, settings, object, &wire);
+    contactd_code code = settings_of(client, settings, object, &wire);
     if (code != CONTACTD_OK) return code;
     do {
         wire_message m = {.type = WIRE_GET_SCENE, .u.get_scene.scene = id};
@@ -286,7 +229,7 @@ contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, con
         }
         code = ctc_exchange(client, &m, WIRE_SCENE_INFO, object);
     } while (code == CTC_AGAIN);
-    if (code == CONTACTD_OK && out) ctc_scene_info_of(&client->message.u.scene_info, out);
+    if (code == CONTACTD_OK && out) scene_info_of(&client->message.u.scene_info, out);
     return code;
 }
 
@@ -299,61 +242,6 @@ void contactd_body_options_init(contactd_body_options *options) {
                                        .group = 1,
                                        .mask = ~UINT32_C(0),
                                        .material = CT_MATERIAL_NONE};
-}
-
-/* A server older than self-contact added the body without it: takes the body out again. */
-static contactd_code refuse_body(contactd_client *client, ctc_scene *scene, uint32_t body, const char *object) {
-    wire_message m = {.type = WIRE_REMOVE_BODY, .u.remove_body = {scene->server, body}};
-    const contactd_code code = ctc_exchange(client, &m, WIRE_DONE, object);
-    if (code != CONTACTD_OK) return code;
-    return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "self_contact",
-                    "the server is too old to compute the contact of a body with itself: leave self_contact out");
-}
-
-/* Whether a request failed because its mesh, being unused, made room for others. */
-static bool is_mesh_stale(const contactd_client *client, contactd_code code) {
-    return code == CONTACTD_STALE_HANDLE && strncmp(client->message.u.error.object, "scene", 5) != 0;
-}
-
-contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body) {
-    char object[CTC_OBJECT];
-    ctc_mesh *mesh = body->mesh ? client->meshes[body->mesh - 1] : NULL;
-    for (int attempt = 0;; attempt++) {
-        contactd_code code = mesh ? ctc_ensure_mesh(client, mesh) : CONTACTD_OK;
-        if (code != CONTACTD_OK) return code;
-        const size_t n_ignore = body->n_ignore;
-        uint32_t *ignore = malloc((n_ignore + 1) * sizeof *ignore), n = 0;
-        if (!ignore) return ctc_no_memory(client, "body");
-        for (size_t i = 0; i < n_ignore; i++) { /* those that were not removed since */
-            const ctc_body *other = scene->bodies[body->ignore[i] - 1];
-            if (other) ignore[n++] = other->server;
-        }
-        wire_message m = {.type = WIRE_ADD_BODY,
-                          .u.add_body = {.scene = scene->server,
-                                         .mesh = mesh ? mesh->server : 0,
-                                         .kind = !mesh         ? WIRE_BODY_HALF_SPACE
-                                                 : body->rigid ? WIRE_BODY_RIGID
-                                                               : WIRE_BODY_DEFORMABLE,
-                                         .group = body->group,
-                                         .mask = body->mask,
-                                         .self_contact = body->self_contact,
-                                         .material = body->material,
-                                         .ignore = ignore,
-                                         .n_ignore = n}};
-        memcpy(m.u.add_body.pose, body->pose, sizeof body->pose);
-        code = ctc_exchange(client, &m, WIRE_BODY_ADDED, ctc_scene_object(scene, object));
-        free(ignore);
-        if (mesh && attempt == 0 && is_mesh_stale(client, code)) {
-            mesh->server = 0; /* bring it back, once */
-            continue;
-        }
-        if (code != CONTACTD_OK) return code;
-        if (body->self_contact && !client->message.u.body_added.self_contact)
-            return refuse_body(client, scene, client->message.u.body_added.body, object);
-        body->server = client->message.u.body_added.body;
-        scene->n_ids = 0;
-        return CONTACTD_OK;
-    }
 }
 
 static contactd_code check_body(contactd_client *client, ctc_scene *scene, const contactd_body_options *options,
@@ -408,7 +296,7 @@ static contactd_code add_body(contactd_client *client, contactd_scene scene_hand
             if (code == CONTACTD_OK) code = ctc_send_add_body(client, scene, body);
         } while (code == CTC_AGAIN);
     if (code != CONTACTD_OK) {
-        body_free(&body);
+        ctc_body_free(&body);
         return code;
     }
     scene->bodies[scene->n_bodies++] = body;
@@ -493,25 +381,6 @@ static void forget_pairs(ctc_scene *scene, contactd_body body) {
         if (scene->pairs[i].body[0] == body || scene->pairs[i].body[1] == body) drop_pair(scene, &scene->pairs[i]);
 }
 
-/* other NULL: the body's own. */
-static contactd_code send_material(contactd_client *client, const ctc_scene *scene, const ctc_body *body,
-                                   const ctc_body *other, const ct_material *material) {
-    char object[CTC_OBJECT];
-    wire_message m = {.type = WIRE_SET_MATERIAL,
-                      .u.set_material = {scene->server, body->server, other ? other->server : 0, *material}};
-    return ctc_exchange(client, &m, WIRE_DONE, ctc_scene_object(scene, object));
-}
-
-contactd_code ctc_send_pairs(contactd_client *client, ctc_scene *scene) {
-    contactd_code code = CONTACTD_OK;
-    for (uint32_t i = 0; i < scene->n_pairs && code == CONTACTD_OK; i++) {
-        const ctc_pair *pair = &scene->pairs[i];
-        code = send_material(client, scene, scene->bodies[pair->body[0] - 1], scene->bodies[pair->body[1] - 1],
-                             &pair->material);
-    }
-    return code;
-}
-
 static bool is_none(const ct_material *m) {
     return isnan(m->modulus) && isnan(m->friction) && isnan(m->dissipation) && isnan(m->static_friction);
 }
@@ -531,7 +400,7 @@ contactd_code contactd_set_material(contactd_client *client, contactd_scene scen
     if (code != CONTACTD_OK) return code;
     do {
         code = ctc_ensure_scene(client, scene);
-        if (code == CONTACTD_OK) code = send_material(client, scene, body, other, material);
+        if (code == CONTACTD_OK) code = ctc_send_material(client, scene, body, other, material);
     } while (code == CTC_AGAIN);
     if (code != CONTACTD_OK) return code;
     if (!other) {
@@ -566,7 +435,7 @@ contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene
     } while (code == CTC_AGAIN);
     if (code != CONTACTD_OK) return code;
     if (body->mesh) client->meshes[body->mesh - 1]->bodies--;
-    body_free(&scene->bodies[handle - 1]);
+    ctc_body_free(&scene->bodies[handle - 1]);
     forget_pairs(scene, handle);
     scene->n_ids = 0;
     return CONTACTD_OK;
@@ -579,7 +448,7 @@ static contactd_code send_replace_mesh(contactd_client *client, ctc_scene *scene
         if (code != CONTACTD_OK) return code;
         wire_message m = {.type = WIRE_REPLACE_MESH, .u.replace_mesh = {scene->server, body->server, mesh->server}};
         code = ctc_exchange(client, &m, WIRE_DONE, ctc_scene_object(scene, object));
-        if (attempt || !is_mesh_stale(client, code)) return code;
+        if (attempt || !ctc_is_mesh_stale(client, code)) return code;
         mesh->server = 0;
     }
 }
@@ -612,24 +481,4 @@ contactd_code contactd_replace_mesh(contactd_client *client, contactd_scene scen
     body->positions = NULL;
     body->known = NULL;
     return CONTACTD_OK;
-}
-
-static int by_server(const void *a, const void *b) {
-    const struct ctc_body_id *x = a, *y = b;
-    return x->server < y->server ? -1 : x->server > y->server;
-}
-
-uint32_t ctc_body_of(ctc_scene *scene, uint32_t server_body) {
-    if (scene->n_ids == 0) {
-        for (uint32_t i = 0; i < scene->n_bodies; i++) {
-            if (!scene->bodies[i]) continue;
-            if (!ctc_grow32(&scene->ids, scene->n_ids, &scene->cap_ids, sizeof *scene->ids)) return 0;
-            scene->ids[scene->n_ids++] = (struct ctc_body_id){scene->bodies[i]->server, i + 1};
-        }
-        qsort(scene->ids, scene->n_ids, sizeof *scene->ids, by_server);
-    }
-    struct ctc_body_id key = {server_body, 0};
-    const struct ctc_body_id *found =
-        scene->n_ids ? bsearch(&key, scene->ids, scene->n_ids, sizeof key, by_server) : NULL;
-    return found ? found->handle : 0;
 }

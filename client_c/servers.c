@@ -1,5 +1,7 @@
 /* servers.c - a client's servers, where it was given several: each client has those in an order of its own, and goes to
- * the next one when its server is gone or drains. There it builds everything again, as after a restart (recover.c). */
+ * the next one when its server is gone or drains. There it builds everything again, as after a restart (restore.c). */
+#include "client_c/servers.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
@@ -8,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/greeting.h"
 
 enum {
     REACH_MS = 250,    /* without a connection where nothing listens, before another server is tried */
@@ -129,7 +132,7 @@ static ctc_server *choose(contactd_client *client) {
     return best;
 }
 
-bool ctc_servers_are_several(const char *text) {
+static bool are_several(const char *text) {
     return strchr(text, ',') || strncmp(text, "file:", 5) == 0 || strncmp(text, "dns://", 6) == 0;
 }
 
@@ -137,7 +140,7 @@ contactd_code ctc_servers_open(contactd_client *client, const char *text, const 
     ctc_servers *s = &client->servers;
     char why[256];
     s->silence_ms = start ? start->silence_ms : SILENCE_MS;
-    if (!ctc_servers_are_several(text)) {
+    if (!are_several(text)) {
         client->address = ctc_strdup(text);
         return client->address ? CONTACTD_OK : ctc_no_memory(client, "client");
     }

@@ -3,7 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/records.h"
+#include "client_c/restore.h"
+#include "client_c/session.h"
+#include "client_c/steps.h"
 
 #define SNAPSHOT_COOKIE 0xc0a6u
 

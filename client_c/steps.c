@@ -1,16 +1,23 @@
 /* steps.c - steps in flight: sent in order, sent again where they may have been lost, answered, waited for. */
+#include "client_c/steps.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/flight.h"
+#include "client_c/mirror.h"
+#include "client_c/records.h"
+#include "client_c/restore.h"
+#include "client_c/result.h"
+#include "client_c/session.h"
+#include "client_c/socket.h"
 
 #define STEP_COOKIE 0xc0b6u
 
 /* Between two calls: longer than it takes to hand over a step, shorter than to compute one. */
 enum { AWAY_NS = 100000 };
-/* Before a step is sent again whose answer there was no memory for. */
-enum { RESEND_NS = 20000000 };
 /* So long is a step alone of those that a server was at work on when it ended. */
 enum { ALONE_NS = 1000000000 };
 
@@ -19,216 +26,7 @@ void contactd_step_options_init(contactd_step_options *options) {
     *options = (contactd_step_options){.cookie = STEP_COOKIE, .want = CONTACTD_WANT_ALL};
 }
 
-/* ---- records ---- */
-
-void ctc_step_clear(contactd_client *client, ctc_step *step) {
-    (void)client;
-    for (size_t i = 0; i < step->n_large; i++) zmq_msg_close(&step->large[i]);
-    step->n_large = 0;
-    step->n_updates = step->n_directions = step->n_velocities = 0;
-}
-
-static void step_free(ctc_step **step) {
-    if (!*step) return;
-    ctc_step_clear(NULL, *step);
-    if ((*step)->received) ctc_received_close((*step)->received);
-    free((*step)->received);
-    wire_scratch_free(&(*step)->scratch);
-    for (size_t i = 0; i < sizeof(*step)->aligned / sizeof *(*step)->aligned; i++) free((*step)->aligned[i]);
-    free((*step)->contacts);
-    free((*step)->warnings);
-    free((*step)->progress);
-    free((*step)->separations);
-    free((*step)->updates);
-    free((*step)->directions);
-    free((*step)->storage);
-    free((*step)->large);
-    free(*step);
-    *step = NULL;
-}
-
-void ctc_steps_free(contactd_client *client) {
-    for (size_t i = 0; i < client->n_steps; i++) step_free(&client->steps[i]);
-    free(client->steps);
-    step_free(&client->current);
-    while (client->spare) {
-        ctc_step *step = client->spare;
-        client->spare = step->next;
-        step_free(&step);
-    }
-}
-
-static ctc_step *take_spare(contactd_client *client) {
-    ctc_step *step = client->spare;
-    if (step) {
-        client->spare = step->next;
-        return step;
-    }
-    step = calloc(1, sizeof *step);
-    if (!step) return NULL;
-    step->received = calloc(1, sizeof *step->received);
-    step->scratch = wire_scratch_new();
-    if (!step->received || !step->scratch) step_free(&step);
-    return step;
-}
-
-static void put_spare(contactd_client *client, ctc_step *step) {
-    ctc_step_clear(client, step);
-    ctc_received_close(step->received);
-    step->state = STEP_FREE;
-    step->abandoned = false;
-    step->next = client->spare;
-    client->spare = step;
-}
-
-static void remove_step(contactd_client *client, ctc_step *step) {
-    size_t i = 0;
-    while (client->steps[i] != step) i++;
-    memmove(&client->steps[i], &client->steps[i + 1], (client->n_steps - i - 1) * sizeof *client->steps);
-    client->n_steps--;
-}
-
-static bool in_flight(const ctc_step *step) {
-    return step->state == STEP_UNSENT || step->state == STEP_SENT;
-}
-
-ctc_step *ctc_step_of_request(contactd_client *client, uint64_t request) {
-    for (size_t i = 0; i < client->n_steps; i++)
-        if (client->steps[i]->request == request && request && in_flight(client->steps[i])) return client->steps[i];
-    return NULL;
-}
-
-void ctc_unsend_steps(contactd_client *client, uint32_t scene) {
-    for (size_t i = 0; i < client->n_steps; i++) {
-        ctc_step *step = client->steps[i];
-        if (!in_flight(step) || (scene && step->scene != scene)) continue;
-        step->state = STEP_UNSENT;
-        step->request = step->sequence = step->retry_ns = step->epoch = 0;
-    }
-}
-
-void ctc_resend_steps(contactd_client *client, uint64_t request) {
-    for (size_t i = 0; i < client->n_steps; i++) {
-        ctc_step *step = client->steps[i];
-        if (step->state != STEP_SENT || (request && step->request != request)) continue;
-        step->state = STEP_UNSENT;
-        step->retry_ns = ctc_now() + RESEND_NS;
-        step->error = (contactd_error){.code = CONTACTD_OUT_OF_MEMORY, .retry = true};
-        snprintf(step->error.message, sizeof step->error.message, "no memory to decode the server's answer");
-    }
-}
-
-void ctc_drop_steps(contactd_client *client, uint32_t scene) {
-    for (size_t i = client->n_steps; i-- > 0;) {
-        ctc_step *step = client->steps[i];
-        if (step->scene != scene) continue;
-        remove_step(client, step);
-        put_spare(client, step);
-    }
-}
-
-/* ---- answers ---- */
-
-static void end_step(contactd_client *client, ctc_step *step) {
-    step->state = STEP_ANSWERED;
-    step->answered_ns = ctc_now();
-    ctc_step_clear(client, step);
-    if (!step->abandoned) return;
-    remove_step(client, step);
-    put_spare(client, step);
-}
-
-/* "body 16777217" of the server is another number here. */
-static void rename_body(ctc_scene *scene, contactd_error *error) {
-    if (strncmp(error->object, "body ", 5) != 0) return;
-    unsigned long server = strtoul(error->object + 5, NULL, 10);
-    uint32_t body = server <= UINT32_MAX ? ctc_body_of(scene, (uint32_t)server) : 0;
-    if (body) snprintf(error->object, sizeof error->object, "body %u", body);
-}
-
-static void step_refused(contactd_client *client, ctc_scene *scene, ctc_step *step) {
-    const wire_error *e = &client->message.u.error;
-    char object[CTC_OBJECT];
-    if (e->code == CONTACTD_STATE_LOST) {
-        client->lost = true;
-        return;
-    }
-    if (e->code == CONTACTD_CONFLICT && !scene->rebuilt) {
-        /* Server and client differ on what the next number is: begin the scene again, but not forever. */
-        scene->rebuilt = true;
-        ctc_rebuild_scene(client, scene);
-        return;
-    }
-    bool body = strncmp(e->object, "body ", 5) == 0;
-    ctc_answer_error(e, body ? "" : ctc_scene_object(scene, object), &step->error);
-    rename_body(scene, &step->error);
-    if (e->code == CONTACTD_BUSY || e->code == CONTACTD_SHUTTING_DOWN) {
-        if (e->code == CONTACTD_SHUTTING_DOWN && ctc_servers_leave(client)) {
-            ctc_unsend_steps(client, 0);
-            return;
-        }
-        double ms = (e->retry_after_ms ? e->retry_after_ms : 20) * (0.5 + ctc_random(client));
-        step->state = STEP_UNSENT;
-        step->retry_ns = ctc_now() + (uint64_t)(ms * 1e6);
-        step->epoch = 0;
-        return;
-    }
-    end_step(client, step);
-}
-
-void ctc_step_answered(contactd_client *client, ctc_step *step) {
-    ctc_scene *scene = client->scenes[step->scene - 1];
-    char object[CTC_OBJECT];
-    if (client->message.type == WIRE_ERROR) {
-        step_refused(client, scene, step);
-        return;
-    }
-    if (client->message.type != WIRE_STEP_RESULT || client->message.u.step_result.sequence != step->sequence) {
-        step->error = (contactd_error){.code = CONTACTD_INTERNAL, .field = "answer"};
-        snprintf(step->error.object, sizeof step->error.object, "%s", ctc_scene_object(scene, object));
-        snprintf(step->error.message, sizeof step->error.message, "the server answered a step with %s",
-                 client->message.type == WIRE_STEP_RESULT ? "the result of another"
-                                                          : wire_type_name(client->message.type));
-        end_step(client, step);
-        return;
-    }
-    scene->rebuilt = false;
-    step->error = (contactd_error){.code = CONTACTD_OK};
-    step->answer = client->message;
-    ctc_received *received = step->received;
-    step->received = client->incoming;
-    client->incoming = received;
-    wire_scratch *scratch = step->scratch;
-    step->scratch = client->scratch;
-    client->scratch = scratch;
-    ctc_mirror_step(scene, step);
-    end_step(client, step);
-}
-
-/* ---- when servers end ---- */
-
-static bool is_oldest_of_scene(const contactd_client *client, const ctc_step *step) {
-    for (size_t i = 0; client->steps[i] != step; i++)
-        if (client->steps[i]->scene == step->scene && in_flight(client->steps[i])) return false;
-    return true;
-}
-
-void ctc_note_ends(contactd_client *client, uint64_t epoch) {
-    for (size_t i = 0; i < client->n_steps; i++) {
-        ctc_step *step = client->steps[i];
-        if (in_flight(step) && step->epoch == epoch && is_oldest_of_scene(client, step)) step->ends++;
-    }
-    /* From the last on, as abandoned ones leave the list. */
-    for (size_t i = client->n_steps; i-- > 0;) {
-        ctc_step *step = client->steps[i];
-        if (!in_flight(step) || step->ends < CTC_MOST_ENDS) continue;
-        char object[CTC_OBJECT], doing[64];
-        snprintf(doing, sizeof doing, "computed step %llu of this scene", (unsigned long long)step->ticket);
-        ctc_fill_error(&step->error, CONTACTD_SERVER_ENDED, ctc_scene_object(client->scenes[step->scene - 1], object),
-                       "", CTC_ENDED_TEXT, doing, ", and step with other input");
-        end_step(client, step);
-    }
-}
+/* ---- sending ---- */
 
 /* Of the steps that a server was at work on when it ended, one is sent after the other, as long as each is answered
  * soon: so the one that ends servers is told from those beside it. */
@@ -239,8 +37,6 @@ static bool must_wait(const contactd_client *client, const ctc_step *step, uint6
     }
     return false;
 }
-
-/* ---- sending ---- */
 
 static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_step *step) {
     if (step->n_updates &&
@@ -300,9 +96,9 @@ static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_st
 static void fail_scene(contactd_client *client, uint32_t scene) {
     for (size_t i = client->n_steps; i-- > 0;) {
         ctc_step *step = client->steps[i];
-        if (step->scene != scene || !in_flight(step)) continue;
+        if (step->scene != scene || !ctc_is_in_flight(step)) continue;
         step->error = client->error;
-        end_step(client, step);
+        ctc_end_step(client, step);
     }
     client->error = (contactd_error){.code = CONTACTD_OK};
 }
@@ -324,7 +120,8 @@ static bool may_send(contactd_client *client, const ctc_step *step, uint64_t now
     return now >= step->retry_ns && (!client->welcome.max_in_flight || sent < client->welcome.max_in_flight);
 }
 
-contactd_code ctc_serve_steps(contactd_client *client) {
+/* Sends what is unsent and may be sent now, in order, and again what may have been lost. Recovers a lost session. */
+static contactd_code serve_steps(contactd_client *client) {
     if (client->lost) {
         contactd_code code = ctc_recover(client);
         if (code != CONTACTD_OK) return code;
@@ -353,7 +150,7 @@ contactd_code ctc_serve_steps(contactd_client *client) {
         if (code != CONTACTD_OK) {
             step->error = client->error;
             client->error = (contactd_error){.code = CONTACTD_OK};
-            end_step(client, step);
+            ctc_end_step(client, step);
             return CONTACTD_OK;
         }
     }
@@ -362,15 +159,15 @@ contactd_code ctc_serve_steps(contactd_client *client) {
 
 /* Sends what may be sent and waits for one message, at most until the earliest retry is due. */
 static contactd_code wait_once(contactd_client *client, const ctc_step *waiting) {
-    contactd_code code = ctc_serve_steps(client);
-    if (code != CONTACTD_OK || (waiting && !in_flight(waiting))) return code;
+    contactd_code code = serve_steps(client);
+    if (code != CONTACTD_OK || (waiting && !ctc_is_in_flight(waiting))) return code;
     uint64_t until = client->deadline_ns, now = ctc_now();
     for (size_t i = 0; i < client->n_steps; i++) {
         const ctc_step *step = client->steps[i];
         if (step->state == STEP_UNSENT && step->retry_ns > now && step->retry_ns < until) until = step->retry_ns;
     }
     ctc_pump(client, 0, until);
-    if (ctc_now() < client->deadline_ns || (waiting && !in_flight(waiting))) return CONTACTD_OK;
+    if (ctc_now() < client->deadline_ns || (waiting && !ctc_is_in_flight(waiting))) return CONTACTD_OK;
     if (waiting && waiting->error.code != CONTACTD_OK && client->connected) { /* why it was refused says more */
         client->error = waiting->error;
         snprintf(client->error.field, sizeof client->error.field, "timeout_ms");
@@ -385,7 +182,7 @@ contactd_code ctc_flush(contactd_client *client, uint32_t scene, size_t below) {
     for (;;) {
         size_t n = 0;
         for (size_t i = 0; i < client->n_steps; i++)
-            n += in_flight(client->steps[i]) && (!scene || client->steps[i]->scene == scene);
+            n += ctc_is_in_flight(client->steps[i]) && (!scene || client->steps[i]->scene == scene);
         if (n < below) return CONTACTD_OK;
         contactd_code code = wait_once(client, NULL);
         if (code != CONTACTD_OK) return code;
@@ -409,7 +206,8 @@ static ctc_step *submit(contactd_client *client, contactd_scene handle, const co
                  "options were not filled by contactd_step_options_init of this version");
         return NULL;
     }
-    if (ctc_grow(&client->steps, client->n_steps, &client->cap_steps, sizeof *client->steps)) step = take_spare(client);
+    if (ctc_grow(&client->steps, client->n_steps, &client->cap_steps, sizeof *client->steps))
+        step = ctc_take_spare_step(client);
     if (!step) {
         ctc_no_memory(client, "step");
         return NULL;
@@ -418,7 +216,7 @@ static ctc_step *submit(contactd_client *client, contactd_scene handle, const co
     if (code == CONTACTD_OK && client->welcome.max_in_flight)
         code = ctc_flush(client, 0, client->welcome.max_in_flight);
     if (code != CONTACTD_OK) {
-        put_spare(client, step);
+        ctc_put_spare_step(client, step);
         return NULL;
     }
     step->state = STEP_UNSENT;
@@ -433,12 +231,12 @@ static ctc_step *submit(contactd_client *client, contactd_scene handle, const co
     step->submitted_ns = ctc_now();
     step->error = (contactd_error){.code = CONTACTD_OK};
     client->steps[client->n_steps++] = step;
-    code = ctc_serve_steps(client);
+    code = serve_steps(client);
     /* What was refused before it got a number never was in flight. */
     if (step->sequence == 0 && (code != CONTACTD_OK || step->state == STEP_ANSWERED)) {
         if (code == CONTACTD_OK) client->error = step->error;
-        remove_step(client, step);
-        put_spare(client, step);
+        ctc_remove_step(client, step);
+        ctc_put_spare_step(client, step);
         return NULL;
     }
     client->error = (contactd_error){.code = CONTACTD_OK};
@@ -446,13 +244,13 @@ static ctc_step *submit(contactd_client *client, contactd_scene handle, const co
 }
 
 static contactd_code wait_for(contactd_client *client, ctc_step *step, const contactd_result **out) {
-    if (client->current) put_spare(client, client->current);
+    if (client->current) ctc_put_spare_step(client, client->current);
     client->current = NULL;
-    while (in_flight(step)) {
+    while (ctc_is_in_flight(step)) {
         contactd_code code = wait_once(client, step);
         if (code != CONTACTD_OK) return code;
     }
-    remove_step(client, step);
+    ctc_remove_step(client, step);
     client->current = step;
     client->error = step->error;
     if (step->error.code != CONTACTD_OK) return step->error.code;
@@ -506,7 +304,7 @@ contactd_code contactd_step(contactd_client *client, contactd_scene scene, const
     ctc_step *step = submit(client, scene, updates, n_updates, options);
     if (!step) return client->error.code;
     contactd_code code = wait_for(client, step, out);
-    if (in_flight(step)) step->abandoned = true;
+    if (ctc_is_in_flight(step)) step->abandoned = true;
     return code;
 }
 
@@ -519,7 +317,7 @@ static int next_due(const contactd_client *client, uint64_t now) {
     for (size_t i = 0; i < client->n_steps; i++) {
         const ctc_step *step = client->steps[i];
         uint64_t due = now + LOOK_MS * UINT64_C(1000000);
-        if (!in_flight(step)) continue;
+        if (!ctc_is_in_flight(step)) continue;
         if (step->state == STEP_UNSENT && step->retry_ns > now && step->retry_ns < due) due = step->retry_ns;
         if (due < until) until = due;
     }
@@ -529,7 +327,7 @@ static int next_due(const contactd_client *client, uint64_t now) {
 /* All that has come, and what may be sent after it. */
 static contactd_code take_in(contactd_client *client) {
     for (;;) {
-        contactd_code code = ctc_serve_steps(client);
+        contactd_code code = serve_steps(client);
         if (code != CONTACTD_OK) return code;
         const bool got = ctc_pump(client, 0, 0) != CTC_NOTHING;
         client->waiting_ns = 0; /* it was no wait, from which the next one could learn */
@@ -557,8 +355,8 @@ contactd_code contactd_step_try_wait(contactd_client *client, contactd_ticket ti
     *out = NULL;
     ctc_step *step = step_of_ticket(client, ticket);
     if (!step) return client->error.code;
-    contactd_code code = in_flight(step) ? take_in(client) : CONTACTD_OK;
-    if (code == CONTACTD_OK && !in_flight(step)) code = wait_for(client, step, out);
+    contactd_code code = ctc_is_in_flight(step) ? take_in(client) : CONTACTD_OK;
+    if (code == CONTACTD_OK && !ctc_is_in_flight(step)) code = wait_for(client, step, out);
     client->left_ns = ctc_now();
     return code;
 }
@@ -571,7 +369,7 @@ contactd_code contactd_wait_any(contactd_client *client, contactd_ticket *out) {
         for (size_t i = 0; i < client->n_steps; i++) {
             const ctc_step *step = client->steps[i];
             if (step->abandoned) continue;
-            if (!in_flight(step)) {
+            if (!ctc_is_in_flight(step)) {
                 *out = step->ticket;
                 return CONTACTD_OK;
             }

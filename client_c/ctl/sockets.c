@@ -13,7 +13,7 @@ void ctl_set_common(void *socket) {
     } all[] = {
         {ZMQ_LINGER, 0},
         {ZMQ_SNDHWM, 1024},
-        {ZMQ_RCVHWM, 0}, /* as in link.c */
+        {ZMQ_RCVHWM, 0}, /* as in socket.c */
         {ZMQ_HEARTBEAT_IVL, 1000},
         {ZMQ_HEARTBEAT_TIMEOUT, 5000},
         {ZMQ_HEARTBEAT_TTL, 10000},

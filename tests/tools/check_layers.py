@@ -85,6 +85,14 @@ FLOORS = {
             "method", "methods/ldi", "methods/ebpi", "methods/exact", "methods/voxtree", "after", "run", "picture"],
     "server": ["base", "metrics", "guard", "state", "registry", "schedule", "core", "stream", "http", "."],
 }
+# Files of a folder from the lowest to the highest: a file includes, and calls, what is of files before it. A name without
+# a suffix is a source with its header; an included header declares what that source defines.
+FILES = {
+    "client_c": [
+        "contactd.h", "client.h", "base", "records", "greeting", "servers", "mirror", "flight", "keys", "socket", "session",
+        "restore", "frames", "result", "steps", "meshes", "scenes", "snapshots", "reports", "products", "overlap", "connect",
+        "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
+}
 # Methods know nothing of one another, but for these.
 METHODS_USE = {("methods/ebpi", "methods/ldi"), ("methods/voxtree", "methods/exact")}
 
@@ -110,6 +118,39 @@ def floor_complaints(root):
             is_sibling = here.startswith("methods/") and there.startswith("methods/") and here != there
             if floors.index(there) > floors.index(here) or is_sibling and (here, there) not in METHODS_USE:
                 yield f"{path} includes {header}, which is above it"
+
+
+FUNCTION = re.compile(r"^(?!static (?!inline)|typedef|[\s/#])[^;={}()]*?\b(\w+)\((?:[^;{}])*?\)\s*\{", re.M)
+
+
+def code_of(path):
+    """A C file without comments and texts."""
+    with open(path, encoding="utf-8") as file:
+        return re.sub(r'"(?:\\.|[^"\\])*"', '""', re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S))
+
+
+def order_complaints(root):
+    """Yields one line for each include or use of what is in a later file of the same folder."""
+    for folder, names in FILES.items():
+        if not os.path.isdir(os.path.join(root, folder)):
+            continue
+        files = sorted(n for n in os.listdir(os.path.join(root, folder)) if n.endswith((".c", ".h")))
+        floor = {file: names.index(name) for file in files for name in (file, file[:-2]) if name in names}
+        for file in files:
+            if file not in floor:
+                raise SystemExit(f"check-layers: {folder}/{file} is in no list of FILES")
+        code = {file: code_of(os.path.join(root, folder, file)) for file in files}
+        home = {name: file for file in files for name in FUNCTION.findall(code[file])}
+        for file in files:
+            with open(os.path.join(root, folder, file), encoding="utf-8") as text:
+                included = re.findall(rf'^\s*#\s*include "{folder}/([^"/]+)"', text.read(), re.M)
+            for header in included:
+                if floor[header] > floor[file]:
+                    yield f"{folder}/{file} includes {header}, which is above it"
+            # The public header declares functions of all files.
+            for name in sorted(set(re.findall(r"\w+", code[file])) & home.keys() if file != names[0] else ()):
+                if floor[home[name]] > floor[file]:
+                    yield f"{folder}/{file} uses {name} of {home[name]}, which is above it"
 
 
 def matches(path, pattern):
@@ -171,7 +212,7 @@ def main():
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         reached = pool.map(lambda p: dependencies(options.root, options.cc, includes, options.defines, p), paths)
         found = [line for path, headers in zip(paths, reached) for line in complaints(path, headers)]
-    found += floor_complaints(options.root)
+    found += [*floor_complaints(options.root), *order_complaints(options.root)]
     if found:
         print("\n".join(dict.fromkeys(found)), file=sys.stderr)
         raise SystemExit(1)

@@ -117,3 +117,21 @@ def test_an_upward_include_is_named(tmp_path, monkeypatch):
     write(tmp_path, {"gpu/odd/c.c": '#include "gpu/base/low.h"\n'})
     with pytest.raises(SystemExit, match="gpu/odd is in no list"):
         list(check_layers.floor_complaints(tmp_path))
+
+
+def test_an_upward_call_is_named(tmp_path, monkeypatch):
+    import check_layers
+    monkeypatch.setattr(check_layers, "FILES", {"client_c": ["public.h", "low", "high"]})
+    files = {"client_c/public.h": "int low(void);\nint high(void);\n",
+             "client_c/low.h": "int low(void);\n", "client_c/low.c": '#include "client_c/low.h"\nint low(void) {\n    return 1;\n}\n',
+             "client_c/high.c": '#include "client_c/low.h"\nstatic int own(void) {\n    return low();\n}\nint high(void) {\n    return own();\n}\n'}
+    write(tmp_path, files)
+    assert not list(check_layers.order_complaints(tmp_path))
+    write(tmp_path, {"client_c/low.c": '/* high() */\nint low(void) {\n    return high() + own;\n}\n'})
+    assert list(check_layers.order_complaints(tmp_path)) == ["client_c/low.c uses high of high.c, which is above it"]
+    write(tmp_path, {**files, "client_c/high.h": "\n", "client_c/low.h": '#include "client_c/high.h"\nint high(void);\n'})
+    assert list(check_layers.order_complaints(tmp_path)) == ["client_c/low.h includes high.h, which is above it",
+                                                             "client_c/low.h uses high of high.c, which is above it"]
+    write(tmp_path, {"client_c/odd.c": "\n"})
+    with pytest.raises(SystemExit, match="client_c/odd.c is in no list"):
+        list(check_layers.order_complaints(tmp_path))

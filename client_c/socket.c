@@ -1,10 +1,16 @@
-/* link.c - the client's socket: connecting, sending, receiving, and requests with their answers. */
+/* socket.c - the client's socket: connecting, sending, receiving, and requests with their answers. */
+#include "client_c/socket.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/client.h"
+#include "client_c/base.h"
+#include "client_c/flight.h"
+#include "client_c/greeting.h"
+#include "client_c/keys.h"
+#include "client_c/servers.h"
 
 #define HANDSHAKE_FAILED                                                                                               \
     (ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
@@ -20,7 +26,7 @@ static void set_int(void *socket, int option, int value) {
     zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-contactd_code ctc_link_open(contactd_client *client, const contactd_options *options) {
+contactd_code ctc_socket_open(contactd_client *client, const contactd_options *options) {
     client->context = zmq_ctx_new();
     if (client->context) {
         client->socket = zmq_socket(client->context, ZMQ_DEALER);
@@ -58,12 +64,7 @@ contactd_code ctc_link_open(contactd_client *client, const contactd_options *opt
     return CONTACTD_OK;
 }
 
-void ctc_received_close(ctc_received *received) {
-    for (size_t i = 0; i < received->n; i++) zmq_msg_close(&received->frames[i]);
-    received->n = 0;
-}
-
-void ctc_link_close(contactd_client *client) {
+void ctc_socket_close(contactd_client *client) {
     if (client->incoming) ctc_received_close(client->incoming);
     ctc_greeting_close(&client->greeting);
     if (client->socket) zmq_socket_monitor(client->socket, NULL, 0);
@@ -121,7 +122,7 @@ static bool is_of_left_server(const contactd_client *client, zmq_msg_t *address)
 }
 
 /* Reads the socket monitor's events: connections made, lost, refused. */
-static void drain_monitor(contactd_client *client) {
+void ctc_drain_monitor(contactd_client *client) {
     if (client->reconnect_ns && ctc_now() >= client->reconnect_ns) reconnect(client);
     if (ctc_greeting_names_other(client) && !client->connected) client->unauthenticated = client->asks_other = true;
     for (;;) {
@@ -263,7 +264,7 @@ contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step,
             return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "sending failed: %s", zmq_strerror(why));
         if (!wait) return CONTACTD_BUSY;
         uint64_t now = ctc_now();
-        drain_monitor(client);
+        ctc_drain_monitor(client);
         ctc_servers_tend(client);
         if (client->unauthenticated) return fail_unauthenticated(client);
         if (now >= client->deadline_ns) return ctc_timed_out(client, "server", "room to send");
@@ -361,11 +362,11 @@ ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns)
         client->waiting_ns = 0;
     }
     if (!got) {
-        drain_monitor(client);
+        ctc_drain_monitor(client);
         ctc_servers_tend(client);
         return CTC_NOTHING;
     }
-    if (!client->connected) drain_monitor(client);
+    if (!client->connected) ctc_drain_monitor(client);
     if (client->message.type == WIRE_ERROR && *client->message.u.error.successors)
         ctc_servers_learn(client, client->message.u.error.successors);
     if (client->message.type == WIRE_ERROR && client->message.u.error.code == CONTACTD_SHUTTING_DOWN)
@@ -374,149 +375,4 @@ ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns)
     ctc_step *step = ctc_step_of_request(client, client->message.request);
     if (step) ctc_step_answered(client, step);
     return CTC_OTHER;
-}
-
-/* ---- requests ---- */
-
-void ctc_answer_error(const wire_error *from, const char *object, contactd_error *to) {
-    *to = (contactd_error){.code = from->code, .retry = from->retry, .retry_after_ms = from->retry_after_ms};
-    /* The server's numbers are not the caller's handles, so what the request was about goes by the caller's name. */
-    snprintf(to->object, sizeof to->object, "%s", *object ? object : from->object);
-    snprintf(to->field, sizeof to->field, "%s", from->field);
-    snprintf(to->message, sizeof to->message, "%s", *from->message ? from->message : wire_code_text((int)from->code));
-}
-
-static bool repeatable(wire_type type) {
-    return type != WIRE_OPEN_SCENE && type != WIRE_ADD_BODY;
-}
-
-/* What a server works on: beside what restores a scene, requests that may take long. */
-static bool is_work(const contactd_client *client, wire_type type) {
-    return type == WIRE_REGISTER_MESH || type == WIRE_ADD_BODY || type == WIRE_CONFIGURE || type == WIRE_REPLACE_MESH ||
-           type == WIRE_GET_SNAPSHOT || (type != WIRE_HELLO && client->work_ends != &client->call_ends);
-}
-
-/* The object is gone: an earlier, unanswered sending of the same request removed it, so the request succeeded. */
-static bool done_before(wire_type type, contactd_code code) {
-    return (type == WIRE_CLOSE_SCENE || type == WIRE_REMOVE_BODY || type == WIRE_REMOVE_MESH) &&
-           (code == CONTACTD_NOT_FOUND || code == CONTACTD_STALE_HANDLE);
-}
-
-/* Waits without losing answers to steps. */
-static void pause_for(contactd_client *client, uint32_t hint_ms) {
-    double ms = (hint_ms ? hint_ms : 20) * (0.5 + ctc_random(client));
-    uint64_t until = ctc_now() + (uint64_t)(ms * 1e6);
-    if (until > client->deadline_ns) until = client->deadline_ns;
-    while (ctc_now() < until) ctc_pump(client, 0, until);
-}
-
-contactd_code ctc_exchange(contactd_client *client, wire_message *m, wire_type expected, const char *object) {
-    uint32_t sent = 0;
-    for (;;) {
-        if (client->lost && !client->recovering) {
-            contactd_code code = ctc_recover(client);
-            return code == CONTACTD_OK ? CTC_AGAIN : code;
-        }
-        if (is_work(client, m->type) && client->call_ends >= CTC_MOST_ENDS)
-            return ctc_fail(client, CONTACTD_SERVER_ENDED, object, "", CTC_ENDED_TEXT, "worked on this", "");
-        drain_monitor(client);
-        client->has_lost_answer = false;
-        uint64_t breaks = client->breaks;
-        contactd_code code = ctc_send(client, m, NULL, true);
-        if (code != CONTACTD_OK) return code;
-        if (is_work(client, m->type)) client->work_epoch = client->epoch;
-        sent++;
-        ctc_event event;
-        bool broken = false;
-        while ((event = ctc_pump(client, m->request, client->deadline_ns)) != CTC_ANSWER) {
-            if (client->lost && m->type != WIRE_HELLO) break;
-            if (client->has_lost_answer) break;
-            broken = client->breaks != breaks;
-            if (broken && client->connected) break;
-            if (ctc_now() >= client->deadline_ns) {
-                if (!repeatable(m->type)) client->lost = true; /* whether it was done is not known */
-                return ctc_timed_out(client, object, "an answer");
-            }
-        }
-        if (client->has_lost_answer) {
-            client->has_lost_answer = false;
-            if (!repeatable(m->type)) client->lost = true; /* it was done, but the new object's handle is lost */
-            return ctc_no_memory(client, object);
-        }
-        if (event != CTC_ANSWER) {
-            if (broken && !repeatable(m->type)) client->lost = true;
-            if (client->lost && client->recovering && m->type != WIRE_HELLO) return CTC_AGAIN;
-            continue; /* repeat, or recover */
-        }
-        bool has_lost_state = client->message.type == WIRE_ERROR && client->message.u.error.code == CONTACTD_STATE_LOST;
-        if (is_work(client, m->type) && !has_lost_state) client->work_epoch = 0;
-        if (client->message.type == expected) return CONTACTD_OK;
-        if (client->message.type != WIRE_ERROR)
-            return ctc_fail(client, CONTACTD_INTERNAL, object, "answer", "the server answered %s with %s, expected %s",
-                            wire_type_name(m->type), wire_type_name(client->message.type), wire_type_name(expected));
-        wire_error e = client->message.u.error;
-        if (has_lost_state && m->type != WIRE_HELLO) {
-            client->lost = true;
-            if (client->recovering) return CTC_AGAIN;
-            continue;
-        }
-        if (sent > 1 && done_before(m->type, e.code)) return CONTACTD_OK;
-        ctc_answer_error(&e, object, &client->error);
-        if ((e.code != CONTACTD_BUSY && e.code != CONTACTD_SHUTTING_DOWN) || ctc_now() >= client->deadline_ns)
-            return e.code;
-        if (e.code == CONTACTD_SHUTTING_DOWN && ctc_servers_leave(client)) {
-            sent--; /* it was refused, so it was not done */
-            continue;
-        }
-        pause_for(client, e.retry_after_ms);
-        if (ctc_now() >= client->deadline_ns) return client->error.code;
-        sent--; /* it was refused, so it was not done */
-    }
-}
-
-/* ---- the session ---- */
-
-/* The strings of a Welcome outlive the message. */
-static bool keep_welcome(contactd_client *client) {
-    wire_welcome w = client->message.u.welcome;
-    const char **texts[4 + sizeof w.methods / sizeof *w.methods] = {&w.server, &w.backend, &w.rasterizer, &w.device};
-    size_t n = 4, bytes = 0;
-    for (uint32_t i = 0; i < w.n_methods; i++) texts[n++] = &w.methods[i];
-    for (size_t i = 0; i < n; i++) bytes += strlen(*texts[i]) + 1;
-    char *block = malloc(bytes), *at = block;
-    if (!block) return false;
-    for (size_t i = 0; i < n; i++) {
-        size_t length = strlen(*texts[i]) + 1;
-        memcpy(at, *texts[i], length);
-        *texts[i] = at;
-        at += length;
-    }
-    w.successors = ""; /* ctc_servers_learn has them */
-    free(client->welcome_text);
-    client->welcome_text = block;
-    client->welcome = w;
-    return true;
-}
-
-contactd_code ctc_hello(contactd_client *client) {
-    wire_message m = {.type = WIRE_HELLO, .u.hello = {WIRE_VERSION, WIRE_VERSION, client->name, client->lease_ms}};
-    bool was = client->recovering;
-    client->recovering = true; /* a Hello needs no session */
-    contactd_code code = ctc_exchange(client, &m, WIRE_WELCOME, "server");
-    client->recovering = was;
-    if (code != CONTACTD_OK) return code;
-    if (client->message.u.welcome.version != WIRE_VERSION)
-        return ctc_fail(client, CONTACTD_VERSION_MISMATCH, "server", "version",
-                        "the server speaks version %u of the protocol, this library %d",
-                        client->message.u.welcome.version, WIRE_VERSION);
-    bool is_given_several = client->servers.sources && *client->servers.sources; /* it chooses among these */
-    if (*client->message.u.welcome.successors && !is_given_several)
-        ctc_servers_learn(client, client->message.u.welcome.successors);
-    if (!keep_welcome(client)) return ctc_no_memory(client, "client");
-    client->session = client->welcome.session;
-    client->epoch = client->welcome.epoch;
-    client->greeted = true;
-    client->connected = true;
-    client->lost = false;
-    return CONTACTD_OK;
 }
