@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/ctl/table.h"
+#include "client_c/ctl/help.h"
 
 /* ---- the line ---- */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client_c/ctl/ctl.h"
+#include "client_c/ctl/options.h"
 #include "proto/setting_rows.h"
 
 int ctl_mistake(const char *format, ...) {

@@ -86,7 +86,6 @@ bool ctl_count(const ctl *ctl, ctl_option option, double most, double *out);
 bool ctl_is_one_address(const ctl *ctl);          /* --server: not several, and no source of addresses */
 bool ctl_is_several(const ctl *ctl);              /* --server: a list, or a source of addresses */
 bool ctl_scene_id(const ctl *ctl, uint64_t *out); /* the first argument */
-const char *ctl_option_name(ctl_option option);
 
 /* ---- server: an exit code; EXIT_OK is 0 ---- */
 

@@ -1,7 +1,8 @@
 /* help.c - the texts that are made of the tables of commands and options. */
+#include "client_c/ctl/help.h"
+
 #include <string.h>
 
-#include "client_c/ctl/table.h"
 #include "proto/setting_rows.h"
 
 const char ctl_exit_codes[] =

@@ -1,7 +1,7 @@
 /* man.c - contactctl man-page: the manual page, as roff, of the tables of commands and options. */
 #include <stdio.h>
 
-#include "client_c/ctl/table.h"
+#include "client_c/ctl/help.h"
 
 /* Text as roff shows it: a backslash and a minus sign are escaped, and so is what would begin a request. */
 static void put(const char *text) {

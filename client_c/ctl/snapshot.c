@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client_c/ctl/ctl.h"
+#include "client_c/ctl/options.h"
 
 typedef struct arguments {
     contactd_snapshot_options options;

@@ -59,7 +59,7 @@ def test_the_table_is_read(table, common):
 
 def test_every_option_belongs_to_a_command(table, common):
     """None is in the table without being anywhere in the help."""
-    source = "".join((ROOT / "client_c" / "ctl" / name).read_text() for name in ("table.c", "setting_options.inc"))
+    source = "".join((ROOT / "client_c" / "ctl" / name).read_text() for name in ("options.c", "setting_options.inc"))
     named = {option for options in table.values() for option in options} | common
     assert set(re.findall(r"\[OPT_[\w +]+\] =\s*\{\s*\"(--[a-z-]+)\"", source)) == named
 

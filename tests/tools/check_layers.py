@@ -86,12 +86,17 @@ FLOORS = {
     "server": ["base", "metrics", "guard", "state", "registry", "schedule", "core", "stream", "http", "."],
 }
 # Files of a folder from the lowest to the highest: a file includes, and calls, what is of files before it. A name without
-# a suffix is a source with its header; an included header declares what that source defines.
+# a suffix is a source with its header, which declares what that source defines. The first, which is public in the folder,
+# alone declares what any of them defines.
 FILES = {
     "client_c": [
         "contactd.h", "client.h", "base", "records", "greeting", "servers", "mirror", "flight", "keys", "socket", "session",
         "restore", "frames", "result", "steps", "meshes", "scenes", "snapshots", "reports", "products", "overlap", "connect",
         "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
+    "client_c/ctl": [
+        "ctl.h", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
+        "record_meshes", "replay_compare", "operate.c", "lists.c", "contact.c", "snapshot.c", "keys.c", "doctor.c", "bench.c",
+        "record.c", "replay.c", "top.c", "table.h", "help", "man.c", "completion.c", "table.c"],
 }
 # Methods know nothing of one another, but for these.
 METHODS_USE = {("methods/ebpi", "methods/ldi"), ("methods/voxtree", "methods/exact")}
@@ -134,7 +139,7 @@ def order_complaints(root):
     for folder, names in FILES.items():
         if not os.path.isdir(os.path.join(root, folder)):
             continue
-        files = sorted(n for n in os.listdir(os.path.join(root, folder)) if n.endswith((".c", ".h")))
+        files = sorted(n for n in os.listdir(os.path.join(root, folder)) if n.endswith((".c", ".h", ".inc")))
         floor = {file: names.index(name) for file in files for name in (file, file[:-2]) if name in names}
         for file in files:
             if file not in floor:
@@ -147,7 +152,6 @@ def order_complaints(root):
             for header in included:
                 if floor[header] > floor[file]:
                     yield f"{folder}/{file} includes {header}, which is above it"
-            # The public header declares functions of all files.
             for name in sorted(set(re.findall(r"\w+", code[file])) & home.keys() if file != names[0] else ()):
                 if floor[home[name]] > floor[file]:
                     yield f"{folder}/{file} uses {name} of {home[name]}, which is above it"

@@ -1,0 +1,72 @@
+/* options.c - contactctl's options. */
+#include "client_c/ctl/options.h"
+
+#include <assert.h>
+
+static_assert((int)OPT_COUNT <= 128, "ctl_set has a bit per option");
+
+const ctl_option_row ctl_options[OPT_COUNT] = {
+    [OPT_SERVER] = {"--server", "ADDRESS",
+                    "several between commas, also dns://HOST:PORT and file:PATH, are tried in turn, but sessions and "
+                    "top show all; default: "
+                    "CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
+    [OPT_SERVER_KEY] = {"--server-key", "KEY|FILE", "the server's public key; default: CONTACTD_SERVER_KEY"},
+    [OPT_CLIENT_KEY] = {"--client-key", "FILE", "your key pair; default: CONTACTD_CLIENT_KEY, a file or a secret key"},
+    [OPT_OUTPUT] = {"--output", "json|table", "also -o; default: table. Of snapshot: the picture's file"},
+    [OPT_JSON] = {"--json", NULL, "the same as --output json"},
+    [OPT_TIMEOUT] = {"--timeout", "SECONDS",
+                     "of each request, default: 10; of several servers each has as long to answer, default: 2"},
+    [OPT_HELP] = {"--help", NULL, "this text"},
+    [OPT_VERSION] = {"--version", NULL, "the version"},
+    [OPT_POSE_A] = {"--pose-a", "\"12 NUMBERS\"", "pose of A: row-major 3x4 [R|t]; default: identity"},
+    [OPT_POSE_B] = {"--pose-b", "\"12 NUMBERS\"", "pose of B"},
+    [OPT_TWIST_A] = {"--twist-a", "\"6 NUMBERS\"",
+                     "velocity of A: of its origin in m/s, then angular in rad/s; adds slip; default: at rest"},
+    [OPT_TWIST_B] = {"--twist-b", "\"6 NUMBERS\"", "velocity of B, or of the half-space"},
+    [OPT_VISCOSITY] = {"--viscosity", "NU", "viscous friction against the slip, in N s/m^3; with --twist-a or -b"},
+    [OPT_BUDGET] = {"--budget-us", "N", "voxtree: microseconds in which to answer; default: no limit"},
+    [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
+    [OPT_HALF_SPACE] = {"--half-space", "NX,NY,NZ,OFFSET",
+                        "in place of B: all points p with n . p <= OFFSET, n the normal NX,NY,NZ scaled to length 1"},
+    [OPT_NO_PATCHES] = {"--no-patches", NULL, "one contact for each pair of bodies"},
+    [OPT_REPAIR] =
+        {"--repair", NULL,
+         "close small holes, make directions consistent and outward, drop duplicates, weld; tells what it did"},
+    [OPT_MAX_HOLE] = {"--max-hole", "M",
+                      "--repair fills holes up to this wide, in m; default: a tenth of the diagonal"},
+    [OPT_WELD] = {"--weld", "M",
+                  "--repair welds open edges' vertices within this, in m; default: 1e-4 of the diagonal"},
+    [OPT_SCALE] = {"--scale", "M", "what a 1 in the file is, in m: 0.001 for a file in mm"},
+    [OPT_OPEN_DIRECTION] = {"--open-direction", "\"X Y Z\"",
+                            "the mesh is an open surface that bounds the volume behind it, along this"},
+    [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
+    [OPT_ROLE] = {"--role", "simulator|operator|admin", "what the principal may do; default: simulator"},
+    [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
+    [OPT_WIDTH] = {"--width", "PIXELS", "of the picture; default: 960"},
+    [OPT_HEIGHT] = {"--height", "PIXELS", "of the picture; default: 720"},
+    [OPT_CONTACT] = {"--contact", "\"BODY BODY\"", "show these two bodies alone, and where they touch"},
+    [OPT_SHOW] = {"--show", "WHAT",
+                  "some of bodies,samples,axes,contacts,gradients,rays,rays_x,rays_y,rays_z,nodes,normals; default: "
+                  "the first three"},
+    [OPT_AZIMUTH] = {"--azimuth", "DEGREES", "about up, from where the camera looks; default: -60"},
+    [OPT_ELEVATION] = {"--elevation", "DEGREES", "above the plane across up; default: 20"},
+    [OPT_UP] = {"--up", "\"X Y Z\"", "what is up in the picture; default: 0 0 1"},
+    [OPT_EYE] = {"--eye", "\"X Y Z\"", "where the camera is, in m, instead of azimuth, elevation and zoom"},
+    [OPT_TARGET] = {"--target", "\"X Y Z\"", "where it looks, in m; default: the middle of what is shown"},
+    [OPT_ZOOM] = {"--zoom", "FACTOR", "default: 1, all that is shown fits"},
+    [OPT_FIELD_OF_VIEW] = {"--field-of-view", "DEGREES", "from the lower to the upper edge; default: 30"},
+    [OPT_OPACITY] = {"--opacity", "0..1", "of bodies seen face on; default: 0.3"},
+    [OPT_BACKGROUND] = {"--background", "RRGGBB[AA]", "hexadecimal; default: ffffff"},
+    [OPT_SELF] = {"--self", NULL, "also where a body overlaps itself; B may then be left out"},
+    [OPT_ONCE] = {"--once", NULL, "one view and no more"},
+    [OPT_INTERVAL] = {"--interval", "SECONDS", "between views, and what rates are taken over; default: 1"},
+    [OPT_LISTEN] = {"--listen", "ADDRESS", "where simulators connect to; default: tcp://127.0.0.1:*, a free port"},
+    [OPT_ANY_BUILD] = {"--any-build", NULL, "compare also with a server of another build than the recorded one"},
+    [OPT_SPIN] = {"--spin-us", "N",
+                  "microseconds to look for an answer before sleeping; 0: sleep at once; default: 2000"},
+#include "client_c/ctl/setting_options.inc"
+};
+
+const char *ctl_option_name(ctl_option option) {
+    return ctl_options[option].name;
+}
