@@ -16,12 +16,13 @@ Errors are in contactd.errors; all derive from ContactdError.
 
 from . import errors
 from ._link import VERSION as __version__
-from ._engine import Engine
+from .body import Body
 from .client import Client, Mesh, MeshChange, MeshRepair, Overlap, connect, connect_async
+from .engine import Engine
 from .errors import ContactdError, ErrorCode, UnreachableError
 from ._many import ManyResult
 from .result import Contact, PairProgress, Points, Separation, StepResult, StepWarning
-from .scene import Body, Future, Scene, plane_pose
+from .scene import Future, Scene, plane_pose
 
 __all__ = ["Body", "Client", "Contact", "ContactdError", "Engine", "ErrorCode", "Future", "Mesh", "MeshChange", "MeshRepair",
            "ManyResult", "Overlap", "PairProgress", "Points", "Scene", "Separation", "StepResult", "StepWarning", "UnreachableError",

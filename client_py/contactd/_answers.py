@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import time
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import _settings, _wire
-from ._request import Request
-from ._tables import Tables
+from ._line import Line
+from ._session import Setup
+from ._state import Request
+from ._tables import LATER, delay_of
 from ._wire import Decoded
 from .errors import ContactdError, ErrorCode, error_for
-
-if TYPE_CHECKING:
-    from ._connection import Connection
-
-LATER = {ErrorCode.BUSY, ErrorCode.SHUTTING_DOWN}  # a request refused so is sent again after a while
-
-
-def delay_of(error: ContactdError) -> float:
-    """Seconds until a request refused by one of LATER is sent again."""
-    return max(0.002, error.retry_after) * random.uniform(0.5, 1.5)
 
 
 def _error(body: dict[str, Any]) -> ContactdError:
@@ -37,34 +28,34 @@ def _number_unused(error: ContactdError) -> bool:
 
 
 class Answers:
-    def __init__(self, connection: "Connection", tables: Tables) -> None:
-        self._connection, self._tables = connection, tables
+    def __init__(self, line: Line, setup: Setup) -> None:
+        self._line, self._tables, self._setup = line, line.tables, setup
 
     def take(self, answer: Decoded) -> None:
-        connection, tables = self._connection, self._tables
+        line, tables = self._line, self._tables
         number = answer.request
         error = _error(answer.body) if answer.kind == "Error" else None
         if error is not None and (successors := answer.body.get("successors")):
-            connection.successors.add(successors, connection.address)
-            if not number and connection.is_ready and not connection.target:  # in answer to no request
-                connection.leave_drained()
+            line.successors.add(successors, line.address)
+            if not number and line.is_ready and not line.target:  # in answer to no request
+                line.leave_drained()
                 return
         if error is not None and error.code == ErrorCode.SHUTTING_DOWN:
-            connection.session.is_end_announced = True
-        if connection.session.procedure is not None:
-            connection.session.take(answer, error)
+            line.session.is_end_announced = True
+        if line.session.procedure is not None:
+            self._setup.take(answer, error)
             return
         request = tables.flying.pop(number, None) or tables.steps.get(number)
         if request is None:
             return  # the answer to something that was sent again since
-        if error is not None and error.code == ErrorCode.SHUTTING_DOWN and not connection.target:
-            connection.leave_drained()
+        if error is not None and error.code == ErrorCode.SHUTTING_DOWN and not line.target:
+            line.leave_drained()
         if error is not None and _was_done_before(request, error):
             error = None
         if error is not None and (error.code == ErrorCode.STATE_LOST or _is_out_of_step(request, error)):
             if request.scene is None:
                 tables.flying[number] = request
-            connection.session.establish()
+            self._setup.establish()
         elif request.scene is not None:
             self._take_step(number, request, answer, error)
         elif error is not None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._contact_columns import COLUMNS, ContactColumns
+from ._want import FORCES, FRAME, GRADIENT, INERTIA, WEIGHTS, not_asked
 from .errors import ErrorCode, error_for
 
-if TYPE_CHECKING:
-    from .result import StepResult
-
-FRAME, GRADIENT, WEIGHTS, FORCES, SPANS, INERTIA = 1, 2, 4, 8, 16, 32  # bits of `want`, as the wire has them
 _TOLD_BY = {"slip": "relative_velocity", "law": "wrench_a"}  # groups that no wish tells, by a field that all have
 _WANTED_FOR = {"frame": FRAME, "slip": FRAME, "inertia": INERTIA}  # by a column's group
 
@@ -32,6 +29,25 @@ class AllPoints(NamedTuple):
     offsets: NDArray[np.int64]  # (n + 1,) contact i has the rows from offsets[i] to offsets[i + 1]
 
 
+class Source:
+    """What has answered a step, for its columns."""
+
+    _answer: Any  # as _wire.Decoded
+    _by_id: Mapping[int, Any]  # the server's bodies, in the order of `bodies`
+    want: int
+
+    def _check_asked(self, want: int, name: str) -> None:
+        if want & ~self.want:
+            raise not_asked(want, name)
+
+    def _array(self, name: str, want: int, columns: int = 1) -> np.ndarray:
+        self._check_asked(want, name)
+        array: np.ndarray | None = self._answer.array(name)
+        if array is None:
+            array = np.zeros(0, "<u4" if name.endswith("vertices") else "<f8")
+        return array if columns == 1 else array.reshape(-1, columns)
+
+
 class Entries:
     """The vertices of all contacts at which the volume has a gradient, and what is known of each: one row a vertex.
 
@@ -39,7 +55,7 @@ class Entries:
     What the step did not ask for is an error that names `want`.
     """
 
-    def __init__(self, result: "StepResult", first: NDArray[np.int64], count: NDArray[np.int64]) -> None:
+    def __init__(self, result: Source, first: NDArray[np.int64], count: NDArray[np.int64]) -> None:
         self._result = result
         self.offsets = np.stack([first, first + count], axis=2)  # (n, 2, 2)
 
@@ -68,7 +84,7 @@ class Columns(ContactColumns):
     """Columns of a result's contacts, or of its cells. Each is made when it is first looked at, and kept; its memory is its
     own, so that DLPack takes it, too. What `entries` has is a view of the message, and read-only."""
 
-    def __init__(self, result: "StepResult", field: str) -> None:
+    def __init__(self, result: Source, field: str) -> None:
         self._of, self._in = result, field  # of the answer
         self._made: dict[str, np.ndarray] = {}
 
@@ -140,10 +156,10 @@ class Columns(ContactColumns):
         return Entries(self._of, *self._counts)
 
 
-def points_of(result: "StepResult") -> AllPoints:
-    counts = result._field("n_points").astype(np.int64)
+def points_of(result: Columns) -> AllPoints:
+    source, counts = result._of, result._field("n_points").astype(np.int64)
     rows = ranges(result._field("first_point").astype(np.int64), counts)
-    numbers, groups = result._array("points", 0, 8)[rows], result._array("point_groups", 0, 2)[rows]
+    numbers, groups = source._array("points", 0, 8)[rows], source._array("point_groups", 0, 2)[rows]
     contact = np.repeat(np.arange(len(counts)), counts)
     area = np.where(np.isnan(result._field("volume_lower")), result._field("area"), np.nan)[contact] * numbers[:, 7]
     parts = (numbers[:, :3], numbers[:, 3:6], numbers[:, 6], numbers[:, 7], groups, area, contact,

@@ -19,12 +19,11 @@ import tempfile
 import threading
 import time
 import weakref
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
+from ._link import Link
 from .errors import ContactdError, ErrorCode, error_for
 
-if TYPE_CHECKING:
-    from .client import Client
 
 END_S = 10.0  # after which a server that was told to end is killed
 MOST_BASE = 85  # bytes of the folder's folder: with /contactd-xxxxxxxx/s it fits a socket's 107
@@ -54,7 +53,7 @@ class EmbeddedServer:
         self.address = f"ipc://{self.folder}/s"
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._clients: weakref.WeakSet[Client] = weakref.WeakSet()
+        self._links: weakref.WeakSet[Link] = weakref.WeakSet()
         self._holders = 0  # clients, and calls that are about to make one
         self._is_ending = False
         self._error: ContactdError | None = None  # it has died for good
@@ -81,12 +80,12 @@ class EmbeddedServer:
             self._holders += self.is_usable
             return self.is_usable
 
-    def add(self, client: "Client") -> None:
-        """One more that is told when there is no server any more; it holds the server already."""
+    def add(self, link: Link) -> None:
+        """A client's, which is told when there is no server any more; the client holds the server already."""
         with self._lock:
-            self._clients.add(client)
+            self._links.add(link)
             if self._error is not None:
-                client._link.end(self._error)
+                link.end(self._error)
 
     def release(self, wait: bool = True) -> None:
         """By whoever held it: the last ends it."""
@@ -165,8 +164,8 @@ class EmbeddedServer:
 
     def _fail(self, error: ContactdError) -> None:
         self._error = error
-        for client in list(self._clients):
-            client._link.end(error)
+        for link in list(self._links):
+            link.end(error)
 
     def _close_stdin(self) -> None:
         if self._process.stdin is not None:

@@ -1,4 +1,4 @@
-"""The engine in this process: a Client whose requests are carried out here, by libcontact, instead of sent.
+"""The engine in this process, libcontact, as a link that carries requests out here instead of sending them.
 
 EngineLink stands where Link stands for a server: it takes the same requests and gives the same answers, to the bit, as both
 end in the same functions. What a server adds for strangers (sessions, queues, limits of memory, a deadline for whoever waits)
@@ -14,18 +14,14 @@ import os
 import queue
 import threading
 import time
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
 
 import numpy as np
 
-from . import _engine_many, _native
-from ._many import ManyResult, Motion
-from ._request import Request
+from . import _native
 from ._scene_settings import ROWS
-from ._schema import ENUMS
-from ._state import POSE, POSITIONS, BodyState, Meshes, SceneState
+from ._state import POSE, POSITIONS, BodyState, Meshes, Request, SceneState
 from ._wire import Arrays
-from .client import Client
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
 _DTYPES = {"<f4": 1, "<f8": 2}
@@ -383,15 +379,6 @@ class EngineLink:
             "device": native.text(facts.device), "epoch": 0, "session": 0, "lease_ms": 0, "max_message_bytes": 0,
             "max_in_flight": 0, "max_resolution": 4096, "successors": "",
             "methods": [native.text(lib.ct_method_name(methods[i])) for i in range(n)]}
-
-    # ---- many scenes ----
-
-    def step_many(self, motion: "Motion", want: int, timeout: float) -> "ManyResult | None":
-        """None: steps submitted before wait for some of the scenes, so that these have to wait, too."""
-        self._check_open()
-        if any(self._scenes[scene.id].waiting for scene in motion.scenes if scene.id in self._scenes):
-            return None
-        return _engine_many.step_many(self, motion, want, timeout)
 
     def pose_of(self, scene: SceneState, body: BodyState) -> tuple[float, ...] | None:
         """A rigid body's pose, as of the last step."""
@@ -840,30 +827,3 @@ class EngineLink:
             "queue_capacity": 0, "steps": sum(s.steps for s in scenes), "contacts": sum(s.contacts for s in scenes),
             "devices": devices, "auto_method": native.text(lib.ct_method_name(lib.ct_engine_auto_method(self._engine))),
             "insecure": False})
-
-
-class Engine(Client):
-    """Meshes, scenes and steps in this process: the interface of a Client, without a server, and with the same bits.
-
-    Close it, use it in a `with` block, or let it go. It does not outlive a fork: the child makes its own.
-
-    Args:
-        threads: of the processor; None: as many as it has.
-        backend: "auto": a GPU where libcontact was built with CUDA and there is one; "cpu"; "cuda".
-        devices: GPUs, "all" or numbers such as "0,2".
-        simd: instruction set of the CPU's kernels, to force one: "auto", "base", "avx2".
-        timeout: seconds that a call may take unless told otherwise; a step that takes longer is ended and changes nothing.
-    Raises: UnsupportedError: there is no libcontact here, or not that backend.
-    """
-
-    def __init__(self, threads: int | None = None, *, backend: str = "auto", devices: str = "all", simd: str = "auto",
-                 timeout: float = 30.0) -> None:
-        self.address, self.timeout, self._servers = "engine", timeout, None
-        self._link = EngineLink({"threads": threads or 0, "backend": backend, "devices": devices,  # type: ignore[assignment]
-                                 "simd": simd})
-
-    def __repr__(self) -> str:
-        return f"<Engine, {self._link.welcome['backend']}>"
-
-
-__all__: Sequence[str] = ("Engine",)

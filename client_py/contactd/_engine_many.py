@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._columns import Columns
+from ._columns import Columns, Source
+from ._engine import EngineLink
 from ._many import ManyResult, Motion
 from ._state import DEFORMABLE, POSE, POSITIONS, RIGID
 from .errors import ContactdError, ErrorCode, error_for
-from .result import _not_asked
-
-if TYPE_CHECKING:
-    from ._engine import EngineLink
 
 
-class _Asked:
-    """What Columns needs of a result."""
+class _Asked(Source):
+    """Of one batch."""
 
     def __init__(self, tables: Any, want: int) -> None:
         self._answer, self.want = self, want
         self.body = {"contacts": tables}
-
-    def _check_asked(self, want: int, name: str) -> None:
-        if want & ~self.want:
-            raise _not_asked(want, name)
 
 
 class GatheredResult(ManyResult):
@@ -36,7 +29,7 @@ class GatheredResult(ManyResult):
 
     def __init__(self, motion: Motion, tables: Any, counts: NDArray[np.int64], errors: dict[int, ContactdError], want: int) -> None:
         super().__init__(motion.scenes, counts, errors)
-        self._columns = Columns(_Asked(tables, want), "contacts")  # type: ignore[arg-type]
+        self._columns = Columns(_Asked(tables, want), "contacts")
         self._ids = [[body.id for body in scene._state.bodies] for scene in motion.scenes]
 
     def _column(self, name: str) -> np.ndarray:
@@ -53,7 +46,7 @@ class GatheredResult(ManyResult):
         return found
 
 
-def _fill_updates(link: "EngineLink", motion: Motion) -> tuple[Any, int]:
+def _fill_updates(link: EngineLink, motion: Motion) -> tuple[Any, int]:
     """ct_update[n][b], the poses first."""
     native, n = link.native, len(motion.scenes)
     per = len(motion.posed) + len(motion.soft)
@@ -78,7 +71,7 @@ def _fill_updates(link: "EngineLink", motion: Motion) -> tuple[Any, int]:
     return memory, per
 
 
-def _fill_velocities(link: "EngineLink", motion: Motion) -> tuple[Any, int]:
+def _fill_velocities(link: EngineLink, motion: Motion) -> tuple[Any, int]:
     """ct_velocity[n][b]."""
     native, n, per = link.native, len(motion.scenes), len(motion.moving)
     memory = native.ffi.new("ct_velocity[]", n * per)
@@ -89,7 +82,7 @@ def _fill_velocities(link: "EngineLink", motion: Motion) -> tuple[Any, int]:
     return memory, per
 
 
-def step_many(link: "EngineLink", motion: Motion, want: int, timeout: float) -> GatheredResult:
+def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> GatheredResult:
     native, (ffi, lib), n = link.native, (link.native.ffi, link.native.lib), len(motion.scenes)
     deadline = time.monotonic() + timeout
     scenes = [link._scene({"scene": scene.id}) for scene in motion.scenes]
@@ -134,4 +127,10 @@ def step_many(link: "EngineLink", motion: Motion, want: int, timeout: float) -> 
     return GatheredResult(motion, link.tables(contacts, left_out), counts, errors, want | (1 if want & 32 else 0))
 
 
-__all__ = ["GatheredResult", "step_many"]
+class ManyLink(EngineLink):
+    def step_many(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:
+        """None: steps submitted before wait for some of the scenes, so that these have to wait, too."""
+        self._check_open()
+        if any(self._scenes[scene.id].waiting for scene in motion.scenes if scene.id in self._scenes):
+            return None
+        return _step_many(self, motion, want, timeout)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Iterable, Sequence
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from .result import StepResult
 
 
 def carry(before: Any, normal: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -30,19 +27,15 @@ class Frames:
     def __init__(self) -> None:
         self._tangents: dict[tuple[Any, ...], np.ndarray] = {}  # by bodies and index
 
-    def update(self, result: "StepResult") -> None:
-        """Makes the tangents of a result follow those of the one before."""
-        if not result.want & 1:
-            return
-        now = {}
-        tangents = result.tangents.copy()
-        bodies, pairs = result.bodies, result.body_pairs.tolist()
-        for row, (normal, index) in enumerate(zip(result.normals, result.indices.tolist())):
+    def follow(self, keys: Iterable[tuple[Any, ...]], normals: np.ndarray, tangents: np.ndarray) -> np.ndarray:
+        """(n, 2, 3) tangents of a step's contacts that follow those of the step before. keys: of each, bodies and index."""
+        now, tangents = {}, tangents.copy()
+        for row, (key, normal) in enumerate(zip(keys, normals)):
             if not normal.any():
                 continue
-            key = (bodies[pairs[row][0]], bodies[pairs[row][1]], index)
             before = self._tangents.get(key)
             if before is not None:
                 tangents[row] = carry(before, normal)
             now[key] = tangents[row]
-        self._tangents, result._carried = now, tangents
+        self._tangents = now
+        return tangents

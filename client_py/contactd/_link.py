@@ -20,8 +20,8 @@ import zmq
 
 from ._connection import Connection
 from ._keys import Keys
-from ._request import Request, Spin
-from ._state import Meshes, SceneState
+from ._reply import Spin
+from ._state import Meshes, Request, SceneState
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
 VERSION = "0.1.0"

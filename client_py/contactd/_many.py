@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _state
 from ._contact_columns import ContactColumns
+from ._want import FRAME, INERTIA, Want, want_bits
 from .errors import ContactdError, ErrorCode, error_for
-from .result import want_bits
+from .result import StepResult
+from .scene import Scene
 
-if TYPE_CHECKING:
-    from .result import StepResult, Want
-    from .scene import Scene
-
-FRAME_OR_LESS = 1 | 32  # frame, inertia
+FRAME_OR_LESS = FRAME | INERTIA
 
 
 class ManyResult(ContactColumns):
@@ -28,7 +26,7 @@ class ManyResult(ContactColumns):
         errors: what steps failed with, by the scene's index, where `return_errors` asked for them.
     """
 
-    def __init__(self, scenes: Sequence["Scene"], counts: NDArray[np.int64], errors: dict[int, ContactdError]) -> None:
+    def __init__(self, scenes: Sequence[Scene], counts: NDArray[np.int64], errors: dict[int, ContactdError]) -> None:
         self.scenes, self.errors = list(scenes), errors
         self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
@@ -64,7 +62,7 @@ class ManyResult(ContactColumns):
 class StackedResult(ManyResult):
     """Of steps that were made one by one."""
 
-    def __init__(self, scenes: Sequence["Scene"], parts: "Sequence[StepResult | ContactdError]") -> None:
+    def __init__(self, scenes: Sequence[Scene], parts: Sequence[StepResult | ContactdError]) -> None:
         self._parts: list[StepResult] = [part for part in parts if not isinstance(part, Exception)]
         super().__init__(scenes, np.array([0 if isinstance(part, Exception) else len(part) for part in parts], np.int64),
                          {k: part for k, part in enumerate(parts) if isinstance(part, ContactdError)})
@@ -82,7 +80,7 @@ class StackedResult(ManyResult):
 class Motion:
     """What moves in each of many scenes: the same bodies, by their place among the scene's, in all of them."""
 
-    def __init__(self, scenes: Sequence["Scene"], poses: Any, positions: ArrayLike | None, velocities: Any) -> None:
+    def __init__(self, scenes: Sequence[Scene], poses: Any, positions: ArrayLike | None, velocities: Any) -> None:
         self.scenes = list(scenes)
         if len({id(scene._state) for scene in self.scenes}) < len(self.scenes):
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene is there twice", field="scenes")
@@ -92,7 +90,7 @@ class Motion:
         self.moving, self.twists = self._of_rigid(velocities, "velocities")
         self.soft, self.positions = self._of_soft(positions)
 
-    def bodies(self, which: Sequence[int], scene: "Scene", field: str, kind: int) -> list[Any]:
+    def bodies(self, which: Sequence[int], scene: Scene, field: str, kind: int) -> list[Any]:
         """The states of a scene's bodies by place, all of this kind."""
         found = []
         for place in which:
@@ -157,7 +155,7 @@ class Motion:
         return out
 
 
-def check_want(want: "Want | Sequence[Want] | None") -> int:
+def check_want(want: Want | Sequence[Want] | None) -> int:
     bits = want_bits("frame" if want is None else want)
     if bits & ~FRAME_OR_LESS:
         raise error_for(ErrorCode.INVALID_ARGUMENT, 'many scenes are asked for columns of contacts: "volume", "frame" or "inertia"; for '

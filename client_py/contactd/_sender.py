@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ._request import Request
-from ._state import SceneState
-from ._tables import Tables
+from ._line import Line
+from ._state import Request, SceneState
 from ._wire import Arrays
 from .errors import ContactdError, ErrorCode, error_for
 
-if TYPE_CHECKING:
-    from ._connection import Connection
-
 
 class Sender:
-    def __init__(self, connection: "Connection", tables: Tables) -> None:
-        self._connection, self._tables = connection, tables
+    def __init__(self, line: Line) -> None:
+        self._line, self._tables = line, line.tables
 
     def send_ready(self, now: float) -> None:
         """Sends all that may be sent now. The connection may go while it does."""
-        connection, tables = self._connection, self._tables
-        if connection.target:
+        line, tables = self._line, self._tables
+        if line.target:
             return
         tables.next_suspect_at = 0.0
-        while tables.queue and connection.is_ready and tables.queue[0].not_before <= now:
+        while tables.queue and line.is_ready and tables.queue[0].not_before <= now:
             if tables.must_wait(tables.queue[0], now):
                 break
             self._send(tables.queue.popleft())
@@ -32,7 +26,7 @@ class Sender:
             if scene.hold_until > now:
                 continue
             scene.hold_until = 0.0
-            while scene.pending and connection.is_ready and not scene.gap and not self._is_changing(scene):
+            while scene.pending and line.is_ready and not scene.gap and not self._is_changing(scene):
                 if scene.pending[0].after is not None:
                     if scene.flying:
                         break
@@ -41,7 +35,7 @@ class Sender:
                     continue
                 limit = 1 if not scene.synced else 1 << 30
                 in_flight = len(tables.steps)
-                if len(scene.flying) >= limit or in_flight >= (connection.session.welcome["max_in_flight"] or 1 << 30):
+                if len(scene.flying) >= limit or in_flight >= (line.session.welcome["max_in_flight"] or 1 << 30):
                     break
                 if tables.must_wait(scene.pending[0], now):
                     break
@@ -68,12 +62,12 @@ class Sender:
             return
         number = next(self._tables.numbers)
         self._tables.flying[number] = request
-        request.sent, request.epoch = True, self._connection.session.epoch
-        self._connection.transmit(request.kind, body, arrays, number)
+        request.sent, request.epoch = True, self._line.session.epoch
+        self._line.transmit(request.kind, body, arrays, number)
 
     def _fits(self, request: Request, arrays: Arrays | None) -> bool:
         """The server drops a connection that sends more than it accepts, so that is not tried."""
-        limit = self._connection.session.welcome["max_message_bytes"]
+        limit = self._line.session.welcome["max_message_bytes"]
         if arrays is not None and limit and arrays.bytes > limit:
             request.fail(error_for(ErrorCode.TOO_LARGE, f"{arrays.bytes} bytes in one message; the server takes "
                                    f"{limit} (its --max-message)", object=request.kind))
@@ -113,5 +107,5 @@ class Sender:
         number = next(self._tables.numbers)
         scene.flying[number] = self._tables.steps[number] = request
         request.sent, request.whole = True, not scene.synced
-        request.epoch = self._connection.session.epoch
-        self._connection.transmit("Step", body, sent, number)
+        request.epoch = self._line.session.epoch
+        self._line.transmit("Step", body, sent, number)

@@ -1,4 +1,4 @@
-"""The session with a server, and the procedures that set it up: resumed after a loss, or built anew. For _connection.
+"""The procedures that set a session with a server up: resumed after a loss, or built anew. For _connection.
 
 A procedure is a generator: it yields messages, one at a time, and is sent their answers. Requests wait until it has ended.
 """
@@ -6,18 +6,14 @@ A procedure is a generator: it yields messages, one at a time, and is sent their
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Generator
+from typing import Any, Callable, Generator
 
 from . import _settings, _wire
-from ._answers import LATER, delay_of
-from ._request import Request
-from ._state import MeshState, SceneState, material_message, no_self_contact
-from ._tables import MOST_ENDS, Tables, server_ended
+from ._line import Line
+from ._state import MeshState, Request, SceneState, material_message, no_self_contact
+from ._tables import LATER, MOST_ENDS, delay_of, server_ended
 from ._wire import Arrays, Decoded
 from .errors import ContactdError, ErrorCode
-
-if TYPE_CHECKING:
-    from ._connection import Connection
 
 ESTABLISH_S = 30.0  # for one answer while a session is set up
 
@@ -30,16 +26,10 @@ _NOT_REPEATABLE = {"OpenScene", "AddBody"}
 _MUST_UPLOAD = {ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE, ErrorCode.FORBIDDEN}
 
 
-class Session:
-    def __init__(self, connection: "Connection", tables: Tables, name: str, lease_s: float) -> None:
-        self._connection, self._tables, self._name, self._lease_s = connection, tables, name, lease_s
-        self.id = self.epoch = 0
-        self._is_whole = False  # the server has all meshes and scenes
-        self.welcome: dict[str, Any] = {}  # the server's last answer to Hello
-        self.reconnects = 0  # sessions set up after the first
-        self.is_end_announced = False  # the server said that it shuts down
+class Setup:
+    def __init__(self, line: Line, name: str, lease_s: float) -> None:
+        self._line, self._tables, self._state, self._name, self._lease_s = line, line.tables, line.session, name, lease_s
         self._restoring: MeshState | SceneState | None = None  # by the procedure, which may have been cut off
-        self.procedure: Any = None  # a Procedure under way
         self._message: Any = None  # TypedMessage
         self._number = 0  # of the message
         self._again_at = 0.0  # when to repeat the message, 0: not
@@ -51,38 +41,34 @@ class Session:
         return self._lease() / 3
 
     def _lease(self) -> float:
-        return max(0.5, self.welcome.get("lease_ms", 0) / 1000 or 30.0)
-
-    def forget(self) -> None:
-        """The next connection begins with a new session."""
-        self.id, self._is_whole = 0, False
+        return max(0.5, self._state.welcome.get("lease_ms", 0) / 1000 or 30.0)
 
     # ---- running a procedure ----
 
     def begin(self) -> None:
         """The connection is up."""
-        self._begin(self._resume() if self.id and self._is_whole else self._establish())
+        self._begin(self._resume() if self._state.id and self._state.is_whole else self._establish())
 
     def establish(self) -> None:
         """The server lost the state of the session."""
         self._begin(self._establish())
 
     def _begin(self, procedure: Procedure) -> None:
-        self._connection.is_ready = False
-        self.procedure = procedure
+        self._line.is_ready = False
+        self._state.procedure = procedure
         self._advance(lambda: next(procedure))
 
     def _advance(self, go: Callable[[], TypedMessage]) -> None:
         try:
             self._message = go()
         except StopIteration:
-            self.procedure = None
-            self._connection.note_ready()
+            self._state.procedure = None
+            self._line.note_ready()
             return
         except ContactdError as e:  # this server will not have us: say why, and try again later
-            self.procedure = None
+            self._state.procedure = None
             self._tables.fail_all(e)
-            self._connection.lose(str(e))
+            self._line.lose(str(e))
             return
         self._send()
 
@@ -91,18 +77,18 @@ class Session:
         self._deadline = time.monotonic() + ESTABLISH_S
         self._number = next(self._tables.numbers)
         kind, body, arrays = self._message
-        self._connection.transmit(kind, body, arrays, self._number)
+        self._line.transmit(kind, body, arrays, self._number)
 
     def take(self, answer: Decoded, error: ContactdError | None) -> None:
         """An answer that came while a procedure is under way."""
-        connection, procedure = self._connection, self.procedure
+        line, procedure = self._line, self._state.procedure
         if answer.request != self._number:
             return
         if error is None:
             self._advance(lambda: procedure.send(answer))
         elif error.code == ErrorCode.SHUTTING_DOWN and \
-                (address := connection.successors.next(connection.address, "it drains")) != connection.address:
-            connection.move(address)
+                (address := line.successors.next(line.address, "it drains")) != line.address:
+            line.move(address)
         elif error.code in LATER:
             self._again_at = time.monotonic() + delay_of(error)
         else:
@@ -112,17 +98,17 @@ class Session:
 
     def next_time(self) -> float | None:
         """When something has to be done for it; None: never, as it is."""
-        if self.procedure is not None:
+        if self._state.procedure is not None:
             return self._again_at or self._deadline
-        return self._connection.last_sent + self.ping_s if self._connection.is_ready else None
+        return self._line.last_sent + self.ping_s if self._line.is_ready else None
 
     def run_timers(self, now: float) -> None:
-        if self.procedure is not None:
+        if self._state.procedure is not None:
             if self._again_at and now >= self._again_at:
                 self._send()
             elif now >= self._deadline:
-                self._connection.lose("the server did not answer while the session was set up")
-        elif self._connection.is_ready and now >= self._connection.last_sent + self.ping_s:
+                self._line.lose("the server did not answer while the session was set up")
+        elif self._line.is_ready and now >= self._line.last_sent + self.ping_s:
             self._tables.add(Request("Ping", lambda: ({"nonce": 0}, None), timeout=self._lease()))
 
     # ---- the procedures ----
@@ -142,17 +128,17 @@ class Session:
 
     def _establish(self) -> Procedure:
         """A new session, with everything that the old one had."""
-        connection, again = self._connection, bool(self.welcome)
-        self.id = self.epoch = 0
-        self._is_whole = False
+        line, again = self._line, bool(self._state.welcome)
+        self._state.id = self._state.epoch = 0
+        self._state.is_whole = False
         answer = yield "Hello", {"version": _wire.VERSION, "min_version": _wire.VERSION, "client": self._name,
                                  "lease_ms": round(self._lease_s * 1000)}, None
         self._note_end(answer.body["epoch"])
-        self.welcome = answer.body
-        self.id, self.epoch = answer.body["session"], answer.body["epoch"]
-        self.reconnects += again
-        if connection.successors.are_own and (successors := answer.body.get("successors")):
-            connection.successors.add(successors, connection.address)
+        self._state.welcome = answer.body
+        self._state.id, self._state.epoch = answer.body["session"], answer.body["epoch"]
+        self._state.reconnects += again
+        if line.successors.are_own and (successors := answer.body.get("successors")):
+            line.successors.add(successors, line.address)
         for mesh in self._tables.meshes:
             try:
                 self._begin_to_restore(mesh, f"mesh {mesh.name!r}")
@@ -174,12 +160,12 @@ class Session:
                 scene.error = e
         self._restoring = None
         self._tables.requeue(keep_sequence=False)
-        self._is_whole = True
+        self._state.is_whole = True
 
     def _note_end(self, epoch: int) -> None:
         """Another server than the last one answers. Unless that one announced its end, what it was at work on is noted."""
-        ended, restoring = self.welcome.get("epoch", 0), self._restoring
-        was_announced, self.is_end_announced, self._restoring = self.is_end_announced, False, None
+        ended, restoring = self._state.welcome.get("epoch", 0), self._restoring
+        was_announced, self._state.is_end_announced, self._restoring = self._state.is_end_announced, False, None
         if not ended or ended == epoch or was_announced:
             return
         if restoring is not None:

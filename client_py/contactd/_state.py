@@ -1,4 +1,5 @@
-"""What a client keeps of its meshes, scenes and bodies, so that it can rebuild them on a server that lost them.
+"""What a client keeps of its meshes, scenes and bodies, so that it can rebuild them on a server that lost them, and its
+requests in flight.
 
 For _connection, which owns it (the holder of the I/O lock alone changes what is here), and for the handles in client and
 scene. Identifiers are the server's of the moment and change when it restarts; the handles that callers hold do not.
@@ -7,20 +8,22 @@ scene. Identifiers are the server's of the moment and change when it restarts; t
 from __future__ import annotations
 
 import secrets
+import time
 import weakref
 from collections import deque
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Iterator, Mapping
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
 from . import _settings
 from ._frames import Frames
-from ._wire import Arrays
+from ._reply import Reply
+from ._wire import Arrays, Decoded
 from .errors import ContactdError, ErrorCode, error_for
 
-if TYPE_CHECKING:
-    from ._request import Request
+Message = tuple[dict[str, Any], Arrays | None]
 
 DEFORMABLE, RIGID, HALF_SPACE = 1, 2, 3
 POSITIONS, RANGES, INDEXED, POSE = 1, 2, 3, 4
@@ -233,6 +236,53 @@ def material_message(scene: "SceneState", body: BodyState, other: BodyState | No
     return {"scene": scene.id, "body": body.id, "other": 0 if other is None else other.id, **material}
 
 
+class Request:
+    """One question: how to build it (when it is sent, and again when it is sent again), and what to do with the answer.
+
+    `done` runs on the thread that holds the I/O lock and makes the future's value; `undo` names a request that takes back what the
+    server did although the caller had given up waiting.
+    """
+
+    __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "velocities", "sequence", "began",
+                 "sent", "whole", "not_before", "mesh", "after", "is_repeat", "epoch", "ends")
+
+    def __init__(self, kind: str, build: Callable[[], Message] | None = None,
+                 done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
+                 undo: Callable[[Decoded], "Request"] | None = None, future: Future[Any] | None = None) -> None:
+        self.kind, self.build, self.done, self.undo = kind, build, done, undo
+        self.future: Any = Reply() if future is None else future  # or a concurrent.futures.Future
+        self.began = time.monotonic()
+        self.deadline = self.began + timeout
+        self.scene: Any = None  # SceneState, of a step
+        self.updates: list[Update] = []
+        self.directions: list[Direction] = []
+        self.velocities: list[Direction] = []
+        self.want = 0
+        self.limits: dict[str, Any] = {}  # of a step: time_budget_us, tolerance
+        self.sequence = 0
+        self.sent = False
+        self.is_repeat = False  # sent before, over a connection that was lost before the answer came
+        self.epoch = 0  # of the server that it was sent to last
+        self.ends = 0  # of servers that were at work on it
+        self.whole = False  # a step sent with the state of all bodies
+        self.not_before = 0.0
+        self.after: SceneState | None = None  # it waits for the steps of this scene, and later ones wait for it
+        self.mesh: Any = None  # MeshState: that it uses, and that the server may have dropped to make room
+
+    def may_be_sent(self) -> bool:
+        """From now on it cannot be called back. False: it was."""
+        return self.sent or not isinstance(self.future, Future) or self.future.running() or \
+            self.future.set_running_or_notify_cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """Ends it with this error, unless it has ended."""
+        try:
+            if not self.future.done():
+                self.future.set_exception(error)
+        except InvalidStateError:
+            pass  # its owner has called it back meanwhile
+
+
 @dataclass(slots=True, eq=False)
 class SceneState:
     name: str
@@ -247,12 +297,12 @@ class SceneState:
     known: dict[int, BodyState] | None = field(default_factory=dict)  # by_id; None: to be made
     sequence: int = 0  # of the last step sent
     number: int = 0  # of steps answered, for the caller
-    pending: deque["Request"] = field(default_factory=deque)  # steps to send, and what waits for them
-    flying: dict[int, "Request"] = field(default_factory=dict)  # steps sent, by request number, in order
-    refused: list["Request"] = field(default_factory=list)  # of those: refused, to be sent again
+    pending: deque[Request] = field(default_factory=deque)  # steps to send, and what waits for them
+    flying: dict[int, Request] = field(default_factory=dict)  # steps sent, by request number, in order
+    refused: list[Request] = field(default_factory=list)  # of those: refused, to be sent again
     gap: int = 0  # the first number that the server refused and did not use up; 0: none
     hold_until: float = 0.0  # no step is sent before
-    changing: "Request | None" = None  # no step is sent before this has been answered
+    changing: Request | None = None  # no step is sent before this has been answered
     synced: bool = True  # the server's bodies are where the caller thinks; if not, the next step sends everything
     closed: bool = False
     frames: Frames | None = None  # of the last answered step, if frames are continuous

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import random
 from collections import deque
 
-from ._request import Request
-from ._state import Meshes, SceneState
+from ._state import Meshes, Request, SceneState
 from .errors import ContactdError, ErrorCode, error_for
 
+LATER = {ErrorCode.BUSY, ErrorCode.SHUTTING_DOWN}  # a request refused so is sent again after a while
 MOST_ENDS = 2  # of servers, after which what they were at work on is not sent again
 ALONE_S = 1.0  # so long is a request alone of those that a server was at work on when it ended
 
 # What a server works on, beside steps.
 _WORK = {"RegisterMesh", "AddBody", "Configure", "ReplaceMesh", "GetSnapshot"}
+
+
+def delay_of(error: ContactdError) -> float:
+    """Seconds until a request refused by one of LATER is sent again."""
+    return max(0.002, error.retry_after) * random.uniform(0.5, 1.5)
 
 
 def server_ended(doing: str, object: str, remedy: str = "") -> ContactdError:

@@ -20,16 +20,17 @@ from . import _arrays, _embedded, _settings
 from ._addresses import Addresses, is_several, with_scheme
 from ._keys import keys_of
 from ._link import VERSION, Link
-from ._request import Request
 from ._schema import ENUMS
 from ._servers import MAX_BUCKETS, Servers
-from ._scene_settings import Method, SceneOpener
+from ._scene_opener import SceneOpener
+from ._scene_settings import Method
 from ._many import ManyResult, Motion, check_want, step_each
-from ._state import MeshState, SceneState
+from ._state import MeshState, Request, SceneState
+from ._want import Want
 from ._wire import Decoded
+from .body import Body
 from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, error_for
-from .result import Want
-from .scene import Body, Scene
+from .scene import Scene
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
@@ -143,7 +144,7 @@ def _connect_embedded(**options: Any) -> "Client":
         server.release()
         raise
     client.address, client._own_server = "embedded", server
-    server.add(client)
+    server.add(client._link)
     try:
         client.ping()
     except BaseException:

@@ -9,27 +9,26 @@ from __future__ import annotations
 import functools
 import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Iterable, Literal, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _settings
 from ._contact_columns import COLUMNS
-from ._columns import FORCES, FRAME, GRADIENT, INERTIA, SPANS, WEIGHTS, AllPoints, Columns, no_law, no_velocities, points_of, ranges
+from ._columns import AllPoints, Columns, Source, no_law, no_velocities, points_of, ranges
+from ._frames import Frames
 from ._schema import ENUMS
+from ._want import FRAME
 from ._wire import Decoded
+from .body import Body
 from .errors import ErrorCode, error_for
 
 if TYPE_CHECKING:
-    from .scene import Body, Scene
+    from .scene import Scene
 
 HTML_ROWS = 20
 PHASES = ("queue", "upload", "broadphase", "raster", "span", "contact", "download")
-WANT = {"volume": 0, "frame": FRAME, "gradient": GRADIENT, "friction": WEIGHTS, "forces": FORCES, "spans": SPANS,
-        "inertia": INERTIA, "all": FRAME | GRADIENT | WEIGHTS | FORCES}
-Want = Literal["volume", "frame", "gradient", "friction", "forces", "spans", "inertia", "all"]
-DEFAULT_WANT = WANT["frame"] | WANT["gradient"] | WANT["friction"]
 
 
 def method_name(number: int) -> str:
@@ -48,22 +47,10 @@ def _ended_name(number: int) -> str:
         return "unknown"
 
 
-def want_bits(want: Want | Sequence[Want] | None) -> int:
-    """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans and inertia."""
-    if want is None:
-        return DEFAULT_WANT
-    bits = 0
-    for name in (want,) if isinstance(want, str) else want:
-        if name not in WANT:
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(WANT)}, got {name!r}", field="want")
-        bits |= WANT[name]
-    return bits | (1 if bits & (4 | 32) else 0)
-
-
-def _vectors(displacements: Mapping["Body", ArrayLike],
-             bodies: Iterable["Body"]) -> tuple[dict["Body", np.ndarray], int]:
+def _vectors(displacements: Mapping[Body, ArrayLike],
+             bodies: Iterable[Body]) -> tuple[dict[Body, np.ndarray], int]:
     """(m, n, 3) of each of these bodies that moves, and m; m is 0 where they are given as (n, 3)."""
-    vectors: dict["Body", np.ndarray] = {}
+    vectors: dict[Body, np.ndarray] = {}
     shapes = set()
     for body in bodies:
         if body not in displacements:
@@ -98,7 +85,7 @@ class Separation(NamedTuple):
     """Two bodies that have no contact and are closer than the scene's margin: the distance of the closest features of all
     their triangles, in double precision. It is no volume, and no part of any."""
 
-    bodies: tuple["Body", "Body"]
+    bodies: tuple[Body, Body]
     distance: float  # m, >= 0; 0: the surfaces touch, or cross where the method found no volume
     normal: NDArray[np.float64]  # (3,) unit vector that pushes bodies[0] away from bodies[1]
     points: NDArray[np.float64]  # (2, 3) m, world: the closest points of the two surfaces
@@ -107,7 +94,7 @@ class Separation(NamedTuple):
 class PairProgress(NamedTuple):
     """How far "voxtree" came with a pair of bodies."""
 
-    bodies: tuple["Body", "Body"]
+    bodies: tuple[Body, Body]
     examined: bool  # False: not at all, so whether they touch is not known: no contact, and no separation either
     levels: tuple[int, int]  # of their trees that the answer is from
     ended: str  # as StepResult.ended
@@ -143,7 +130,7 @@ class Contact:
         return np.array(self._get(name, want), dtype=float).reshape(shape)
 
     @property
-    def bodies(self) -> tuple["Body", "Body"]:
+    def bodies(self) -> tuple[Body, Body]:
         """The two bodies, in the order in which they were added."""
         return (self._result._body(self._get("body_a")), self._result._body(self._get("body_b")))
 
@@ -283,7 +270,7 @@ class Contact:
         self._check_slip()
         return float(self._get("spin", 1))
 
-    def wrench(self, body: "Body") -> NDArray[np.float64]:
+    def wrench(self, body: Body) -> NDArray[np.float64]:
         """(6,): N and N m about the body's origin (a rigid body's t), of pressure and friction on the body. The other body
         has the opposite force, and the opposite torque about any point. Of a scene with law="pressure"."""
         self._check_law()
@@ -303,7 +290,7 @@ class Contact:
         self._check_law()
         return self._vector("axes", 1, (2, 3))
 
-    def friction_forces(self, body: "Body") -> NDArray[np.float64]:
+    def friction_forces(self, body: Body) -> NDArray[np.float64]:
         """(k, 3) N: friction on the vertices of `vertices(body)`. Of a step with velocities, and a viscosity by the law
         "volume", or forces among its wishes by "pressure"."""
         if self._result._answer.array("friction_forces") is None:
@@ -311,7 +298,7 @@ class Contact:
                             field="viscosity")
         return self._entries(body, "friction_forces", 4, 3)
 
-    def friction(self, body: "Body") -> NDArray[np.float64]:
+    def friction(self, body: Body) -> NDArray[np.float64]:
         """(6,): friction on the body, N, and its torque about the body's origin, N m: the sum of friction_forces.
 
         By the law "volume" it is viscous: on a flat patch that slides at t -viscosity area t, and on one that turns the
@@ -357,7 +344,7 @@ class Contact:
         cell: tuple[int, int, int] | None = self._get("cell")
         return cell
 
-    def generalized_gradient(self, body: "Body") -> NDArray[np.float64]:
+    def generalized_gradient(self, body: Body) -> NDArray[np.float64]:
         """(6,): dV/d(translation), m^2, and dV/d(rotation about the body's origin), m^3.
 
         A rigid body's origin is its pose's translation, a deformable's is the world's.
@@ -365,14 +352,14 @@ class Contact:
         parts = [self._vector("generalized_" + side, 1, (6,)) for side in self._sides(body)]
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
-    def gradient(self, body: "Body") -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    def gradient(self, body: Body) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         """(k,) vertex indices in rising order, and (k, 3) dV/dx of these vertices in world axes, m^2.
 
         Against it is the way out: moving the vertices by d changes the volume by the sum of gradient . d.
         """
         return self._entries(body, "vertices", 2), self._entries(body, "gradient", 2, 3)
 
-    def vertices(self, body: "Body") -> NDArray[np.uint32]:
+    def vertices(self, body: Body) -> NDArray[np.uint32]:
         """(k,) indices, in rising order, of the vertices that gradient, friction_weights and forces speak of."""
         return self._entries(body, "vertices", 0)
 
@@ -382,14 +369,14 @@ class Contact:
         first, count = (self._get(f"{name}_{'ab'[side]}") for name in ("first", "count"))
         return self._result._array("vertices", 0)[first:first + count]
 
-    def friction_weights(self, body: "Body") -> NDArray[np.float64]:
+    def friction_weights(self, body: Body) -> NDArray[np.float64]:
         """(k,) m^2: normal . dV/dx of the vertices of `vertices(body)`. Weights times vertex velocities, added up over both
         bodies and divided by `area`, are the velocity of the second body relative to the first."""
         weights = self._entries(body, "weights", 4)
         self._check_gradient("friction weights")
         return weights
 
-    def forces(self, body: "Body") -> NDArray[np.float64]:
+    def forces(self, body: Body) -> NDArray[np.float64]:
         """(k, 3) N, on the vertices of `vertices(body)`: -stiffness V dV/dx by the law "volume"; by "pressure" what amounts
         to `wrench(body)` without friction, which friction_forces has."""
         forces = self._entries(body, "forces", 8, 3)
@@ -406,8 +393,8 @@ class Contact:
         """(s,): the axis of each span's ray, 0 x, 1 y, 2 z."""
         return self._result._array("span_axes", 16)[self._spans()]
 
-    def stiffness_product(self, displacements: Mapping["Body", ArrayLike],
-                          stiffness: float | None = None) -> dict["Body", NDArray[np.float64]]:
+    def stiffness_product(self, displacements: Mapping[Body, ArrayLike],
+                          stiffness: float | None = None) -> dict[Body, NDArray[np.float64]]:
         """K d = -k g (g . d) with g = dV/dx: the stiffness product of implicit integration, never assembled.
 
         Args:
@@ -431,7 +418,7 @@ class Contact:
             out[body][:, at] = (-k * along)[:, None, None] * g
         return out if many else {body: product[0] for body, product in out.items()}
 
-    def hessian_product(self, body: "Body", direction: int = 0) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    def hessian_product(self, body: Body, direction: int = 0) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         """H d for a direction of the step: (k,) vertex indices in rising order, and (k, 3) m^2, the derivatives of these
         vertices' gradients along it.
 
@@ -443,7 +430,7 @@ class Contact:
         rows = self._result._array("products", 0).reshape(vertices.size, self._result.directions, 3)
         return _merged(vertices, rows[:, direction], self._parts(body, "_product"))
 
-    def generalized_product(self, body: "Body", direction: int = 0) -> NDArray[np.float64]:
+    def generalized_product(self, body: Body, direction: int = 0) -> NDArray[np.float64]:
         """(6,): the derivative of generalized_gradient(body) along a direction of the step.
 
         For rigid bodies that is a column of the Jacobian which Newton's method needs. Its arms begin at the moving origin;
@@ -468,7 +455,7 @@ class Contact:
             raise error_for(ErrorCode.OUT_OF_RANGE, f"expected a direction below {n}, got {direction}" if n else
                             "the step had no directions: step(..., directions=...)", field="direction")
 
-    def _sides(self, body: "Body") -> list[str]:
+    def _sides(self, body: Body) -> list[str]:
         """"a" or "b"; both for a contact of a body with itself."""
         identifier = self._result._id(body)
         sides = [side for side in "ab" if self._get("body_" + side) == identifier]
@@ -477,7 +464,7 @@ class Contact:
                             object=str(body), field="body")
         return sides
 
-    def _entries(self, body: "Body", name: str, want: int, columns: int = 1) -> np.ndarray:
+    def _entries(self, body: Body, name: str, want: int, columns: int = 1) -> np.ndarray:
         """The body's part of a sparse array. A vertex of a contact of a body with itself may have an entry on both
         sides: they are added up."""
         parts = self._parts(body)
@@ -486,7 +473,7 @@ class Contact:
             return vertices[parts[0]] if len(parts) == 1 else np.unique(np.concatenate([vertices[part] for part in parts]))
         return _merged(vertices, self._result._array(name, want, columns), parts)[1]
 
-    def _parts(self, body: "Body", of: str = "") -> list[slice]:
+    def _parts(self, body: Body, of: str = "") -> list[slice]:
         """The body's part of what entries, or rows of products, are for."""
         return [slice(first := self._get(f"first{of}_{side}"), first + self._get(f"count{of}_{side}"))
                 for side in self._sides(body)]
@@ -515,12 +502,14 @@ class StepWarning:
     """
 
     code: str
-    body: "Body"
+    body: Body
     value: float
 
 
 class Cells(Columns):
     """The cells of all contacts: the columns of a result, but for cells; see Contact.cells."""
+
+    _of: "StepResult"
 
     @property
     def cubes(self) -> NDArray[np.int64]:
@@ -536,7 +525,7 @@ class Cells(Columns):
         return out
 
 
-class StepResult(Columns):
+class StepResult(Columns, Source):
     """The answer to one step.
 
     Its contacts, the volumes that bodies share, are in rising order of their bodies on the server: as objects (`contacts`)
@@ -557,7 +546,7 @@ class StepResult(Columns):
         self._ids: dict[Any, int] | None = None  # of the bodies' states
         self._contacts: list[Contact] | None = None
         self._carried: NDArray[np.float64] | None = None  # (n, 2, 3) tangents, where frames are continuous
-        self._layout: tuple[dict["Body", int], np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._layout: tuple[dict[Body, int], np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @property
     def contacts(self) -> list[Contact]:
@@ -567,7 +556,7 @@ class StepResult(Columns):
         return self._contacts
 
     @property
-    def bodies(self) -> list["Body"]:
+    def bodies(self) -> list[Body]:
         """The scene's bodies at the time of the step, to which `body_pairs` points."""
         return [self.scene._body(state) for state in self._by_id.values()]
 
@@ -584,7 +573,7 @@ class StepResult(Columns):
         np.add.at(out, self.body_pairs, self.wrenches)
         return out
 
-    def wrench(self, body: "Body") -> NDArray[np.float64]:
+    def wrench(self, body: Body) -> NDArray[np.float64]:
         """(6,): the body's row of body_wrenches."""
         return np.asarray(self.body_wrenches[list(self._by_id).index(self._id(body))])
 
@@ -637,16 +626,19 @@ class StepResult(Columns):
     def __deepcopy__(self, memo: dict[int, Any]) -> "StepResult":
         return self
 
+    def _continue(self, frames: Frames) -> None:
+        """Makes its tangents follow those of the scene's result before."""
+        if self.want & FRAME:
+            bodies = self.bodies
+            keys = ((bodies[a], bodies[b], index) for (a, b), index in zip(self.body_pairs.tolist(), self.indices.tolist()))
+            self._carried = frames.follow(keys, self.normals, self.tangents)
+
     def __reduce__(self) -> tuple[Any, ...]:
         scene = self.scene if isinstance(self.scene, SceneRecord) else SceneRecord(
             self.scene._state.key, self.scene.id, self.scene.name, self.scene.stiffness)
         bodies = [body._state if isinstance(body._state, BodyRecord) else BodyRecord(
             scene, body.id, body._state.kind, body.vertices) for body in self.bodies]
         return _result_again, (scene, bodies, self._answer, self.want, self.sequence, self.latency, self._carried)
-
-    def _check_asked(self, want: int, name: str) -> None:
-        if want & ~self.want:
-            raise _not_asked(want, name)
 
     @functools.cached_property
     def _lists(self) -> tuple[bool, bool]:
@@ -763,8 +755,8 @@ class StepResult(Columns):
         """The server had answered this step before, and its answer was lost on the way."""
         return bool(self._answer.body["cached"])
 
-    def stiffness_product(self, displacements: Mapping["Body", ArrayLike],
-                          stiffness: float | None = None) -> dict["Body", NDArray[np.float64]]:
+    def stiffness_product(self, displacements: Mapping[Body, ArrayLike],
+                          stiffness: float | None = None) -> dict[Body, NDArray[np.float64]]:
         """Sum of Contact.stiffness_product over all contacts, for every body that has one. Its cost follows the gradients'
         entries; the number of contacts hardly matters, and m vectors at once, (m, n, 3), cost less than m calls."""
         k = self.scene.stiffness if stiffness is None else stiffness
@@ -787,14 +779,14 @@ class StepResult(Columns):
         out = out if many else out[0]
         return {body: out[..., at:at + body.vertices, :] for body, at in first.items()}
 
-    def _entry_layout(self) -> tuple[dict["Body", int], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _entry_layout(self) -> tuple[dict[Body, int], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The entries of all contacts, one contact after the other, if the vertices of all bodies that have contacts follow
         each other: each body's first row; each entry's index in the arrays, and its row; where the entries of each contact
         that has some begin; and which of these contacts an entry belongs to."""
         if self._layout is None:
             begin, count = self._counts
             pairs, bodies = self.body_pairs.ravel(), self.bodies
-            first: dict["Body", int] = {}
+            first: dict[Body, int] = {}
             starts = np.zeros(len(bodies), np.int64)
             size = 0
             for at in dict.fromkeys(pairs.tolist()):  # in the order in which contacts name them
@@ -808,17 +800,10 @@ class StepResult(Columns):
             self._layout = first, listed, rows, begins, np.repeat(np.arange(len(sizes)), sizes)
         return self._layout
 
-    def _array(self, name: str, want: int, columns: int = 1) -> np.ndarray:
-        self._check_asked(want, name)
-        array = self._answer.array(name)
-        if array is None:
-            array = np.zeros(0, "<u4" if name.endswith("vertices") else "<f8")
-        return array if columns == 1 else array.reshape(-1, columns)
-
-    def _body(self, identifier: int) -> "Body":
+    def _body(self, identifier: int) -> Body:
         return self.scene._body(self._by_id[identifier])
 
-    def _id(self, body: "Body") -> int:
+    def _id(self, body: Body) -> int:
         if self._ids is None:
             self._ids = {state: identifier for identifier, state in self._by_id.items()}
         identifier = self._ids.get(getattr(body, "_state", None))
@@ -839,8 +824,7 @@ class SceneRecord:
     name: str
     stiffness: float
 
-    def _body(self, record: "BodyRecord") -> "Body":
-        from .scene import Body
+    def _body(self, record: "BodyRecord") -> Body:
         return Body(self, record)  # type: ignore[arg-type]  # which have what a Body asks for
 
     def __str__(self) -> str:
@@ -889,9 +873,3 @@ def _warning_name(code: int) -> str:
 def _not_set(setting: str, name: str) -> Exception:
     return error_for(ErrorCode.INVALID_ARGUMENT, f"{name} were not asked for: open_scene({setting}=...), or configure({setting}=...)",
                      field=setting)
-
-
-def _not_asked(want: int, name: str) -> Exception:
-    asked = next(key for key, bit in WANT.items() if bit == want)
-    return error_for(ErrorCode.INVALID_ARGUMENT, f"{name} was not asked for: step(..., want=({asked!r}, ...))",
-                     field="want")

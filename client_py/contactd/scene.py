@@ -20,13 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _settings, _state
 from ._frames import Frames
-from ._request import Request
-from ._schema import ENUMS
 from ._scene_settings import SceneSettings
-from ._state import BodyState, Direction, SceneState, Update, no_self_contact
+from ._state import BodyState, Direction, Request, SceneState, Update, no_self_contact
+from ._want import WANT, Want, want_bits
 from ._wire import Decoded
+from .body import Body
 from .errors import ContactdError, ErrorCode, error_for
-from .result import WANT, StepResult, Want, method_name, want_bits
+from .result import StepResult, method_name
 
 if TYPE_CHECKING:
     from .client import Client, Mesh
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 Show = Literal["bodies", "samples", "axes", "contacts", "gradients", "rays", "rays_x", "rays_y", "rays_z", "nodes", "normals"]
 Kind = Literal["rigid", "deformable"]
 # What moves: a value for each body, or bodies and one array of all their values, or the array alone, of all bodies of the scene.
-Poses = Mapping["Body", ArrayLike] | tuple[Sequence["Body"], ArrayLike] | ArrayLike
-Positions = Mapping["Body", ArrayLike] | tuple[Sequence["Body"], ArrayLike]
-Directions = Mapping["Body", ArrayLike] | Sequence[Mapping["Body", ArrayLike]]
+Poses = Mapping[Body, ArrayLike] | tuple[Sequence[Body], ArrayLike] | ArrayLike
+Positions = Mapping[Body, ArrayLike] | tuple[Sequence[Body], ArrayLike]
+Directions = Mapping[Body, ArrayLike] | Sequence[Mapping[Body, ArrayLike]]
 
 
 class Future(_BaseFuture[StepResult]):
@@ -59,46 +59,6 @@ class Future(_BaseFuture[StepResult]):
                 raise
             raise error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer yet after {timeout} s; it may still come",
                             field="timeout", retry=True) from e
-
-
-class Body:
-    """A body of a scene. Equal and of equal hash whenever it is the same body, so it can be the key of a dictionary."""
-
-    __slots__ = ("scene", "_state")
-
-    def __init__(self, scene: "Scene", state: BodyState) -> None:
-        self.scene, self._state = scene, state
-
-    @property
-    def id(self) -> int:
-        """The server's number of it; differs after the server restarts."""
-        return self._state.id
-
-    @property
-    def kind(self) -> str:
-        """"rigid", "deformable" or "half-space"."""
-        return {_state.RIGID: "rigid", _state.HALF_SPACE: "half-space"}.get(self._state.kind, "deformable")
-
-    @property
-    def vertices(self) -> int:
-        """Number of vertices of its mesh, as registered: without Mesh.closing_vertices."""
-        return self._state.vertices
-
-    def remove(self, timeout: float | None = None) -> None:
-        """Takes it out of the scene."""
-        self.scene.remove_body(self, timeout)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Body) and other._state == self._state
-
-    def __hash__(self) -> int:
-        return hash(self._state)
-
-    def __str__(self) -> str:
-        return f"body {self._state.id}"
-
-    def __repr__(self) -> str:
-        return f"<Body {self._state.id} of {self.scene}, {self.kind}, {self.vertices} vertices>"
 
 
 _TOGETHER = 256  # requests for bodies that are on the way at once
@@ -525,7 +485,7 @@ class Scene(SceneSettings):
             result = StepResult(self, answer, self._state.by_id, request.want, self._state.number,
                                 time.monotonic() - request.began)
             if self._state.frames is not None:
-                self._state.frames.update(result)
+                result._continue(self._state.frames)
             return result
 
         request = Request("Step", done=done, timeout=self.client._timeout(timeout), future=future)

@@ -641,8 +641,7 @@ def python_settings(rows, choices):
             names = ", ".join(json.dumps(n) for n in choices[row["name"]]["names"])
             literals.append(f"{row['name'].capitalize()} = Literal[{names}]")
     out = ['"""The settings of scenes: rows, attributes and signatures. Generated from proto/catalogue by `make catalogue`."""', "",
-           "from __future__ import annotations", "", "from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Sequence", "",
-           "if TYPE_CHECKING:", "    from .scene import Scene", "", *literals, "", "",
+           "from __future__ import annotations", "", "from typing import Any, Literal, NamedTuple, Sequence", "", *literals, "", "",
            "class Row(NamedTuple):", "    name: str", "    type: str  # f64, flag, u32, u64, u32x3 or choice",
            "    is_voxels: bool  # in the wire's table VoxelSettings",
            "    may_be_zero: bool  # in a request", "    least: float  # of what is not 0", "    most: float", "    expected: str",
@@ -671,7 +670,16 @@ def python_settings(rows, choices):
             "        that is named without a method makes the method its own.", "", "        Args:"]
     out += [block(f"{row['name']}: {python_text(row)}", " " * 16, " " * 12) for row in rows]
     out += ["            timeout: s, of the request; None: the client's.", '        """',
-            f"        self._configure(dict({pack(names, 29)}), timeout)", "", "",
+            f"        self._configure(dict({pack(names, 29)}), timeout)"]
+    return "\n".join(out) + "\n"
+
+
+def python_opener(rows):
+    names = [f"{r['name']}={r['name']}" for r in rows]
+    out = ['"""The call that opens scenes. Generated from proto/catalogue by `make catalogue`."""', "",
+           "from __future__ import annotations", "", "from typing import Any, Sequence", "",
+           f"from ._scene_settings import {', '.join(sorted(annotation(row) for row in rows if row['type'] == 'choice'))}",
+           "from .scene import Scene", "", "",
             "class SceneOpener:", '    """Opens scenes: for Client."""', "",
             "    def _open_scene(self, given: dict[str, Any], name: str, timeout: float | None) -> Scene:",
             "        raise NotImplementedError", ""]
@@ -807,6 +815,7 @@ def outputs():
     yield "docs/results.md", results_page(results)
     yield "proto/settings.h", settings_header(rows, choices)
     yield "client_py/contactd/_scene_settings.py", python_settings(rows, choices)
+    yield "client_py/contactd/_scene_opener.py", python_opener(rows)
     yield "client_py/contactd/errors.py", python_errors(load_errors())
     yield "client_py/contactd/_contact_columns.py", python_columns(results)
     yield "docs/settings.md", settings_page(rows, choices, methods)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import zmq
 from contactd import _tables, errors
-from contactd._request import Spin
+from contactd._reply import Spin
 from contactd._socket import Socket
 from contactd.errors import ErrorCode
 from conftest import PATIENCE, wait_until

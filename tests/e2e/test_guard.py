@@ -388,7 +388,7 @@ def test_roles_over_the_stream(make_server, keys):
     number = scene.id
 
     def ask(client, kind: str, body: dict):
-        from contactd._request import Request
+        from contactd._state import Request
 
         return client._link.call(Request(kind, lambda: (body, None), lambda answer: answer.body, timeout=10 * SLOW))
 

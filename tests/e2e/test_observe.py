@@ -270,7 +270,7 @@ def test_json_lines_name_session_scene_code_duration_and_trace(make_server):
 
 
 def _request(kind: str, body: dict):
-    from contactd._request import Request
+    from contactd._state import Request
 
     return Request(kind, lambda: (body, None), lambda answer: answer.body, timeout=10 * SLOW)
 

@@ -181,7 +181,7 @@ def test_roles(make_server, keys):  # noqa: F811
         assert "NOT_FOUND" in run("b", "scene", "close", scene.id, expect=REFUSED)
         assert "watch has the role operator" in run("watch", "scene", "close", scene.id, expect=REFUSED)
         with pytest.raises(errors.ForbiddenError):  # without asking for others' scenes, not even an admin closes one
-            from contactd._request import Request
+            from contactd._state import Request
 
             with connect(server, keys, files["boss"]) as boss:
                 boss._link.call(Request("CloseScene", lambda: ({"scene": scene.id}, None), lambda _: None, timeout=10 * SLOW))

@@ -196,7 +196,7 @@ BY_HASH = """
     import sys, numpy as np, contactd
     sys.path.insert(0, "tests/e2e")
     from geometry import moved
-    from contactd._request import Request
+    from contactd._state import Request
     from contactd._state import MeshState
     with contactd.connect(timeout=100) as client:
         def ask(kind, body):

@@ -7,6 +7,7 @@ Each source and header is preprocessed with -M (so indirect includes count too).
 reach inside the tree; LIBRARIES says where each outside library stops. Tests may look anywhere.
 """
 import argparse
+import ast
 import os
 import re
 import subprocess
@@ -98,6 +99,16 @@ FILES = {
         "record_meshes", "replay_compare", "operate.c", "lists.c", "contact.c", "snapshot.c", "keys.c", "doctor.c", "bench.c",
         "record.c", "replay.c", "top.c", "table.h", "help", "man.c", "completion.c", "table.c"],
 }
+# The same for modules, all imports counted: also those in functions and for type checkers alone.
+MODULES = {
+    "client_py/contactd": [
+        "errors", "_schema", "_wire", "_arrays", "_addresses", "_keys", "_native", "_greeting", "_want", "_contact_columns",
+        "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_state", "_tables", "_socket", "_successors", "_line",
+        "_sender", "_session", "_answers", "_connection", "_link", "_servers", "_embedded", "body", "result", "scene", "_many",
+        "_scene_opener", "_engine", "_engine_many", "client", "engine", "__init__"],
+}
+# A handle names its owner, and a method what it takes: public types of a later module, which type checkers alone import.
+NAMES_OF = {("body", "scene"): {"Scene"}, ("result", "scene"): {"Scene"}, ("scene", "client"): {"Client", "Mesh"}}
 # Methods know nothing of one another, but for these.
 METHODS_USE = {("methods/ebpi", "methods/ldi"), ("methods/voxtree", "methods/exact")}
 
@@ -155,6 +166,35 @@ def order_complaints(root):
             for name in sorted(set(re.findall(r"\w+", code[file])) & home.keys() if file != names[0] else ()):
                 if floor[home[name]] > floor[file]:
                     yield f"{folder}/{file} uses {name} of {home[name]}, which is above it"
+
+
+def imports_of(tree):
+    """Yields (module of the same package, names, whether type checkers alone import it)."""
+    typing_only = {id(node) for branch in ast.walk(tree) if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.dump(branch.test)
+                   for part in branch.body for node in ast.walk(part)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom) or node.level != 1:
+            continue
+        names = {name.name for name in node.names}
+        for module in [node.module] if node.module else sorted(names):
+            yield module, names, id(node) in typing_only
+
+
+def module_complaints(root):
+    """Yields one line for each import of a later module of the same package."""
+    for folder, order in MODULES.items():
+        if not os.path.isdir(os.path.join(root, folder)):
+            continue
+        for file in sorted(n for n in os.listdir(os.path.join(root, folder)) if n.endswith(".py")):
+            own = file[:-3]
+            if own not in order:
+                raise SystemExit(f"check-layers: {folder}/{file} is in no list of MODULES")
+            with open(os.path.join(root, folder, file), encoding="utf-8") as text:
+                tree = ast.parse(text.read())
+            for module, names, is_typing in imports_of(tree):
+                is_named = is_typing and names <= NAMES_OF.get((own, module), set())
+                if order.index(module) >= order.index(own) and not is_named:
+                    yield f"{folder}/{file} imports {', '.join(sorted(names))} of {module}, which is above it"
 
 
 def matches(path, pattern):
@@ -216,7 +256,7 @@ def main():
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         reached = pool.map(lambda p: dependencies(options.root, options.cc, includes, options.defines, p), paths)
         found = [line for path, headers in zip(paths, reached) for line in complaints(path, headers)]
-    found += [*floor_complaints(options.root), *order_complaints(options.root)]
+    found += [*floor_complaints(options.root), *order_complaints(options.root), *module_complaints(options.root)]
     if found:
         print("\n".join(dict.fromkeys(found)), file=sys.stderr)
         raise SystemExit(1)

@@ -135,3 +135,24 @@ def test_an_upward_call_is_named(tmp_path, monkeypatch):
     write(tmp_path, {"client_c/odd.c": "\n"})
     with pytest.raises(SystemExit, match="client_c/odd.c is in no list"):
         list(check_layers.order_complaints(tmp_path))
+
+
+def test_an_upward_import_is_named(tmp_path, monkeypatch):
+    import check_layers
+    monkeypatch.setattr(check_layers, "MODULES", {"client_py/contactd": ["low", "middle", "high"]})
+    monkeypatch.setattr(check_layers, "NAMES_OF", {("low", "high"): {"High"}})
+    files = {"client_py/contactd/low.py": "import typing\nif typing.TYPE_CHECKING:\n    from .high import High\n",
+             "client_py/contactd/middle.py": "from . import low\n", "client_py/contactd/high.py": "from .middle import low\n"}
+    write(tmp_path, files)
+    assert not list(check_layers.module_complaints(tmp_path))
+    wrong = {"from .high import High\n": "High", "def f():\n    from .middle import m\n": "m",
+             "if typing.TYPE_CHECKING:\n    from .high import High, Other\n": "High, Other",
+             "if typing.TYPE_CHECKING:\n    from .middle import m\n": "m", "from . import high\n": "high"}
+    for text, names in wrong.items():
+        write(tmp_path, {"client_py/contactd/low.py": text})
+        module = "middle" if names == "m" else "high"
+        said = f"client_py/contactd/low.py imports {names} of {module}, which is above it"
+        assert list(check_layers.module_complaints(tmp_path)) == [said]
+    write(tmp_path, {**files, "client_py/contactd/odd.py": "\n"})
+    with pytest.raises(SystemExit, match="odd.py is in no list"):
+        list(check_layers.module_complaints(tmp_path))

@@ -1,0 +1,30 @@
+"""The engine in this process: a Client without a server."""
+
+from __future__ import annotations
+
+from ._engine_many import ManyLink
+from .client import Client
+
+
+class Engine(Client):
+    """Meshes, scenes and steps in this process: the interface of a Client, without a server, and with the same bits.
+
+    Close it, use it in a `with` block, or let it go. It does not outlive a fork: the child makes its own.
+
+    Args:
+        threads: of the processor; None: as many as it has.
+        backend: "auto": a GPU where libcontact was built with CUDA and there is one; "cpu"; "cuda".
+        devices: GPUs, "all" or numbers such as "0,2".
+        simd: instruction set of the CPU's kernels, to force one: "auto", "base", "avx2".
+        timeout: seconds that a call may take unless told otherwise; a step that takes longer is ended and changes nothing.
+    Raises: UnsupportedError: there is no libcontact here, or not that backend.
+    """
+
+    def __init__(self, threads: int | None = None, *, backend: str = "auto", devices: str = "all", simd: str = "auto",
+                 timeout: float = 30.0) -> None:
+        self.address, self.timeout, self._servers = "engine", timeout, None
+        self._link = ManyLink({"threads": threads or 0, "backend": backend, "devices": devices,  # type: ignore[assignment]
+                               "simd": simd})
+
+    def __repr__(self) -> str:
+        return f"<Engine, {self._link.welcome['backend']}>"
