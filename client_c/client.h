@@ -28,6 +28,13 @@ typedef struct ctc_mesh {
     contactd_repair repair;    /* of the first registration */
 } ctc_mesh;
 
+/* A mesh that was made of a shape, to be found again. */
+typedef struct ctc_shape {
+    contactd_shape shape;
+    size_t parts;       /* that its tolerance comes to */
+    contactd_mesh mesh; /* may have been removed */
+} ctc_shape;
+
 typedef struct ctc_body {
     uint32_t handle, server;
     contactd_mesh mesh;
@@ -188,6 +195,8 @@ struct contactd_client {
 
     ctc_mesh **meshes; /* by handle - 1; NULL: removed */
     uint32_t n_meshes, cap_meshes;
+    ctc_shape *shapes;
+    uint32_t n_shapes, cap_shapes;
     ctc_scene **scenes;
     uint32_t n_scenes, cap_scenes;
     ctc_step **steps; /* submitted and not yet waited for, in that order */

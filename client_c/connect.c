@@ -39,6 +39,7 @@ void ctc_client_free(contactd_client *client) {
     wire_scratch_free(&client->scratch);
     free(client->scenes);
     free(client->meshes);
+    free(client->shapes);
     free(client->updates);
     free(client->directions);
     free(client->list);

@@ -215,6 +215,37 @@ contactd_code contactd_register_mesh_bytes_with(contactd_client *client, const c
                                                 size_t size, contactd_format format,
                                                 const contactd_mesh_options *options, contactd_mesh *out);
 
+/* ---- shapes ---- */
+
+/* Meshes that need no triangles of the caller's, about the origin. Vertices lie on the shape, so a curved one is convex,
+ * lies inside the shape, and is nowhere further from it than its tolerance. Boxes are exact. */
+typedef enum contactd_shape_kind {
+    CONTACTD_SPHERE = 1, /* size: radius */
+    CONTACTD_ELLIPSOID,  /* the three semi-axes along x, y and z */
+    CONTACTD_CAPSULE,    /* radius, and the length along z between the centres of its ends */
+    CONTACTD_CYLINDER,   /* radius, height along z */
+    CONTACTD_BOX,        /* the three whole sides along x, y and z */
+} contactd_shape_kind;
+
+#define CONTACTD_DEFAULT_TOLERANCE 2e-3 /* of the radius, of an ellipsoid the largest: 3,528 triangles of a sphere */
+#define CONTACTD_LEAST_TOLERANCE   1e-6 /* of the largest half-extent */
+
+typedef struct contactd_shape {
+    contactd_shape_kind kind;
+    double size[3]; /* m; what the kind does not have is 0 */
+    double
+        tolerance; /* m, at least CONTACTD_LEAST_TOLERANCE; 0: CONTACTD_DEFAULT_TOLERANCE, or the least if that is more.
+                         Triangles of a sphere go as 1 / tolerance. A box has none */
+} contactd_shape;
+
+/* The mesh of a shape. The same shape is the same handle, made and sent once, until that is removed or forgotten. */
+contactd_code contactd_register_shape(contactd_client *client, const contactd_shape *shape, contactd_mesh *out);
+/* Ground below heights [n][m], m, down to ten diagonals of it: sample (i, j) is at x = i spacing[0], y = j spacing[1], z its
+ * height; squares are cut from (i, j) to (i + 1, j + 1). n and m are 2 or more, spacing is in m. An open surface, see
+ * contactd_mesh_options.open_direction. Each call registers one. */
+contactd_code contactd_register_height_field(contactd_client *client, const double *heights, size_t n, size_t m,
+                                             const double spacing[2], contactd_mesh *out);
+
 /* What a repair did. */
 typedef enum contactd_change_kind {
     CONTACTD_DEGENERATE_TRIANGLES = 0, /* dropped: they name a vertex twice, or lie on a line and close nothing */
@@ -334,6 +365,10 @@ contactd_code contactd_add_half_space(contactd_client *client, contactd_scene sc
                                       double offset, const contactd_body_options *options, contactd_body *out);
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, contactd_mesh mesh,
                                 const contactd_body_options *options, contactd_body *out); /* options may be NULL */
+/* A rigid body of a shape: contactd_register_shape, then contactd_add_body. options: for its pose and all else; may be
+ * NULL. */
+contactd_code contactd_add_shape(contactd_client *client, contactd_scene scene, const contactd_shape *shape,
+                                 const contactd_body_options *options, contactd_body *out);
 contactd_code contactd_remove_body(contactd_client *client, contactd_scene scene, contactd_body body);
 /* Gives a body another mesh, after cutting or remeshing; the next step sees it. Waits for the scene's steps in flight.
  * The body keeps its handle, kind and filters, a rigid one its pose; a deformable one starts at the new mesh's

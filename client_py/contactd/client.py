@@ -31,6 +31,7 @@ from ._wire import Decoded
 from .body import Body
 from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, error_for
 from .scene import Scene
+from .shapes import ShapeMaker
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
 
@@ -390,7 +391,7 @@ class Mesh:
         return f"<Mesh {self.name or self.hash[:8]}, {self.vertex_count} vertices, {self.triangle_count} triangles>"
 
 
-class Client(SceneOpener):
+class Client(SceneOpener, ShapeMaker):
     """A session with a server. All methods may be called from any thread; use it in a `with` block, or close it.
 
     Attributes:
@@ -404,6 +405,7 @@ class Client(SceneOpener):
                  spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
                  client_key: str | os.PathLike[str] | None = None, placement: str = "load",
                  connections: int | None = None, wait: float | None = None) -> None:
+        super().__init__()
         self.address, self.timeout = address if isinstance(address, str) else ",".join(map(str, address)), timeout
         spin = _arrays.real(spin, field="spin")
         if not spin >= 0:
@@ -480,6 +482,9 @@ class Client(SceneOpener):
         state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
                           making=_making(repair, max_hole, weld, open_direction, scale, unit, f"mesh {path.name}"))
         return self._register(state, timeout)
+
+    def _known_mesh(self, state: MeshState) -> Mesh | None:
+        return Mesh(self, state) if state in self._link.meshes else None
 
     def _register(self, state: MeshState, timeout: float | None) -> Mesh:
         def done(answer: Decoded) -> Mesh:

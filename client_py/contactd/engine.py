@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._engine_many import ManyLink
 from .client import Client
+from .shapes import ShapeMaker
 
 
 class Engine(Client):
@@ -22,6 +23,7 @@ class Engine(Client):
 
     def __init__(self, threads: int | None = None, *, backend: str = "auto", devices: str = "all", simd: str = "auto",
                  timeout: float = 30.0) -> None:
+        ShapeMaker.__init__(self)
         self.address, self.timeout, self._servers = "engine", timeout, None
         self._link = ManyLink({"threads": threads or 0, "backend": backend, "devices": devices,  # type: ignore[assignment]
                                "simd": simd})

@@ -27,6 +27,7 @@ from ._wire import Decoded
 from .body import Body
 from .errors import ContactdError, ErrorCode, error_for
 from .result import StepResult, method_name
+from .shapes import ShapeAdder
 
 if TYPE_CHECKING:
     from .client import Client, Mesh
@@ -70,7 +71,7 @@ def _material(modulus: float | None, friction: float | None, dissipation: float 
     return {name: _arrays.real(value, field=name) for name, value in given.items() if value is not None}
 
 
-class Scene(SceneSettings):
+class Scene(SceneSettings, ShapeAdder):
     """A scene on the server. Use it in a `with` block, or close it: it lives there until then, or until its client ends,
     also where no Scene refers to it any more."""
 

@@ -92,7 +92,7 @@ FLOORS = {
 FILES = {
     "client_c": [
         "contactd.h", "client.h", "base", "records", "greeting", "servers", "mirror", "flight", "keys", "socket", "session",
-        "restore", "frames", "result", "steps", "meshes", "scenes", "snapshots", "reports", "products", "overlap", "connect",
+        "restore", "frames", "result", "steps", "meshes", "scenes", "shapes", "snapshots", "reports", "products", "overlap", "connect",
         "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [
         "ctl.h", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
@@ -104,11 +104,12 @@ MODULES = {
     "client_py/contactd": [
         "errors", "_schema", "_wire", "_arrays", "_addresses", "_keys", "_native", "_greeting", "_want", "_contact_columns",
         "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_state", "_tables", "_socket", "_successors", "_line",
-        "_sender", "_session", "_answers", "_connection", "_link", "_servers", "_embedded", "body", "result", "scene", "_many",
+        "_sender", "_session", "_answers", "_connection", "_link", "_servers", "_embedded", "body", "shapes", "result", "scene", "_many",
         "_scene_opener", "_engine", "_engine_many", "client", "engine", "__init__"],
 }
 # A handle names its owner, and a method what it takes: public types of a later module, which type checkers alone import.
-NAMES_OF = {("body", "scene"): {"Scene"}, ("result", "scene"): {"Scene"}, ("scene", "client"): {"Client", "Mesh"}}
+NAMES_OF = {("body", "scene"): {"Scene"}, ("result", "scene"): {"Scene"}, ("shapes", "client"): {"Mesh"},
+            ("scene", "client"): {"Client", "Mesh"}}
 # Methods know nothing of one another, but for these.
 METHODS_USE = {("methods/ebpi", "methods/ldi"), ("methods/voxtree", "methods/exact")}
 
