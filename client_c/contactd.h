@@ -545,6 +545,11 @@ typedef struct contactd_contact {
     /* m^2, m^3: per part: dV/d(translation), then dV/d(rotation about the body's origin). The origin is a rigid body's
        t, a deformable body's 0 0 0 */
     double generalized_gradient[2][6];
+    /* the surface of one of the bodies is wholly inside the other: no direction pushes them apart, and the contact has
+       no normal and no force. A warning of the step names the inner body. Move a nested body out along the way that it
+       came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface
+       is wholly inside. Not known by voxtree's trees */
+    bool is_nested;
     /* m^5: the integral over the intersection of |r|^2 - r r^T, r from center; times a density, the inertia tensor
        about center */
     double inertia[3][3];
@@ -619,12 +624,12 @@ const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster
 
 /* A condition of a deformable body under which its contacts mean little. BODY_INVERTED: its signed volume is below
  * minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on either side of 0. NO_VELOCITIES: with the law
- * "pressure" its contact has friction or dissipation, and the step no velocities, so that neither acts. Given by every
- * step's result while the condition lasts. A newer server may send codes that this version does not know. */
+ * "pressure" its contact has friction or dissipation, and the step no velocities, so that neither acts. NESTED: the
+ * body is wholly inside another (contactd_contact.is_nested), so that nothing pushes it out. Given by every step's result while the condition lasts. A newer server may send codes that this version does not know. */
 typedef struct contactd_warning {
     contactd_warning_code code;
     contactd_body body;
-    double value; /* m^3: the body's signed volume; of NO_VELOCITIES the contact's */
+    double value; /* m^3: the body's signed volume; of NO_VELOCITIES and NESTED the contact's */
 } contactd_warning;
 
 const char *contactd_warning_name(contactd_warning_code code); /* "BODY_INVERTED" */

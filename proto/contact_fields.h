@@ -3,6 +3,7 @@
 #ifndef CT_CONTACT_FIELDS_H
 #define CT_CONTACT_FIELDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* clang-format off */
@@ -74,6 +75,11 @@ typedef struct ct_contact {
     /* m^2, m^3: per part: dV/d(translation), then dV/d(rotation about the body's origin). The origin is a rigid body's
        t, a deformable body's 0 0 0 */
     double generalized_gradient[2][6];
+    /* the surface of one of the bodies is wholly inside the other: no direction pushes them apart, and the contact has
+       no normal and no force. A warning of the step names the inner body. Move a nested body out along the way that it
+       came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface
+       is wholly inside. Not known by voxtree's trees */
+    bool is_nested;
     /* m^5: the integral over the intersection of |r|^2 - r r^T, r from center; times a density, the inertia tensor
        about center */
     double inertia[3][3];
@@ -98,6 +104,8 @@ typedef struct ct_contact {
     int32_t cell[3];
     /* m: between neighbouring rays along x, y, z. EXACT: 0. VOXTREE: the finest cubes' side */
     double pitch[3];
+    /* of one that is_nested: the part whose surface is inside the other */
+    uint32_t inner_part;
     /* m^3, m^4: of exact with inertia: force and torque, about center, of the pressure 1 Pa/m times the distance from
        center along each tangent; of part 0, the mean of both sides */
     double linear_pressure[2][6];

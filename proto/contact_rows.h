@@ -9,7 +9,7 @@
 
 /* clang-format off */
 
-typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32 } ct_contact_type;
+typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32, CT_CONTACT_IS_FLAG } ct_contact_type;
 
 typedef struct ct_contact_row {
     const char *name; /* in JSON */
@@ -38,6 +38,7 @@ static const ct_contact_row ct_contact_rows[] = {
     {"center", CT_CONTACT_IS_F64, offsetof(ct_contact, center), 1, 3, CT_CONTACT_FRAME},
     {"side_centers", CT_CONTACT_IS_F64, offsetof(ct_contact, side_center), 2, 3, CT_CONTACT_FRAME},
     {"generalized_gradient", CT_CONTACT_IS_F64, offsetof(ct_contact, generalized_gradient), 2, 6, CT_CONTACT_FRAME},
+    {"is_nested", CT_CONTACT_IS_FLAG, offsetof(ct_contact, is_nested), 0, 0, CT_CONTACT_FRAME},
     {"inertia", CT_CONTACT_IS_F64, offsetof(ct_contact, inertia), 3, 3, CT_CONTACT_INERTIA},
     {"relative_velocity", CT_CONTACT_IS_F64, offsetof(ct_contact, relative_velocity), 1, 3, CT_CONTACT_SLIP},
     {"spin", CT_CONTACT_IS_F64, offsetof(ct_contact, spin), 0, 0, CT_CONTACT_SLIP},

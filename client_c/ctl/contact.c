@@ -97,6 +97,8 @@ static void field_json(const ct_contact_row *row, const contactd_contact *c) {
     const char *at = (const char *)c + row->offset;
     if (row->type == CT_CONTACT_IS_U32) {
         json_count(row->name, *(const uint32_t *)(const void *)at);
+    } else if (row->type == CT_CONTACT_IS_FLAG) {
+        json_bool(row->name, *(const bool *)(const void *)at);
     } else if (row->type == CT_CONTACT_IS_I32) {
         const int32_t *cell = (const int32_t *)(const void *)at;
         json_numbers(row->name, (double[]){cell[0], cell[1], cell[2]}, 3);
@@ -222,6 +224,10 @@ static void print_volume(const contactd_contact *c, bool is_proven) {
                c->inverted_triangles, is_self ? "" : " negatively");
 }
 
+static void print_nested(const contactd_contact *c) {
+    if (c->is_nested) printf("nested     one surface is wholly inside the other: no direction pushes them apart\n");
+}
+
 static void print_slip(const contactd_contact *c) {
     const double *v = c->relative_velocity;
     printf("slip       %.9g %.9g %.9g m/s, spin %.9g rad/s about the normal (%u against %u)\n", v[0], v[1], v[2],
@@ -293,6 +299,7 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
                    is_self ? "part" : "body", is_self ? (uint32_t)b + 1 : c->bodies[b], g[0], g[1], g[2], g[3], g[4],
                    g[5], (unsigned long long)c->sparse[b].n);
         }
+        print_nested(c);
         if (result->has_slip) print_slip(c);
         for (int b = 0; b < 2 && result->has_wrenches; b++)
             printf("wrench     %s %u: force %.6g %.6g %.6g N, torque %.6g %.6g %.6g N m\n", is_self ? "part" : "body",

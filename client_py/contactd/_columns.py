@@ -122,11 +122,11 @@ class Columns(ContactColumns):
         return made
 
     def _field(self, field: str, shape: tuple[int, ...] = ()) -> np.ndarray:
-        """As the wire's table has it; whole numbers as int64."""
+        """As the wire's table has it; whole numbers as int64, flags as bool."""
         if self._tables is None:
             return np.zeros((0, *shape))
         values: np.ndarray = self._tables.column(field, shape)
-        return values if values.dtype.kind == "f" else values.astype(np.int64)
+        return values if values.dtype.kind in "fb" else values.astype(np.int64)
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:

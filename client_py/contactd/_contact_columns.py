@@ -35,6 +35,7 @@ COLUMNS = {
     "centers": Column("center", ('center',), (3,), False, "frame"),
     "side_centers": Column("side_centers", ('side_centers',), (2, 3), False, "frame"),
     "generalized_gradients": Column("generalized_gradient", ('generalized_a', 'generalized_b'), (2, 6), False, "frame"),
+    "are_nested": Column("is_nested", ('is_nested',), (), False, "frame"),
     "inertias": Column("inertia", ('inertia',), (3, 3), True, "inertia"),
     "relative_velocities": Column("relative_velocity", ('relative_velocity',), (3,), False, "slip"),
     "spins": Column("spin", ('spin',), (), False, "slip"),
@@ -164,6 +165,14 @@ class ContactColumns:
         """(n, 2, 6) m^2, m^3: per part: dV/d(translation), then dV/d(rotation about the body's origin). The origin is a rigid
         body's t, a deformable body's 0 0 0. Only of steps that want a frame, a gradient, weights or forces."""
         return self._column("generalized_gradients")
+
+    @property
+    def are_nested(self) -> NDArray[np.bool_]:
+        """(n,) the surface of one of the bodies is wholly inside the other: no direction pushes them apart, and the contact
+        has no normal and no force. A warning of the step names the inner body. Move a nested body out along the way that it
+        came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface is
+        wholly inside. Not known by voxtree's trees. Only of steps that want a frame, a gradient, weights or forces."""
+        return self._column("are_nested")
 
     @property
     def inertias(self) -> NDArray[np.float64]:

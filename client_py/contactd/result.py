@@ -222,6 +222,16 @@ class Contact:
         return None if value != value else value
 
     @property
+    def is_nested(self) -> bool:
+        """Whether the surface of one of the bodies is wholly inside the other, so that no direction pushes them apart.
+
+        The contact has a volume, but no normal and no force, and the step a warning "NESTED" that names the inner body.
+        Move a nested body out along the way that it came in, or take smaller steps, so that surfaces meet first.
+        """
+        self._result._check_asked(FRAME, "is_nested")
+        return bool(self._get("is_nested"))
+
+    @property
     def area(self) -> float:
         """Contact area, m^2."""
         return float(self._get("area", 1))
@@ -493,12 +503,13 @@ class StepWarning:
 
     Given by every step's result while the condition lasts: BODY_INVERTED for a signed volume below minus 1e-6 of the
     mesh's, BODY_COLLAPSED for one of at most 1e-6 of it on either side of 0; NO_VELOCITIES where, with the law "pressure",
-    a contact has friction or dissipation, and the step no velocities, so that neither acts.
+    a contact has friction or dissipation, and the step no velocities, so that neither acts; NESTED where the body is wholly
+    inside another (Contact.is_nested), so that nothing pushes it out.
 
     Attributes:
-        code: "BODY_INVERTED", "BODY_COLLAPSED" or "NO_VELOCITIES"; "WARNING_" and its number for one that only a newer server knows.
+        code: "BODY_INVERTED", "BODY_COLLAPSED", "NO_VELOCITIES" or "NESTED"; "WARNING_" and its number for one that only a newer server knows.
         body: the body.
-        value: its signed volume, m^3; of NO_VELOCITIES that of the first such contact.
+        value: its signed volume, m^3; of NO_VELOCITIES and NESTED that of the first such contact.
     """
 
     code: str

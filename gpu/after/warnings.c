@@ -1,4 +1,5 @@
-/* warnings.c - what a step warns of: signed volumes of deformable bodies, and velocities that are missing. */
+/* warnings.c - what a step warns of: signed volumes of deformable bodies, bodies that are wholly inside others, and
+ * velocities that are missing. */
 #include "gpu/after/warnings.h"
 
 #include <math.h>
@@ -60,21 +61,33 @@ static const ct_contact *first_without_velocities(const ct_step *step, const ct_
     return NULL;
 }
 
-/* Unless the body has one already, which is graver. */
-static void insert(ct_warning *warnings, size_t *n, ct_warning added) {
-    size_t at = *n;
-    while (at > 0 && warnings[at - 1].body > added.body) at--;
-    if (at > 0 && warnings[at - 1].body == added.body) return;
-    memmove(warnings + at + 1, warnings + at, (*n - at) * sizeof *warnings);
-    warnings[at] = added;
-    ++*n;
+static size_t count_nested(const ct_result *result) {
+    size_t n = 0;
+    for (size_t i = 0; i < result->n_contacts; i++) n += result->contacts[i].is_nested;
+    return n;
+}
+
+static int by_body(const void *a, const void *b) {
+    const ct_warning *p = a, *q = b;
+    if (p->body != q->body) return p->body < q->body ? -1 : 1;
+    if (p->code != q->code) return p->code < q->code ? -1 : 1;
+    return (p->value < q->value) - (p->value > q->value);
+}
+
+/* In order of bodies; of a body's warnings the gravest alone, of the largest contact. */
+static size_t sort_warnings(ct_warning *warnings, size_t n) {
+    size_t kept = 0;
+    qsort(warnings, n, sizeof *warnings, by_body);
+    for (size_t i = 0; i < n; i++)
+        if (!kept || warnings[kept - 1].body != warnings[i].body) warnings[kept++] = warnings[i];
+    return kept;
 }
 
 ct_status ct_step_list_warnings(const ct_step *step, ct_result *result, ct_error *error) {
     const ct_scene *scene = step->scene;
     const ct_contact *still = first_without_velocities(step, result);
-    if (scene->n_warnings == 0 && !still) return CT_OK;
-    const size_t room = (size_t)scene->n_warnings + 1;
+    const size_t n_nested = count_nested(result), room = (size_t)scene->n_warnings + n_nested + (still ? 1 : 0);
+    if (room == 0) return CT_OK;
     ct_warning *warnings = malloc(room * sizeof *warnings);
     if (!warnings) return ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for an answer of %zu warnings", room);
     size_t n = 0;
@@ -84,9 +97,14 @@ ct_status ct_step_list_warnings(const ct_step *step, ct_result *result, ct_error
             warnings[n++] = (ct_warning){.code = body->condition, .body = body->id, .value = body->volume};
     }
     if (still)
-        insert(warnings, &n,
-               (ct_warning){.code = CT_WARNING_NO_VELOCITIES, .body = still->body[0], .value = still->volume});
+        warnings[n++] = (ct_warning){.code = CT_WARNING_NO_VELOCITIES, .body = still->body[0], .value = still->volume};
+    for (size_t i = 0; i < result->n_contacts && n_nested; i++) {
+        const ct_contact *contact = &result->contacts[i];
+        if (contact->is_nested)
+            warnings[n++] = (ct_warning){
+                .code = CT_WARNING_NESTED, .body = contact->body[contact->inner_part], .value = contact->volume};
+    }
     result->warnings = warnings;
-    result->n_warnings = n;
+    result->n_warnings = sort_warnings(warnings, n);
     return CT_OK;
 }

@@ -258,6 +258,15 @@ CT_FN void ct_frame_area(ct_contact *contact) {
     contact->depth = contact->area > 0 ? contact->volume / contact->area : 0;
 }
 
+/* Whether a contact is nested, from its normal and from which parts have a surface inside the other at all. One without
+ * a normal need not be: a bar through a plate. */
+CT_FN void ct_frame_nested(ct_contact *contact, int has_surface0, int has_surface1) {
+    const double *n = contact->normal;
+    const int has_normal = n[0] != 0 || n[1] != 0 || n[2] != 0;
+    contact->is_nested = !has_normal && has_surface0 != has_surface1;
+    contact->inner_part = contact->is_nested && has_surface1;
+}
+
 /* ---- centre ---- */
 
 /* Sums over one body's vertices, of fixed-point weights. */
@@ -316,11 +325,12 @@ CT_FN int ct_barycentre_at(const ct_barycentre *b, const ct_window *window, doub
     return 1;
 }
 
-/* Area, depth and centre of a contact whose volume, 6-vectors and normal are set. */
+/* Area, depth, centre and nesting of a contact whose volume, 6-vectors and normal are set. */
 CT_FN void ct_frame_finish(const ct_window *window, const ct_barycentre side[2], ct_contact *contact) {
     ct_frame_area(contact);
     double p[2][3];
     int found0 = ct_barycentre_at(&side[0], window, p[0]), found1 = ct_barycentre_at(&side[1], window, p[1]);
+    ct_frame_nested(contact, found0, found1);
     for (int i = 0; i < 3; i++) {
         contact->center[i] = found0 && found1 ? (p[0][i] + p[1][i]) / 2 : found0 ? p[0][i] : found1 ? p[1][i] : 0;
         contact->side_center[0][i] = found0 ? p[0][i] : contact->center[i];

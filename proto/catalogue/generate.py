@@ -364,7 +364,8 @@ def openapi(rows, choices, results):
 
 RESULT_KEYS = {"name", "column", "json", "wire", "type", "shape", "unit", "id", "ids", "symmetric", "nan", "group", "absent", "inner",
                "within", "summary", "doc"}
-RESULT_TYPES = {"f64": ("double", "double"), "u32": ("uint32_t", "uint"), "i32": ("int32_t", "int"), "u64": ("uint64_t", "ulong")}
+RESULT_TYPES = {"f64": ("double", "double"), "u32": ("uint32_t", "uint"), "i32": ("int32_t", "int"), "u64": ("uint64_t", "ulong"),
+                "flag": ("bool", "bool")}
 GROUPS = {"frame": "of steps that want a frame, a gradient, weights or forces",
           "inertia": "of steps that want inertia",
           "slip": "of steps with velocities",
@@ -428,7 +429,7 @@ def shown_results(rows):
 def contact_header(rows):
     out = ["/* contact_fields.h - the fields of a contact: for the engine, the wire and the C client.",
            " * Generated from proto/catalogue/results.toml by `make catalogue`. */",
-           "#ifndef CT_CONTACT_FIELDS_H", "#define CT_CONTACT_FIELDS_H", "", "#include <stdint.h>", "", "/* clang-format off */", "",
+           "#ifndef CT_CONTACT_FIELDS_H", "#define CT_CONTACT_FIELDS_H", "", "#include <stdbool.h>", "#include <stdint.h>", "", "/* clang-format off */", "",
            "/* What fields are given together. Those of a group that is not given are 0, or NaN where that stands for none. */",
            "enum {"]
     width = max(map(len, GROUPS))
@@ -443,7 +444,7 @@ def contact_rows(rows):
            " * Generated from proto/catalogue/results.toml by `make catalogue`. */",
            "#ifndef CT_CONTACT_ROWS_H", "#define CT_CONTACT_ROWS_H", "", "#include <stddef.h>", "",
            '#include "proto/contact_fields.h"', "", "/* clang-format off */", "",
-           "typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32 } ct_contact_type;", "",
+           "typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32, CT_CONTACT_IS_FLAG } ct_contact_type;", "",
            "typedef struct ct_contact_row {", "    const char *name; /* in JSON */", "    ct_contact_type type;",
            "    size_t offset; /* in ct_contact, and in contactd_contact */", "    int rows, columns; /* 0: a number; rows 1: a list */",
            "    unsigned group; /* CT_CONTACT_...; 0: always */", "} ct_contact_row;", "",
@@ -567,7 +568,7 @@ def contact_table(rows):
 
 
 def result_schema(row):
-    number = {"type": "number" if row["type"] == "f64" else "integer"}
+    number = {"type": {"f64": "number", "flag": "boolean"}.get(row["type"], "integer")}
     if row["type"] == "u32":
         number["minimum"] = 0
     for n in reversed(row.get("shape", ())):
@@ -720,7 +721,7 @@ def python_columns(rows):
         shape = ", ".join(["n", *map(str, row.get("shape", ()))]) + ("" if row.get("shape") else ",")
         text = result_text(row).replace(": none", ": NaN").replace("; none", "; NaN").replace("none where", "NaN where")
         given = f" Only {GROUPS[row['group']]}." if "group" in row else ""
-        number = "np.float64" if row["type"] == "f64" else "np.int64"
+        number = {"f64": "np.float64", "flag": "np.bool_"}.get(row["type"], "np.int64")
         out += ["", "    @property", f"    def {row['column']}(self) -> NDArray[{number}]:",
                 block(f'"""({shape}) {text}.{given}"""', " " * 8), f"        return self._column({json.dumps(row['column'])})"]
     return "\n".join(out) + "\n"

@@ -252,6 +252,8 @@ static void field(json_out *out, const ct_contact_row *row, const ct_contact *co
     const char *at = (const char *)contact + row->offset;
     if (row->type == CT_CONTACT_IS_U32) {
         json_out_integer(out, row->name, *(const uint32_t *)(const void *)at);
+    } else if (row->type == CT_CONTACT_IS_FLAG) {
+        json_out_bool(out, row->name, *(const bool *)(const void *)at);
     } else if (row->type == CT_CONTACT_IS_I32) {
         json_out_array(out, row->name);
         for (int i = 0; i < row->columns; i++) json_out_number(out, NULL, ((const int32_t *)(const void *)at)[i]);

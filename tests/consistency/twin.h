@@ -132,6 +132,7 @@ static uint64_t compare(const char *name, struct twin *twins, const ct_update *c
             assert_true(c->error_bound == d->error_bound);
             assert_int_equal(c->max_winding, d->max_winding);
             assert_int_equal(c->inverted_triangles, d->inverted_triangles);
+            assert_int_equal(c->is_nested, d->is_nested);
         }
         if (strcmp(hex[0], hex[1]) != 0)
             fail_msg(

@@ -67,7 +67,7 @@ def test_rows_are_the_contacts(client, settings, want, has_slip):
         with pytest.raises(errors.InvalidArgumentError, match="want"):
             result.normals
         return
-    for name in ("areas", "depths", "normals", "tangents", "centers", "side_centers"):
+    for name in ("are_nested", "areas", "depths", "normals", "tangents", "centers", "side_centers"):
         assert same(getattr(result, name), [getattr(c, COLUMNS[name].name) for c in contacts]), name
     assert same(result.generalized_gradients, [[c.generalized_gradient(b) for b in c.bodies] for c in contacts])
     if "inertia" in want:

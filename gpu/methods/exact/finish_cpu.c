@@ -422,6 +422,7 @@ static bool make_contact(ct_exact_pair *exact, ct_pair_contact *made) {
     find_center(exact, &exact->contact->contact);
     ct_exact_side_centers(&exact->totals, &exact->lattice, exact->n_passes, step_of(exact), &exact->contact->contact);
     ct_exact_check_side_centers(&exact->totals, &exact->lattice, exact->n_passes, &exact->contact->contact);
+    ct_exact_find_nested(&exact->totals, &exact->contact->contact);
     if (ct_exact_wants_second(exact)) ct_exact_find_second(exact);
     return !exact->has_failed && make_entries(exact);
 }

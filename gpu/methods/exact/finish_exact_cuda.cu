@@ -303,6 +303,7 @@ CT_DEVICE void make_contact(const ct_exact_tables &b, uint64_t p, const ct_exact
     ct_exact_center(totals, &plan->lattice, n_passes, boxes, contact);
     ct_exact_side_centers(totals, &plan->lattice, n_passes, plan->step, contact);
     ct_exact_check_side_centers(totals, &plan->lattice, n_passes, contact);
+    ct_exact_find_nested(totals, contact);
 }
 
 /* Entries of the chunk, if its pair is a contact and its step wants them. A half-space has no vertices for its users.

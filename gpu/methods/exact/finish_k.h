@@ -2,6 +2,7 @@
 #ifndef CT_EXACT_FINISH_K_H
 #define CT_EXACT_FINISH_K_H
 
+#include "gpu/contact/frame_k.h"
 #include "gpu/include/contact.h"
 #include "gpu/mesh/cluster_k.h"
 #include "gpu/methods/exact/lattice_k.h"
@@ -310,6 +311,15 @@ CT_FN void ct_exact_check_side_centers(const ct_exact_totals *totals, const ct_e
     const double inside = totals->area / n_passes * (lattice->unit * lattice->unit); /* of both sides */
     for (int b = 0; b < 2 && 20 * contact->area <= inside; b++)
         for (int i = 0; i < 3; i++) contact->side_center[b][i] = contact->center[i];
+}
+
+/* Of a surface wholly inside the other body, the moment of the gradient is the volume, whatever it is about; a surface
+ * that is nowhere inside has no terms. After the normal. */
+CT_FN void ct_exact_find_nested(const ct_exact_totals *totals, ct_contact *contact) {
+    int has_surface[2] = {0, 0};
+    for (int b = 0; b < 2; b++)
+        for (int i = 0; i < 3; i++) has_surface[b] = has_surface[b] || totals->moment[b][i][i] != 0;
+    ct_frame_nested(contact, has_surface[0], has_surface[1]);
 }
 
 #endif

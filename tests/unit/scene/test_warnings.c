@@ -23,15 +23,24 @@ static ct_update update_of(uint32_t body, const struct shape *shape, const float
         .body = body, .kind = CT_UPDATE_POSITIONS, .positions = positions, .dtype = CT_F32, .count = shape->n_vertices};
 }
 
+/* Warnings of bodies' volumes: bodies here also lie inside one another. *first: the first of them. */
+static size_t count_conditions(const ct_result *result, ct_warning *first) {
+    size_t n = 0;
+    for (size_t i = 0; i < result->n_warnings; i++) {
+        if (result->warnings[i].code == CT_WARNING_NESTED) continue;
+        if (n++ == 0 && first) *first = result->warnings[i];
+    }
+    return n;
+}
+
 /* Steps with one body scaled. Returns how many warnings there were; *first is the first. */
 static size_t step_scaled(struct stage *stage, int body, const struct shape *shape, double x, double y, double z,
                           ct_warning *first) {
     float *positions = scaled(shape, x, y, z);
     const ct_update update = update_of(stage->body[body], shape, positions);
     ct_result *result = stage_step(stage, &update, 1, CT_WANT_ALL);
-    const size_t n = result->n_warnings;
-    assert_true(!n == !result->warnings);
-    if (n) *first = result->warnings[0];
+    const size_t n = count_conditions(result, first);
+    assert_true(!result->n_warnings == !result->warnings);
     for (size_t c = 0; n && first->code == CT_WARNING_BODY_INVERTED && c < result->n_contacts; c++)
         for (int k = 0; k < 2; k++) assert_int_not_equal(result->contacts[c].body[k], first->body);
     ct_result_free(&result);
@@ -41,7 +50,7 @@ static size_t step_scaled(struct stage *stage, int body, const struct shape *sha
 
 static size_t step_plain(struct stage *stage) {
     ct_result *result = stage_step(stage, NULL, 0, 0);
-    const size_t n = result->n_warnings;
+    const size_t n = count_conditions(result, NULL);
     ct_result_free(&result);
     return n;
 }
@@ -124,7 +133,7 @@ static void check_partly_inverted(ct_engine *engine) {
     for (int k = 0; k < 3; k++) positions[k] = -1.5f * positions[k];
     const ct_update update = update_of(stage.body[1], &sphere, positions);
     ct_result *result = stage_step(&stage, &update, 1, CT_WANT_ALL);
-    assert_int_equal(result->n_warnings, 0);
+    assert_int_equal(count_conditions(result, NULL), 0);
     ct_result_free(&result);
     free(positions);
     stage_close(&stage);
