@@ -60,6 +60,7 @@ typedef enum wire_type {
     WIRE_REPLACE_MESH,
     WIRE_GET_REPORT, WIRE_REPORT, WIRE_DRAIN,
     WIRE_SET_MATERIAL,
+    WIRE_STEP_MANY, WIRE_MANY_RESULT,
     WIRE_TYPE_END, /* no message: one beyond the last */
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
@@ -77,6 +78,7 @@ typedef struct wire_welcome {
     uint32_t max_resolution, max_in_flight;
     const char *methods[8]; uint32_t n_methods; /* WIRE_METHODS of them at most */
     const char *successors;
+    uint8_t last_message; /* of wire_type; 0: a server older than the field */
 } wire_welcome;
 typedef struct wire_ping { uint64_t nonce; } wire_ping; /* and pong */
 typedef struct wire_error {
@@ -213,6 +215,29 @@ typedef struct wire_step_result {
     bool has_wall; double wall_us[WIRE_TIMINGS];
 } wire_step_result;
 
+enum { WIRE_MOST_SCENES = 65536, WIRE_LEAST_VERTICES = 4 }; /* of a StepMany; of its deformable bodies */
+typedef struct wire_bodies { /* which bodies of each scene: `n` of them */
+    const uint32_t *bodies;  /* [n], of every scene; or, by_scene, [scenes][n] */
+    uint32_t n;
+    bool by_scene;
+} wire_bodies;
+typedef struct wire_step_many {
+    const uint64_t *scenes, *sequences; uint32_t n;
+    uint32_t want, deadline_us;
+    wire_bodies posed, moving, soft;
+    wire_array poses, twists, positions; /* see contactd.fbs */
+    const uint64_t *vertices;            /* [soft.n] */
+} wire_step_many;
+typedef struct wire_many_error { uint32_t index; wire_error error; bool is_answer; } wire_many_error;
+typedef struct wire_column { uint16_t field; wire_dtype dtype; uint32_t width; uint64_t offset; } wire_column;
+typedef struct wire_many_result {
+    const uint32_t *counts; uint32_t n; /* scenes */
+    const wire_column *columns; uint32_t n_columns;
+    wire_array data;
+    const wire_many_error *errors; uint32_t n_errors;
+    const uint8_t *ended; /* [n] */
+} wire_many_result;
+
 typedef struct wire_device {
     const char *device;
     uint64_t scenes, triangles, memory_budget, memory_used, memory_meshes, memory_bodies, scratch_bytes, scratch_peak;
@@ -280,6 +305,8 @@ typedef struct wire_message {
         wire_set_material set_material;
         wire_step step;
         wire_step_result step_result;
+        wire_step_many step_many;
+        wire_many_result many_result;
         wire_status status;
         wire_get_snapshot get_snapshot;
         wire_snapshot snapshot;

@@ -317,6 +317,105 @@ struct Decoder {
                    [this](const fb::Direction *d, wire_direction *o) { return direction(d, o); }, scratch->velocities);
     }
 
+    // As listed; `rows` or `soft` tells how many there are of each scene.
+    static bool bodies(const flatbuffers::Vector<uint32_t> *in, wire_bodies *out) {
+        *out = wire_bodies{in ? in->data() : nullptr, in ? in->size() : 0, false};
+        return true;
+    }
+
+    // The rows tell how many bodies of each scene there are: they are listed once, or for each scene.
+    bool rows(const wire_array &array, const char *field, const char *list_name, uint64_t numbers, uint32_t m,
+              wire_bodies *out) {
+        typedef unsigned long long ull;
+        const uint32_t listed = out->n;
+        const bool once = array.count == uint64_t(m) * listed * numbers, by_scene = array.count == listed * numbers;
+        if (once) return true;
+        out->by_scene = by_scene && m && listed % m == 0;
+        out->n = out->by_scene ? listed / m : 0;
+        if (out->by_scene) return true;
+        return fail(CONTACTD_WRONG_LENGTH, field, "%s has %llu numbers, expected %llu for each of the %u bodies of %s in each of "
+                    "%u scenes", field, ull(array.count), ull(numbers), listed, list_name, m);
+    }
+
+    bool soft(const fb::StepMany *in, wire_step_many *out) {
+        typedef unsigned long long ull;
+        const uint32_t n = in->vertices() ? in->vertices()->size() : 0;
+        uint64_t sum = 0;
+        out->vertices = in->vertices() ? in->vertices()->data() : nullptr;
+        if (out->soft.n != n && out->soft.n != uint64_t(n) * out->n)
+            return fail(CONTACTD_WRONG_LENGTH, "soft", "soft has %u bodies, expected %u, as vertices has, or as many for each of "
+                        "%u scenes", out->soft.n, n, out->n);
+        out->soft.by_scene = out->soft.n != n;
+        out->soft.n = n;
+        for (uint32_t i = 0; i < n; i++) {
+            const uint64_t v = in->vertices()->Get(i);
+            if (v < WIRE_LEAST_VERTICES || v > out->positions.count)
+                return fail(CONTACTD_OUT_OF_RANGE, "vertices", "a body has %llu vertices of %llu positions, expected %d or more",
+                            ull(v), ull(out->positions.count / 3), WIRE_LEAST_VERTICES);
+            sum += v;
+            if (sum > out->positions.count) break; /* so that the product below is no more than there can be */
+        }
+        if (out->positions.count == sum * 3 * out->n) return true;
+        return fail(CONTACTD_WRONG_LENGTH, "positions", "positions has %llu numbers, expected 3 for each of %llu vertices in each "
+                    "of %u scenes", ull(out->positions.count), ull(sum), out->n);
+    }
+
+    bool step_many(const fb::StepMany *in, wire_step_many *out) {
+        const uint32_t n = in->scenes() ? in->scenes()->size() : 0, numbers = in->sequences() ? in->sequences()->size() : 0;
+        if (n > WIRE_MOST_SCENES)
+            return fail(CONTACTD_TOO_LARGE, "scenes", "scenes has %u scenes, at most %d are allowed: send the rest in another "
+                        "message", n, WIRE_MOST_SCENES);
+        if (n != numbers)
+            return fail(CONTACTD_WRONG_LENGTH, "sequences", "sequences has %u numbers, expected %u, one for each scene", numbers, n);
+        out->n = n;
+        out->scenes = n ? in->scenes()->data() : nullptr;
+        out->sequences = n ? in->sequences()->data() : nullptr;
+        out->want = in->want();
+        out->deadline_us = in->deadline_us();
+        return bodies(in->posed(), &out->posed) && bodies(in->moving(), &out->moving) && bodies(in->soft(), &out->soft) &&
+               array(in->poses(), "poses", F64, 12, &out->poses) && array(in->twists(), "twists", F64, 6, &out->twists) &&
+               array(in->positions(), "positions", F32 | F64, 3, &out->positions) &&
+               rows(out->poses, "poses", "posed", 12, n, &out->posed) &&
+               rows(out->twists, "twists", "moving", 6, n, &out->moving) && soft(in, out);
+    }
+
+    bool many_error(const fb::ManyError *in, uint32_t n, wire_many_error *out) {
+        out->index = in->index();
+        out->is_answer = in->is_answer();
+        if (out->index >= n)
+            return fail(CONTACTD_OUT_OF_RANGE, "index", "index is %u, and there are %u scenes", out->index, n);
+        return require(in->error(), "error") && error(in->error(), &out->error);
+    }
+
+    bool column(const fb::Column *in, uint64_t contacts, uint64_t bytes, wire_column *out) {
+        const unsigned dtype = in->dtype();
+        *out = wire_column{in->field(), wire_dtype(dtype), in->width(), in->offset()};
+        if (dtype != WIRE_F64 && dtype != WIRE_U32 && dtype != WIRE_U8)
+            return fail(CONTACTD_MALFORMED, "dtype", "dtype is %u, expected F64 (2), U32 (3) or U8 (4)", dtype);
+        const uint64_t each = wire_dtype_size(out->dtype) * uint64_t(out->width);
+        if (out->offset % 8 == 0 && out->offset <= bytes && (each == 0 || contacts <= (bytes - out->offset) / each)) return true;
+        return fail(CONTACTD_WRONG_LENGTH, "offset", "offset: %llu contacts of %u numbers from byte %llu on, but there are %llu bytes",
+                    static_cast<unsigned long long>(contacts), out->width, static_cast<unsigned long long>(out->offset),
+                    static_cast<unsigned long long>(bytes));
+    }
+
+    bool many_result(const fb::ManyResult *in, wire_many_result *out) {
+        const uint32_t n = in->counts() ? in->counts()->size() : 0, ended = in->ended() ? in->ended()->size() : 0;
+        uint64_t contacts = 0;
+        out->n = n;
+        out->counts = n ? in->counts()->data() : nullptr;
+        out->ended = n && in->ended() ? in->ended()->data() : nullptr;
+        for (uint32_t i = 0; i < n; i++) contacts += out->counts[i];
+        if (n != ended)
+            return fail(CONTACTD_WRONG_LENGTH, "ended", "ended has %u numbers, expected %u, one for each scene", ended, n);
+        return array(in->data(), "data", U8, 1, &out->data) &&
+               each(in->columns(), "columns", &out->columns, &out->n_columns,
+                    [&](const fb::Column *c, wire_column *o) { return column(c, contacts, out->data.count, o); }) &&
+               each(
+                   in->errors(), "errors", &out->errors, &out->n_errors,
+                   [&](const fb::ManyError *e, wire_many_error *o) { return many_error(e, n, o); }, scratch->others);
+    }
+
     static bool warning(const fb::Warning *in, wire_warning *out) {
         set_number(&out->code, in->code());
         out->body = in->body();
@@ -485,6 +584,7 @@ struct Decoder {
         out->max_vertices = in->max_vertices();
         out->max_resolution = in->max_resolution();
         out->max_in_flight = in->max_in_flight();
+        out->last_message = in->last_message();
         return methods(in->methods(), out->methods, &out->n_methods) && text(in->server(), "server", &out->server) &&
                text(in->backend(), "backend", &out->backend) &&
                text(in->rasterizer(), "rasterizer", &out->rasterizer) && text(in->device(), "device", &out->device) &&
@@ -623,6 +723,10 @@ struct Decoder {
             return step(m->body_as_Step(), &u.step);
         case WIRE_STEP_RESULT:
             return step_result(m->body_as_StepResult(), &u.step_result);
+        case WIRE_STEP_MANY:
+            return step_many(m->body_as_StepMany(), &u.step_many);
+        case WIRE_MANY_RESULT:
+            return many_result(m->body_as_ManyResult(), &u.many_result);
         case WIRE_STATUS:
             return status(m->body_as_Status(), &u.status);
         case WIRE_GET_SNAPSHOT:

@@ -19,6 +19,13 @@ struct Place {
 size_t text_bytes(const char *s) {
     return s ? strlen(s) + 16 : 0;
 }
+size_t text_bytes(const wire_error &e) {
+    return text_bytes(e.object) + text_bytes(e.field) + text_bytes(e.message) + text_bytes(e.successors);
+}
+// How many bodies a list names.
+size_t listed(const wire_bodies &b, uint32_t scenes) {
+    return b.by_scene ? size_t(b.n) * scenes : b.n;
+}
 size_t text_bytes(const wire_mesh_info &m) {
     return text_bytes(m.hash) + text_bytes(m.name) + 8 * m.n_repair + 336;
 }
@@ -85,6 +92,12 @@ struct Encoder {
         } else if (m.type == WIRE_STEP_RESULT) {
             const wire_step_result &r = m.u.step_result;
             for (const wire_array *a : arrays_of(r)) place(*a);
+        } else if (m.type == WIRE_STEP_MANY) {
+            place(m.u.step_many.poses);
+            place(m.u.step_many.twists);
+            place(m.u.step_many.positions);
+        } else if (m.type == WIRE_MANY_RESULT) {
+            place(m.u.many_result.data);
         } else if (m.type == WIRE_SNAPSHOT) {
             place(m.u.snapshot.png);
         } else if (m.type == WIRE_REPORT) {
@@ -131,8 +144,7 @@ struct Encoder {
                  text_bytes(m.u.welcome.device);
             return n + text_bytes(m.u.welcome.successors) + text_bytes(m.u.welcome.methods, m.u.welcome.n_methods);
         case WIRE_ERROR:
-            return n + text_bytes(m.u.error.object) + text_bytes(m.u.error.field) + text_bytes(m.u.error.message) +
-                   text_bytes(m.u.error.successors);
+            return n + text_bytes(m.u.error);
         case WIRE_REGISTER_MESH:
             return n + text_bytes(m.u.register_mesh.name);
         case WIRE_MESH_INFO:
@@ -160,6 +172,16 @@ struct Encoder {
         case WIRE_STEP_RESULT:
             return n + 1472 * (size_t(m.u.step_result.n_contacts) + m.u.step_result.n_cells) +
                    96 * size_t(m.u.step_result.n_warnings) + text_bytes(m.u.step_result.backend);
+        case WIRE_STEP_MANY: {
+            const wire_step_many &s = m.u.step_many;
+            return n + 16 * size_t(s.n) + 4 * (listed(s.posed, s.n) + listed(s.moving, s.n) + listed(s.soft, s.n)) +
+                   8 * size_t(s.soft.n);
+        }
+        case WIRE_MANY_RESULT: {
+            const wire_many_result &r = m.u.many_result;
+            for (uint32_t i = 0; i < r.n_errors; i++) n += 160 + text_bytes(r.errors[i].error);
+            return n + 8 * size_t(r.n) + 96 * size_t(r.n_columns);
+        }
         case WIRE_STATUS:
             for (uint32_t i = 0; i < m.u.status.n_devices; i++) n += text_bytes(m.u.status.devices[i]);
             return n + text_bytes(m.u.status.server) + text_bytes(m.u.status.backend) +
@@ -321,6 +343,45 @@ struct Encoder {
             .Union();
     }
 
+    Offset<fb::Error> error(const wire_error &r) {
+        auto object = text(r.object), field = text(r.field), message = text(r.message), successors = text(r.successors);
+        return fb::CreateError(*fbb, fb::ErrorCode(number(r.code)), object, field, message, r.retry, r.retry_after_ms,
+                               successors);
+    }
+
+    template <class T> Offset<flatbuffers::Vector<T>> list(const T *in, size_t n) {
+        return n ? fbb->CreateVector(in, n) : Offset<flatbuffers::Vector<T>>();
+    }
+    Offset<flatbuffers::Vector<uint32_t>> bodies(const wire_bodies &b, uint32_t scenes) {
+        return list(b.bodies, listed(b, scenes));
+    }
+
+    Offset<void> step_many(const wire_step_many &s) {
+        auto scenes = list(s.scenes, s.n), sequences = list(s.sequences, s.n);
+        auto posed = bodies(s.posed, s.n), moving = bodies(s.moving, s.n), soft = bodies(s.soft, s.n);
+        auto vertices = list(s.vertices, s.soft.n);
+        auto poses = array(s.poses), twists = array(s.twists), positions = array(s.positions);
+        return fb::CreateStepMany(*fbb, scenes, sequences, s.want, s.deadline_us, posed, poses, moving, twists, soft,
+                                  vertices, positions)
+            .Union();
+    }
+
+    Offset<fb::ManyError> many_error(const wire_many_error &m) {
+        return fb::CreateManyError(*fbb, m.index, error(m.error), m.is_answer);
+    }
+    Offset<fb::Column> column(const wire_column &c) {
+        return fb::CreateColumn(*fbb, c.field, fb::DType(c.dtype), c.width, c.offset);
+    }
+
+    Offset<void> many_result(const wire_many_result &r) {
+        auto counts = list(r.counts, r.n);
+        auto ended = list(r.ended, r.n);
+        auto columns = each(r.columns, r.n_columns, &Encoder::column);
+        auto errors = each(r.errors, r.n_errors, &Encoder::many_error);
+        auto data = array(r.data);
+        return fb::CreateManyResult(*fbb, counts, columns, data, errors, ended).Union();
+    }
+
     Offset<fb::Device> device(const wire_device &d) {
         auto name = text(d.device), reason = text(d.lost_reason);
         return fb::CreateDevice(*fbb, name, d.scenes, d.triangles, d.memory_budget, d.memory_used, d.memory_meshes,
@@ -360,7 +421,7 @@ struct Encoder {
         auto names = methods(w.methods, w.n_methods);
         return fb::CreateWelcome(*fbb, w.version, w.epoch, w.session, server, backend, rasterizer, device, w.lease_ms,
                                  w.max_message_bytes, w.max_triangles, w.max_vertices, w.max_resolution,
-                                 w.max_in_flight, names, successors)
+                                 w.max_in_flight, names, successors, w.last_message)
             .Union();
     }
 
@@ -376,13 +437,8 @@ struct Encoder {
             return fb::CreatePing(*fbb, u.ping.nonce).Union();
         case WIRE_PONG:
             return fb::CreatePong(*fbb, u.pong.nonce).Union();
-        case WIRE_ERROR: {
-            auto object = text(u.error.object), field = text(u.error.field), message = text(u.error.message),
-                 successors = text(u.error.successors);
-            return fb::CreateError(*fbb, fb::ErrorCode(number(u.error.code)), object, field, message, u.error.retry,
-                                   u.error.retry_after_ms, successors)
-                .Union();
-        }
+        case WIRE_ERROR:
+            return error(u.error).Union();
         case WIRE_REGISTER_MESH: {
             auto vertices = array(u.register_mesh.vertices), triangles = array(u.register_mesh.triangles);
             auto file = array(u.register_mesh.file);
@@ -454,6 +510,10 @@ struct Encoder {
         }
         case WIRE_STEP_RESULT:
             return step_result(u.step_result);
+        case WIRE_STEP_MANY:
+            return step_many(u.step_many);
+        case WIRE_MANY_RESULT:
+            return many_result(u.many_result);
         case WIRE_GET_STATUS:
             return fb::CreateGetStatus(*fbb).Union();
         case WIRE_STATUS:
@@ -498,6 +558,8 @@ size_t list_length(const wire_message &m) {
         return std::max({m.u.step.n_updates, m.u.step.n_directions, m.u.step.n_velocities});
     case WIRE_STEP_RESULT:
         return std::max({m.u.step_result.n_contacts, m.u.step_result.n_cells, m.u.step_result.n_warnings});
+    case WIRE_MANY_RESULT:
+        return std::max(m.u.many_result.n_columns, m.u.many_result.n_errors);
     case WIRE_STATUS:
         return m.u.status.n_devices;
     default:

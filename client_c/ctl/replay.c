@@ -123,7 +123,7 @@ static uint64_t *mesh_of(wire_message *m) {
 static bool is_replayed(wire_type type) {
     return type == WIRE_HELLO || type == WIRE_REGISTER_MESH || type == WIRE_GET_MESH || type == WIRE_OPEN_SCENE ||
            type == WIRE_CONFIGURE || type == WIRE_CLOSE_SCENE || type == WIRE_ADD_BODY || type == WIRE_REMOVE_BODY ||
-           type == WIRE_REPLACE_MESH || type == WIRE_SET_MATERIAL || type == WIRE_STEP;
+           type == WIRE_REPLACE_MESH || type == WIRE_SET_MATERIAL || type == WIRE_STEP || type == WIRE_STEP_MANY;
 }
 
 /* Nothing was done for the request, and a client would send it again. */
@@ -141,13 +141,30 @@ static bool was_put_off(const wire_message *answer) {
     }
 }
 
+static bool was_any_timed(const wire_many_result *answer) {
+    for (uint32_t i = 0; i < answer->n_errors; i++) {
+        if (answer->errors[i].error.code == CONTACTD_DEADLINE_EXCEEDED) return true;
+    }
+    return answer->n && memchr(answer->ended, WIRE_ENDED_TIME, answer->n);
+}
+
 /* Depends on how fast the server was. */
 static bool was_timed(const wire_message *request, const wire_message *answer) {
+    if (answer->type == WIRE_MANY_RESULT) return was_any_timed(&answer->u.many_result);
     if (request->type != WIRE_STEP) return false;
     if (answer->type == WIRE_ERROR) return answer->u.error.code == CONTACTD_DEADLINE_EXCEEDED;
     /* What voxtree refines in the time left depends on it too, without ending for want of time. */
     const bool is_refined = request->u.step.time_budget_us && answer->u.step_result.settings.to.refine == 1;
     return is_refined || answer->u.step_result.ended == WIRE_ENDED_TIME;
+}
+
+static bool translate_many(const replay *r, wire_step_many *m) {
+    uint64_t *scenes = (uint64_t *)(uintptr_t)m->scenes; /* in the decoder's scratch */
+    m->deadline_us = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (!map_handle(&r->scenes, &scenes[i])) return false;
+    }
+    return true;
 }
 
 /* With this server's numbers. False: it is about something that this server does not have. */
@@ -158,6 +175,7 @@ static bool translate(const replay *r, const replayed_client *client, wire_messa
         m->epoch = client->epoch;
     }
     m->traceparent = NULL;
+    if (m->type == WIRE_STEP_MANY) return translate_many(r, &m->u.step_many);
     if (m->type == WIRE_STEP) m->u.step.deadline_us = m->u.step.time_budget_us = 0;
     if (m->type == WIRE_OPEN_SCENE) m->u.open_scene.key = m->u.open_scene.revision = 0; /* no stored settings */
     return (!scene || map_handle(&r->scenes, scene)) && (!mesh || map_handle(&r->meshes, mesh));
@@ -377,7 +395,7 @@ static int replay_request(replay *r, size_t i) {
         code = give_mesh(r, client, recorded.u.mesh_info.mesh, at, &now);
     if (code != EXIT_OK) return code;
     r->requests++;
-    r->steps += request.type == WIRE_STEP;
+    r->steps += request.type == WIRE_STEP_MANY ? request.u.step_many.n : request.type == WIRE_STEP;
     if (is_missing(&request, &recorded, &now)) {
         fprintf(stderr,
                 "contactctl: replay: the mesh %s was on the server before the recording began, and the recording does "

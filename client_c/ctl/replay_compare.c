@@ -82,6 +82,33 @@ static bool agree_step(wire_message *a, wire_message *b, char *what, size_t size
     return false;
 }
 
+static bool same_errors(const wire_many_result *a, const wire_many_result *b) {
+    if (a->n_errors != b->n_errors) return false;
+    for (uint32_t i = 0; i < a->n_errors; i++) {
+        if (a->errors[i].index != b->errors[i].index || a->errors[i].error.code != b->errors[i].error.code)
+            return false;
+    }
+    return true;
+}
+
+static bool same_columns(const wire_many_result *a, const wire_many_result *b) {
+    if (a->n_columns != b->n_columns) return false;
+    for (uint32_t i = 0; i < a->n_columns; i++) {
+        const wire_column *x = &a->columns[i], *y = &b->columns[i];
+        if (x->field != y->field || x->dtype != y->dtype || x->width != y->width || x->offset != y->offset)
+            return false;
+    }
+    return same_array(&a->data, &b->data);
+}
+
+static bool agree_many(const wire_many_result *a, const wire_many_result *b, char *what, size_t size) {
+    if (a->n != b->n) return differ(what, size, "the number of scenes");
+    if (!same_errors(a, b)) return differ(what, size, "errors");
+    if (a->n && memcmp(a->counts, b->counts, a->n * sizeof *a->counts) != 0) return differ(what, size, "counts");
+    if (a->n && memcmp(a->ended, b->ended, a->n) != 0) return differ(what, size, "ended");
+    return same_columns(a, b) || differ(what, size, "columns");
+}
+
 /* ---- the rest ---- */
 
 static bool agree_mesh(const wire_mesh_info *a, const wire_mesh_info *b, char *what, size_t size) {
@@ -109,6 +136,8 @@ bool replay_agree(wire_message *a, wire_message *b, char *what, size_t size) {
     switch (a->type) {
     case WIRE_STEP_RESULT:
         return agree_step(a, b, what, size);
+    case WIRE_MANY_RESULT:
+        return agree_many(&a->u.many_result, &b->u.many_result, what, size);
     case WIRE_MESH_INFO:
         return agree_mesh(&a->u.mesh_info, &b->u.mesh_info, what, size);
     case WIRE_SCENE_INFO:

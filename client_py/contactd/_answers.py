@@ -15,7 +15,7 @@ from ._wire import Decoded
 from .errors import ContactdError, ErrorCode, error_for
 
 
-def _error(body: dict[str, Any]) -> ContactdError:
+def error_of(body: dict[str, Any]) -> ContactdError:
     return error_for(body["code"], body["message"], object=body["object"], field=body["field"], retry=body["retry"],
                      retry_after=body["retry_after_ms"] / 1000)
 
@@ -34,7 +34,7 @@ class Answers:
     def take(self, answer: Decoded) -> None:
         line, tables = self._line, self._tables
         number = answer.request
-        error = _error(answer.body) if answer.kind == "Error" else None
+        error = error_of(answer.body) if answer.kind == "Error" else None
         if error is not None and (successors := answer.body.get("successors")):
             line.successors.add(successors, line.address)
             if not number and line.is_ready and not line.target:  # in answer to no request
@@ -66,7 +66,7 @@ class Answers:
     def _take_reply(self, request: Request, answer: Decoded) -> None:
         try:
             value = request.done(answer)
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, _wire.MalformedMessage):
             request.fail(error_for(ErrorCode.MALFORMED, f"{answer.kind} in answer to {request.kind}", object="server"))
             return
         if request.future.done():
@@ -84,6 +84,8 @@ class Answers:
             request.not_before = later
             self._tables.queue.appendleft(request)
         else:
+            if request.refused is not None:
+                request.refused(error, _number_unused(error))
             request.fail(error)
 
     def _register_again(self, request: Request) -> None:

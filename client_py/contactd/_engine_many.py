@@ -7,43 +7,11 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ._columns import Columns, Source
 from ._engine import EngineLink
-from ._many import ManyResult, Motion
+from ._many import GatheredResult, ManyResult, Motion
 from ._state import DEFORMABLE, POSE, POSITIONS, RIGID
 from .errors import ContactdError, ErrorCode, error_for
-
-
-class _Asked(Source):
-    """Of one batch."""
-
-    def __init__(self, tables: Any, want: int) -> None:
-        self._answer, self.want = self, want
-        self.body = {"contacts": tables}
-
-
-class GatheredResult(ManyResult):
-    """Of one batch of the engine's."""
-
-    def __init__(self, motion: Motion, tables: Any, counts: NDArray[np.int64], errors: dict[int, ContactdError], want: int) -> None:
-        super().__init__(motion.scenes, counts, errors)
-        self._columns = Columns(_Asked(tables, want), "contacts")
-        self._ids = [[body.id for body in scene._state.bodies] for scene in motion.scenes]
-
-    def _column(self, name: str) -> np.ndarray:
-        return self._columns._column(name)
-
-    @property
-    def body_pairs(self) -> NDArray[np.int64]:
-        most = max(map(len, self._ids), default=0)
-        ids = np.zeros((len(self._ids), most + 1), np.int64)  # a place more, which nothing is at
-        for row, known in zip(ids, self._ids):
-            row[:len(known)] = known
-        pairs = np.stack([self._columns._field("body_a"), self._columns._field("body_b")], axis=1)
-        found: NDArray[np.int64] = (ids[self.scene_index][:, None, :] == pairs[:, :, None]).argmax(2)
-        return found
 
 
 def _fill_updates(link: EngineLink, motion: Motion) -> tuple[Any, int]:

@@ -96,6 +96,15 @@ class Link:
         return self._connection.session.welcome
 
     @property
+    def session(self) -> tuple[int, int]:
+        """Which session of which server's start it is."""
+        return self._connection.session.id, self._connection.session.epoch
+
+    def is_changing(self, scene: SceneState) -> bool:
+        """By the holder of the I/O lock: whether something that the scene's steps must not overtake has no answer yet."""
+        return self._tables.is_changing(scene)
+
+    @property
     def reconnects(self) -> int:
         """Sessions set up after the first."""
         return self._connection.session.reconnects

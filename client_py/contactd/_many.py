@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _state
+from ._columns import Columns, Source
 from ._contact_columns import ContactColumns
 from ._want import FRAME, INERTIA, Want, want_bits
 from .errors import ContactdError, ErrorCode, error_for
@@ -59,6 +60,36 @@ class ManyResult(ContactColumns):
         return f"<ManyResult of {len(self.scenes)} scenes: {len(self)} contacts>"
 
 
+class _Asked(Source):
+    """Of one batch."""
+
+    def __init__(self, tables: Any, want: int) -> None:
+        self._answer, self.want = self, want
+        self.body = {"contacts": tables}
+
+
+class GatheredResult(ManyResult):
+    """Of one batch."""
+
+    def __init__(self, motion: Motion, tables: Any, counts: NDArray[np.int64], errors: dict[int, ContactdError], want: int) -> None:
+        super().__init__(motion.scenes, counts, errors)
+        self._columns = Columns(_Asked(tables, want), "contacts")
+        self._ids = [[body.id for body in scene._state.bodies] for scene in motion.scenes]
+
+    def _column(self, name: str) -> np.ndarray:
+        return self._columns._column(name)
+
+    @property
+    def body_pairs(self) -> NDArray[np.int64]:
+        most = max(map(len, self._ids), default=0)
+        ids = np.zeros((len(self._ids), most + 1), np.int64)  # a place more, which nothing is at
+        for row, known in zip(ids, self._ids):
+            row[:len(known)] = known
+        pairs = np.stack([self._columns._field("body_a"), self._columns._field("body_b")], axis=1)
+        found: NDArray[np.int64] = (ids[self.scene_index][:, None, :] == pairs[:, :, None]).argmax(2)
+        return found
+
+
 class StackedResult(ManyResult):
     """Of steps that were made one by one."""
 
@@ -104,6 +135,21 @@ class Motion:
                                 object=str(scene), field=field)
             found.append(state)
         return found
+
+    def states(self, which: Sequence[int], field: str, kind: int) -> list[list[Any]]:
+        """`bodies` of all scenes."""
+        return [self.bodies(which, scene, field, kind) for scene in self.scenes]
+
+    def has_like_bodies(self) -> bool:
+        """Whether the deformable bodies that move have as many vertices in each scene."""
+        vertices = [[body.vertices for body in row] for row in self.states(self.soft, "positions", _state.DEFORMABLE)]
+        return all(row == vertices[0] for row in vertices)
+
+    def own(self) -> None:
+        """Replaces the caller's arrays by copies, for when the caller may change them again."""
+        self.poses = None if self.poses is None else self.poses.copy()
+        self.twists = None if self.twists is None else self.twists.copy()
+        self.positions = None if self.positions is None else self.positions.copy()
 
     def _of_rigid(self, given: Any, field: str) -> tuple[list[int], NDArray[np.float64] | None]:
         """Places of bodies and (n, b, 12 or 6); given: (places, array), or the array of all rigid bodies."""

@@ -26,7 +26,7 @@ class Sender:
             if scene.hold_until > now:
                 continue
             scene.hold_until = 0.0
-            while scene.pending and line.is_ready and not scene.gap and not self._is_changing(scene):
+            while scene.pending and line.is_ready and not scene.gap and not tables.is_changing(scene):
                 if scene.pending[0].after is not None:
                     if scene.flying:
                         break
@@ -40,16 +40,6 @@ class Sender:
                 if tables.must_wait(scene.pending[0], now):
                     break
                 self._send_step(scene, scene.pending.popleft(), now)
-
-    def _is_changing(self, scene: SceneState) -> bool:
-        """Whether a request that steps must not overtake has no answer yet; its caller may have given up waiting."""
-        request = scene.changing
-        if request is None:
-            return False
-        if request.future.done() and request not in self._tables.queue and request not in self._tables.flying.values():
-            scene.changing = None
-            return False
-        return True
 
     def _send(self, request: Request) -> None:
         try:

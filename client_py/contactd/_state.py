@@ -150,7 +150,7 @@ class Direction:
 class BodyState:
     mesh: MeshState | None  # None: a half-space
     kind: int
-    pose: tuple[float, ...] | None
+    pose: Any  # 12 numbers, or None
     group: int
     mask: int
     ignore: list["BodyState"]
@@ -179,7 +179,7 @@ class BodyState:
             body["self_contact"] = True
         body.update(self.material)
         if self.pose is not None:
-            body["pose"] = self.pose
+            body["pose"] = tuple(self.pose)
         if self.ignore:
             body["ignore"] = tuple(b.id for b in self.ignore if not b.removed)  # a removed one's id may be another's now
         return body
@@ -240,16 +240,20 @@ class Request:
     """One question: how to build it (when it is sent, and again when it is sent again), and what to do with the answer.
 
     `done` runs on the thread that holds the I/O lock and makes the future's value; `undo` names a request that takes back what the
-    server did although the caller had given up waiting.
+    server did although the caller had given up waiting. `refused` is told an error that ends it, and whether a step refused so
+    has not used its number up.
     """
 
     __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "velocities", "sequence", "began",
-                 "sent", "whole", "not_before", "mesh", "after", "is_repeat", "epoch", "ends")
+                 "sent", "whole", "not_before", "mesh", "after", "is_repeat", "epoch", "ends",
+                 "refused")
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
                  done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
-                 undo: Callable[[Decoded], "Request"] | None = None, future: Future[Any] | None = None) -> None:
+                 undo: Callable[[Decoded], "Request"] | None = None, future: Future[Any] | None = None,
+                 refused: Callable[[ContactdError, bool], None] | None = None) -> None:
         self.kind, self.build, self.done, self.undo = kind, build, done, undo
+        self.refused = refused
         self.future: Any = Reply() if future is None else future  # or a concurrent.futures.Future
         self.began = time.monotonic()
         self.deadline = self.began + timeout

@@ -19,7 +19,7 @@ MOST_ENDS = 2  # of servers, after which what they were at work on is not sent a
 ALONE_S = 1.0  # so long is a request alone of those that a server was at work on when it ended
 
 # What a server works on, beside steps.
-_WORK = {"RegisterMesh", "AddBody", "Configure", "ReplaceMesh", "GetSnapshot"}
+_WORK = {"StepMany", "RegisterMesh", "AddBody", "Configure", "ReplaceMesh", "GetSnapshot"}
 
 
 def delay_of(error: ContactdError) -> float:
@@ -96,6 +96,16 @@ class Tables:
             self._suspect, self._alone_until = request, now + ALONE_S
             return False
         self.next_suspect_at = self._alone_until
+        return True
+
+    def is_changing(self, scene: SceneState) -> bool:
+        """Whether a request that steps must not overtake has no answer yet; its caller may have given up waiting."""
+        request = scene.changing
+        if request is None:
+            return False
+        if request.future.done() and request not in self.queue and request not in self.flying.values():
+            scene.changing = None
+            return False
         return True
 
     # ---- in order again ----

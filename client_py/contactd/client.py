@@ -20,6 +20,7 @@ from . import _arrays, _embedded, _settings
 from ._addresses import Addresses, is_several, with_scheme
 from ._keys import keys_of
 from ._link import VERSION, Link
+from ._link_many import step_many
 from ._schema import ENUMS
 from ._servers import MAX_BUCKETS, Servers
 from ._scene_opener import SceneOpener
@@ -558,8 +559,9 @@ class Client(SceneOpener, ShapeMaker):
     def step_many(self, scenes: Sequence[Scene], poses: Any = None, *, positions: ArrayLike | None = None, velocities: Any = None,
                   want: Want | Sequence[Want] | None = None, timeout: float | None = None,
                   return_errors: bool = False) -> ManyResult:
-        """A step of each of many scenes, whose bodies are alike: as open_scenes makes them. In this process (Engine) it is one
-        batch; a server gets a step for each scene, all on their way at once. The bits are those of steps one by one.
+        """A step of each of many scenes, whose bodies are alike: as open_scenes makes them. It is one batch, and on a
+        server one message with one answer. Where a server is older, the scenes are on several servers or have continuous frames, or
+        steps of them are on their way, it is a step for each scene, all on their way at once. The bits are those of steps one by one.
 
         Args:
             scenes: n different ones.
@@ -577,13 +579,17 @@ class Client(SceneOpener, ShapeMaker):
         for scene in motion.scenes:
             if scene.client is not self:
                 raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(scene), field="scenes")
-        many = getattr(self._link, "step_many", None)
-        result: ManyResult | None = many(motion, bits, self._timeout(timeout)) if many else None
+        result = self._step_batch(motion, bits, self._timeout(timeout))
         if result is None:
             result = step_each(motion, "frame" if want is None else want, timeout)
         if result.errors and not return_errors:
             raise result.errors[min(result.errors)]
         return result
+
+    def _step_batch(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:
+        """All of them at once. None: they must be stepped one by one."""
+        links = {scene._state.link for scene in motion.scenes}
+        return step_many(links.pop(), motion, want, timeout) if len(links) == 1 else None
 
     def overlap(self, a: Mesh, b: Mesh, pose_a: ArrayLike | None = None, pose_b: ArrayLike | None = None, *,
                 method: Method | None = None, resolution: int | Sequence[int] | None = None,

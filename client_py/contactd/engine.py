@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._engine_many import ManyLink
+from ._many import ManyResult, Motion
 from .client import Client
 from .shapes import ShapeMaker
 
@@ -27,6 +28,10 @@ class Engine(Client):
         self.address, self.timeout, self._servers = "engine", timeout, None
         self._link = ManyLink({"threads": threads or 0, "backend": backend, "devices": devices,  # type: ignore[assignment]
                                "simd": simd})
+
+    def _step_batch(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:
+        assert isinstance(self._link, ManyLink)
+        return self._link.step_many(motion, want, timeout)
 
     def __repr__(self) -> str:
         return f"<Engine, {self._link.welcome['backend']}>"

@@ -482,6 +482,28 @@ def wire_count(row, part):
     return count if shape else 0
 
 
+def contact_columns(rows):
+    """What of a contact a StepMany's answer may have, a column each: all but where entries of its own lie."""
+    out = ["/* contact_columns.h - the columns that answers of many scenes have: fields of ct_contact by their ids in the wire's table",
+           " * Contact. Generated from proto/catalogue/results.toml by `make catalogue`. */",
+           "#ifndef CT_CONTACT_COLUMNS_H", "#define CT_CONTACT_COLUMNS_H", "", '#include "proto/contact_rows.h"', "",
+           "/* clang-format off */", "",
+           "typedef struct ct_contact_column {", "    uint16_t field; /* its id */", "    ct_contact_type type;",
+           "    uint32_t width; /* numbers; a symmetric matrix has 6 of its 9: xx, yy, zz, xy, yz, zx */",
+           "    size_t offset; /* in ct_contact */", "    unsigned group; /* CT_CONTACT_...; 0: always */",
+           "    uint32_t is_symmetric;", "} ct_contact_column;", "",
+           "static const ct_contact_column ct_contact_columns[] = {"]
+    for i, _, row, part in wire_fields(rows):
+        if (row.get("inner") and row["name"] != "body") or row.get("group") == "cell":
+            continue
+        group = f"CT_CONTACT_{row['group'].upper()}" if "group" in row else "0"
+        out.append(f"    {{{i}, CT_CONTACT_IS_{row['type'].upper()}, {wire_count(row, part) or 1}, "
+                   f"offsetof(ct_contact, {member(row, part)}), {group}, {int(row.get('symmetric', False))}}},")
+    out += ["};", "enum { CT_CONTACT_COLUMNS = sizeof ct_contact_columns / sizeof *ct_contact_columns };", "",
+            "/* clang-format on */", "", "#endif", ""]
+    return "\n".join(out)
+
+
 def member(row, part):
     return row["name"] if part is None else f"{row['name']}[{part}]"
 
@@ -810,6 +832,7 @@ def outputs():
     results = load_results()
     yield "proto/contact_fields.h", contact_header(results)
     yield "proto/contact_rows.h", contact_rows(results)
+    yield "proto/contact_columns.h", contact_columns(results)
     yield "proto/contact_codec.inc", contact_codec(results)
     yield "proto/contactd.fbs", put_block("proto/contactd.fbs", "contact", contact_table(results))
     yield "client_c/contactd.h", put_block("client_c/contactd.h", "contact", result_members(shown_results(results)))

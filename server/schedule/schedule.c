@@ -178,12 +178,24 @@ void scheduler_refuse_at_end(command *first) {
 
 void scheduler_uncount(scheduler *scheduler, command *command) {
     session *asker = command->asker;
+    atomic_fetch_sub(&command->target->pending, 1);
+    scheduler->lanes[command->lane].depth--;
+    if (command->group && --command->group->unfinished > 0) return;
     if (command->kind == COMMAND_STEP) atomic_fetch_sub(&asker->in_flight, 1);
     if (atomic_fetch_sub(&asker->pending, 1) == 1) scheduler->n_busy_sessions--;
-    atomic_fetch_sub(&command->target->pending, 1);
     shares_give(&scheduler->shares, command->who.principal, 1);
-    scheduler->lanes[command->lane].depth--;
     scheduler->depth--;
+}
+
+/* Of an admitted command: its place in the queue, and of a group's the first takes one for all. */
+static void count(scheduler *scheduler, command *command) {
+    session *asker = command->asker;
+    atomic_fetch_add(&command->target->pending, 1);
+    if (command->group && command->group->unfinished++ > 0) return;
+    if (command->kind == COMMAND_STEP) atomic_fetch_add(&asker->in_flight, 1);
+    if (atomic_fetch_add(&asker->pending, 1) == 0) scheduler->n_busy_sessions++;
+    shares_take(&scheduler->shares, command->who.principal, 1);
+    scheduler->depth++;
 }
 
 static struct timespec time_in(uint64_t ms) {
@@ -474,9 +486,9 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
         }
         if (!may_touch(scheduler, command) || !knows_principal(scheduler, command)) return SUBMIT_REFUSED;
         if (numbered && !should_queue_step(scheduler, command, &outcome, displaced)) return outcome;
-        bool frees_room = command->kind == COMMAND_CLOSE;
-        if (!command->is_repeat && !frees_room &&
-            !(has_room(scheduler, command) && (!numbered || has_answer_room(scheduler, command)))) {
+        bool needs_room =
+            command->kind != COMMAND_CLOSE && !command->is_repeat && !command->group; /* see may_admit_group */
+        if (needs_room && !(has_room(scheduler, command) && (!numbered || has_answer_room(scheduler, command)))) {
             if (numbered) sequence_refuse(&scene->sequence, command->in.step.sequence);
             return SUBMIT_REFUSED;
         }
@@ -498,11 +510,7 @@ static submit_outcome admit(scheduler *scheduler, command *command, struct comma
         if (scene->ready) scheduler_withdraw(scheduler, scene); /* the CLOSE waits for no other scene's long step */
         if (scene->running) scheduler_cancel(scheduler, scene, NULL, CANCEL_CLOSED);
     }
-    if (command->kind == COMMAND_STEP) atomic_fetch_add(&command->asker->in_flight, 1);
-    if (atomic_fetch_add(&command->asker->pending, 1) == 0) scheduler->n_busy_sessions++;
-    shares_take(&scheduler->shares, command->who.principal, 1);
-    atomic_fetch_add(&scene->pending, 1);
-    scheduler->depth++;
+    count(scheduler, command);
     if (scene->first) {
         scene->last->next = command;
     } else {
@@ -525,7 +533,7 @@ static bool is_draining(scheduler *scheduler, command *command) {
     return draining;
 }
 
-submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
+static void begin_submission(command *command, uint64_t now) {
     command->error = (server_error){0};
     memset(&command->out, 0, sizeof command->out);
     command->superseded = command->is_repeat = command->is_preempted = false;
@@ -533,9 +541,13 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     command->next = command->follower = NULL;
     command->answer = NULL;
     command->expected_bytes = 0;
-    command->submitted_ns = clock_ns();
-    if (!command->received_ns) command->received_ns = command->submitted_ns;
+    command->submitted_ns = now;
+    if (!command->received_ns) command->received_ns = now;
     command->triangles = 0;
+}
+
+submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
+    begin_submission(command, clock_ns());
     if (!has_role(command)) return SUBMIT_REFUSED;
     if (command_brings_mesh(command)) { /* an unknown mesh is an error when the command runs */
         mesh_record mesh;
@@ -580,6 +592,108 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
     /* A queued command may be done and freed by now: it must not be read again. */
     if (outcome != SUBMIT_QUEUED) command_release_objects(command);
     return outcome;
+}
+
+/* ---- groups ---- */
+
+/* The scene and the place for the answer. False: command->error says why not. */
+static bool prepare_member(scheduler *scheduler, command *command, session *asker, uint64_t now) {
+    begin_submission(command, now);
+    command->asker = asker;
+    atomic_fetch_add(&asker->references, 1);
+    command->target = scene_acquire(scheduler->registry, command->scene, &command->error);
+    if (!command->target) return false;
+    atomic_store(&command->target->asked_ns, now);
+    command->answer = step_answer_new(command->in.step.sequence);
+    return command->answer ||
+           server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "step", "", "no memory for an answer");
+}
+
+static bool is_new(const command *command) {
+    step_answer *kept;
+    const sequence_verdict verdict =
+        command->target ? sequence_judge(&command->target->sequence, command->in.step.sequence, &kept) : SEQUENCE_GAP;
+    return verdict == SEQUENCE_NEW || verdict == SEQUENCE_REFUSED;
+}
+
+/* With the lock held: whether there is room for all that is new, as one command would need it. first: a new one. */
+static bool has_group_room(scheduler *scheduler, command *first, command_group *group, command *commands, size_t n) {
+    if (!has_room(scheduler, first)) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_new(&commands[i])) continue;
+        commands[i].expected_bytes = expected_answer_bytes(commands[i].target, &commands[i]);
+        group->expected_bytes += commands[i].expected_bytes;
+    }
+    if (!group->answer_room || group->expected_bytes <= group->answer_room) return true;
+    busy(scheduler, first,
+         "the answer is expected to have %" PRIu64
+         " bytes, and the answers that this client has not read leave room for "
+         "%" PRIu64 " (--unread-per-client, --unread-memory): read them first",
+         group->expected_bytes, group->answer_room);
+    return false;
+}
+
+static bool may_admit_group(scheduler *scheduler, command_group *group, command *commands, size_t n,
+                            server_error *error) {
+    command *first = NULL;
+    for (size_t i = n; i-- > 0;) first = is_new(&commands[i]) ? &commands[i] : first;
+    if (scheduler->draining)
+        return server_fail(error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
+    if (!knows_principal(scheduler, &commands[0])) {
+        *error = commands[0].error;
+        return false;
+    }
+    if (!first || has_group_room(scheduler, first, group, commands, n)) return true;
+    *error = first->error;
+    for (size_t i = 0; i < n; i++) {
+        if (is_new(&commands[i])) sequence_refuse(&commands[i].target->sequence, commands[i].in.step.sequence);
+    }
+    return false;
+}
+
+/* With the lock held. Those that are refused, and those that a repeat displaces, go into the list. */
+static void admit_group(scheduler *scheduler, command *commands, size_t n, command **ended) {
+    for (size_t i = 0; i < n; i++) {
+        command *displaced = NULL, *dropped = NULL;
+        const bool may_run = commands[i].error.code == CONTACTD_OK;
+        const submit_outcome outcome = may_run ? admit(scheduler, &commands[i], &displaced, &dropped) : SUBMIT_REFUSED;
+        command *const both[] = {outcome == SUBMIT_QUEUED ? NULL : &commands[i], displaced};
+        for (int k = 0; k < 2; k++) {
+            if (!both[k]) continue;
+            both[k]->next = *ended;
+            *ended = both[k];
+        }
+    }
+}
+
+bool scheduler_submit_group(scheduler *scheduler, command_group *group, command *commands, size_t n,
+                            server_error *error) {
+    const uint64_t now = clock_ns();
+    group->expected_bytes = group->unfinished = 0;
+    begin_submission(&commands[0], now);
+    session *asker = NULL;
+    if (!has_role(&commands[0]))
+        *error = commands[0].error;
+    else
+        asker = session_acquire(scheduler->registry, commands[0].session, error);
+    if (!asker) return false;
+    for (size_t i = 0; i < n; i++) prepare_member(scheduler, &commands[i], asker, now);
+    session_release(&asker);
+    command *ended = NULL;
+    pthread_mutex_lock(&scheduler->lock);
+    const bool good = may_admit_group(scheduler, group, commands, n, error);
+    if (good) admit_group(scheduler, commands, n, &ended);
+    pthread_mutex_unlock(&scheduler->lock);
+    if (!good) {
+        for (size_t i = 0; i < n; i++) command_release_objects(&commands[i]);
+        return false;
+    }
+    for (command *command = ended, *next; command; command = next) {
+        next = command->next;
+        command_release_objects(command);
+        command->done(command);
+    }
+    return true;
 }
 
 void command_release_objects(command *command) {

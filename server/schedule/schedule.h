@@ -140,6 +140,13 @@ enum { SCHEDULE_LEFT = CT_CANCEL_CALLER + 3 };
 /* What `until` of its cancel stands for. */
 typedef enum command_bound { BOUND_LIMIT, BOUND_DEADLINE, BOUND_PREEMPTION } command_bound;
 
+/* Steps of many scenes that one message asks for: they take one place in the queue, and one of the client's in flight. */
+typedef struct command_group {
+    uint64_t answer_room;    /* bytes: BUSY if new steps' answers are expected to be larger together; 0: no limit */
+    uint64_t expected_bytes; /* out: of the answers of all that were admitted */
+    uint32_t unfinished;     /* the scheduler's: admitted, and not ended */
+} command_group;
+
 typedef struct command command;
 struct command { /* zero it, fill the first part and the kind's `in`; it and what it points at must live until it is
                     done */
@@ -196,6 +203,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         } snapshot; /* taken, not drawn: drawing is slow, and needs neither the scene nor the runner (server/core/picture.h)
                      */
     } in;
+    command_group *group;           /* STEP: that it belongs to; it outlives the command. NULL: none */
     void (*done)(command *command); /* called once, on any thread; short. Not used by scheduler_execute */
     void *context;                  /* the caller's */
 
@@ -247,6 +255,11 @@ typedef enum submit_outcome {
 
 /* Queues a command without waiting. Wakes no worker: scheduler_kick does. */
 submit_outcome scheduler_submit(scheduler *scheduler, command *command);
+/* Queues the steps of a group, n > 0 of one session and identity, each of another scene. False: *error says why none was:
+ * BUSY, SHUTTING_DOWN, FORBIDDEN, STATE_LOST, OUT_OF_MEMORY; done is not called. Else it is called for each, on this thread
+ * for those that their scenes refuse: command->error says why then, and there is no answer. */
+bool scheduler_submit_group(scheduler *scheduler, command_group *group, command *commands, size_t n,
+                            server_error *error);
 void scheduler_kick(scheduler *scheduler);
 
 /* For the I/O thread when it has nothing left to receive: runs the queued small steps on the calling thread if they are

@@ -8,6 +8,7 @@
 #include "server/base/log.h"
 #include "server/base/name.h"
 #include "server/stream/internal.h"
+#include "server/stream/many.h"
 
 /* A message may take so many times its header's size once decoded. An update takes 152 bytes then, and 96 or more in a
  * header, unless updates share tables. */
@@ -648,7 +649,8 @@ static void fail_too_much(const stream *stream, const request *request, server_e
 
 static bool check_unanswered(stream *stream, const request *request, server_error *error) {
     /* A step is refused by the scheduler, and only if it is new: a repeat of one that was computed is never BUSY. */
-    if (request->message.type != WIRE_STEP && peer_answer_room(request->peer) == 0) {
+    const bool is_step = request->message.type == WIRE_STEP || request->message.type == WIRE_STEP_MANY;
+    if (!is_step && peer_answer_room(request->peer) == 0) {
         peer_note_refusal(request->peer);
         server_fail(error, CONTACTD_BUSY, "answers", "",
                     "%" PRIu64 " bytes of answers are unread by this client (at most %" PRIu64
@@ -707,6 +709,8 @@ void stream_handle(stream *stream, request *request) {
                         remove_mesh);
     } else if (type == WIRE_REMOVE_MESH) {
         refuse(stream, request, &error);
+    } else if (type == WIRE_STEP_MANY) {
+        if (!many_submit(request, &error)) refuse(stream, request, &error);
     } else if (fill_command(request, &error)) {
         request->scene = request->command.scene;
         submit(stream, request);
@@ -782,6 +786,8 @@ void stream_answer(stream *stream, request *request) {
     wire_type type = request->message.type;
     if (type == WIRE_REGISTER_MESH || type == WIRE_GET_MESH || type == WIRE_REMOVE_MESH) {
         answer_work(stream, request);
+    } else if (type == WIRE_STEP_MANY) {
+        many_reply(stream, request);
     } else if (request->command.superseded) {
         reply_drop_encoded(request);
         step_answer_release(&request->command.out.step.answer);

@@ -37,6 +37,8 @@ typedef struct frame_owner {
     unsigned char header[];      /* a copy of what the stream's encoder made */
 } frame_owner;
 
+typedef struct many_steps many_steps; /* many.c */
+
 /* One received message, its command and its answer. The frames live until it is answered, as the engine reads positions
  * from them without a copy. */
 typedef struct request {
@@ -64,6 +66,7 @@ typedef struct request {
     size_t room_directions;
     ct_velocity *velocities;
     size_t room_velocities;
+    many_steps *many;           /* StepMany; else NULL */
     mesh_record mesh;           /* RegisterMesh */
     ct_mesh_changes *changes;   /* RegisterMesh: what the repair did; NULL: none was asked for */
     picture picture;            /* GetSnapshot */

@@ -197,6 +197,7 @@ void reply_welcome(stream *stream, request *request, const session_record *sessi
                                 .max_resolution = CT_MAX_RESOLUTION,
                                 .max_in_flight = (uint32_t)service->config->max_in_flight,
                                 .successors = stream_successors(stream),
+                                .last_message = WIRE_TYPE_END - 1,
                             }};
     message.u.welcome.n_methods = list_methods(service, message.u.welcome.methods);
     frame_owner *owner = frame_owner_new(request, 0);

@@ -14,6 +14,7 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/stream/internal.h"
+#include "server/stream/many.h"
 
 enum {
     RECEIVE_AT_ONCE = 64, /* messages received before their commands run and are answered */
@@ -86,6 +87,7 @@ void stream_free_request(request *request) {
     zmq_msg_close(&request->client);
     free(request->changes);
     request->changes = NULL;
+    many_free(&request->many);
     if (request->expected_bytes) peer_unexpect(request->peer, request->expected_bytes);
     if (request->peer) peer_subtract_unanswered(request->peer, request->bytes);
     peer_release(&request->peer);

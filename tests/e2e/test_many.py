@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED, SLOW
 from contactd import errors
+from contactd._line import Line
 from contactd._contact_columns import COLUMNS
+from contactd._link import Link
+from contactd._state import Request
 from geometry import UNIT_BOX, icosphere, moved
 
 PATIENT = 20 * SLOW
@@ -142,3 +145,156 @@ def test_twice_or_closed(client):
     scenes[1].close()
     with pytest.raises(contactd.ContactdError):
         client.step_many(scenes)
+
+
+# ---- on a server: one message ----
+
+def message_kinds(monkeypatch) -> list[str]:
+    sent: list[str] = []
+    real = Line.transmit
+
+    def transmit(self, kind, *rest):
+        sent.append(kind)
+        real(self, kind, *rest)
+
+    monkeypatch.setattr(Line, "transmit", transmit)
+    return sent
+
+
+@pytest.fixture
+def remote(server):
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        yield client
+
+
+def test_one_message(remote, monkeypatch):
+    scenes = scenes_of(remote, 5)
+    poses, _ = motions(5)
+    sent = message_kinds(monkeypatch)
+    first = remote.step_many(scenes, ([1, 2], poses), want="inertia")
+    second = remote.step_many(scenes[::-1], ([1, 2], poses[::-1]))
+    assert [kind for kind in sent if kind != "Ping"] == ["StepMany", "StepMany"]
+    assert first.inertias.shape == (len(first), 3, 3) and len(first) == len(second)
+    assert np.array_equal(second.volumes, np.concatenate([first.volumes[a:b] for a, b in
+                                                          zip(first.offsets[-2::-1], first.offsets[:0:-1])]))
+    with pytest.raises(errors.InvalidArgumentError):
+        second.inertias
+
+
+def test_steps_follow_it(remote):
+    """Numbers, poses and the order hold when steps of the scenes are on their way before and behind."""
+    scenes, alone = scenes_of(remote, 3), scenes_of(remote, 1)
+    poses, _ = motions(3)
+    before = scenes[0].submit(poses={scenes[0].bodies[1]: moved(0.2)})
+    many = remote.step_many(scenes, ([1, 2], poses))
+    after = [scene.submit() for scene in scenes]
+    assert len(before.result()) >= 0
+    expected = alone[0].step(poses=(alone[0].bodies[1:], poses[0]))
+    assert np.array_equal(after[0].result().volumes, expected.volumes)
+    assert np.array_equal(many.volumes[:many.offsets[1]], expected.volumes)
+
+
+def test_an_older_server(remote, monkeypatch):
+    scenes = scenes_of(remote, 3)
+    poses, _ = motions(3)
+    expected = remote.step_many(scenes, ([1, 2], poses))
+    monkeypatch.setitem(remote._link.welcome, "last_message", 0)  # as a server that is older says
+    sent = message_kinds(monkeypatch)
+    result = remote.step_many(scenes, ([1, 2], poses))
+    assert "StepMany" not in sent and sent.count("Step") == 3
+    assert np.array_equal(result.volumes, expected.volumes)
+
+
+def test_a_scene_closed_meanwhile(remote, server):
+    """By an administrator, say: it fails alone, and the others go on."""
+    scenes = scenes_of(remote, 3)
+    with contactd.connect(server.stream, timeout=PATIENT) as other:
+        other._link.call(Request("CloseScene", lambda: ({"scene": scenes[1].id, "of_others": True}, None), timeout=PATIENT))
+    for _ in range(2):
+        result = remote.step_many(scenes, return_errors=True)
+        assert list(result.errors) == [1] and isinstance(result.errors[1], LookupError)
+        assert len(scenes[0].step()) == result.offsets[1] > 0
+
+
+def test_a_scene_of_another_client(remote, server):
+    with contactd.connect(server.stream, timeout=PATIENT) as other:
+        theirs, mine = scenes_of(other, 1), scenes_of(remote, 2)
+        monkey = mine[1]._state.id
+        mine[1]._state.id = theirs[0]._state.id
+        result = remote.step_many(mine, return_errors=True)
+        mine[1]._state.id = monkey
+        assert list(result.errors) == [1] and isinstance(result.errors[1], errors.ForbiddenError)
+        assert len(mine[1].step()) == len(theirs[0].step())  # no number was used up
+
+
+def test_numbers_that_are_none(remote):
+    scenes = scenes_of(remote, 3)
+    poses, twists = motions(3)
+    poses[2, 1, 0, 3] = np.nan
+    result = remote.step_many(scenes, ([1, 2], poses), return_errors=True)
+    assert list(result.errors) == [2] and isinstance(result.errors[2], errors.NonFiniteError)
+    twists[0, 0, 0] = np.inf
+    poses[2, 1, 0, 3] = 1
+    result = remote.step_many(scenes, ([1, 2], poses), velocities=([1, 2], twists), return_errors=True)
+    assert list(result.errors) == [0] and isinstance(result.errors[0], errors.NonFiniteError)
+
+
+def test_hostile_messages(remote):
+    """What the client would not send: named, and nothing is stepped."""
+    scenes = scenes_of(remote, 2)
+    ids = [scene.id for scene in scenes]
+
+    def ask(**body):
+        return remote._link.call(Request("StepMany", lambda: (dict(scenes=ids, sequences=[1, 1]) | body, None),
+                                         timeout=PATIENT))
+
+    for body, field in ((dict(scenes=[ids[0], ids[0]]), "scenes"), (dict(scenes=ids[::-1] + ids[:1], sequences=[1] * 3), "scenes"),
+                        (dict(sequences=[1]), "sequences"), (dict(want=2), "want"), (dict(posed=[1, 2]), "poses"),
+                        (dict(soft=[1], vertices=[2**63]), "vertices"), (dict(scenes=[1] * 65537, sequences=[1] * 65537), "scenes")):
+        with pytest.raises(contactd.ContactdError) as caught:
+            ask(**body)
+        assert caught.value.field == field
+    assert len(remote.step_many(scenes)) > 0
+
+
+def test_an_answer_that_is_too_large(make_server):
+    server = make_server("--max-message", "64K")
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        template = client.open_scene(method="exact")
+        for shift in (0, 0.5):
+            template.add_body(client.register_mesh(*UNIT_BOX), moved(shift))
+        scenes = [template, *client.open_scenes(199, template)]
+        with pytest.raises(errors.TooLargeError, match="--max-message"):
+            client.step_many(scenes)
+        assert len(client.step_many(scenes[:100])) == 100  # the next steps, with everything sent again
+        assert len(client.step_many(scenes[:100])) == 100
+
+
+def test_a_client_that_leaves_ends_it(remote, server):
+    with contactd.connect(server.stream, timeout=PATIENT) as other:
+        scenes = [other.open_scene(method="ebpi", tolerance_rel=1e-6, strict=True, ray_budget=2**20) for _ in range(2)]
+        ball = other.register_mesh(*icosphere(1.0, 4))
+        for k in range(40):
+            scenes[0].add_body(ball, moved(0.01 * k, 0.002 * k))
+        with pytest.raises(errors.DeadlineExceededError):
+            other.step_many(scenes, timeout=0.5)
+    assert len(scenes_of(remote, 1)[0].step()) > 0  # the server has its time again
+
+
+def test_a_lost_connection_repeats_it(remote, monkeypatch):
+    scenes = scenes_of(remote, 4)
+    poses, _ = motions(4)
+    sent = message_kinds(monkeypatch)
+    lost = []
+    real = Link._sleep
+
+    def sleep(self, goodbye):
+        if "StepMany" in sent and not lost:
+            lost.append(True)
+            self._connection.lose("the test says so")
+        return real(self, goodbye)
+
+    monkeypatch.setattr(Link, "_sleep", sleep)
+    result = remote.step_many(scenes, ([1, 2], poses))
+    assert lost and sent.count("StepMany") == 2
+    assert np.array_equal(result.volumes, remote.step_many(scenes, ([1, 2], poses)).volumes)

@@ -96,6 +96,40 @@ def test_the_same_server_gives_the_same_bits(server, recorded):
     assert "0 answers differ" in run("--server", server.stream, "replay", recorded)
 
 
+MANY = """
+    import sys, numpy as np, contactd
+    sys.path.insert(0, "tests/e2e")
+    from geometry import UNIT_BOX, moved
+    with contactd.connect(timeout=100) as client:
+        template = client.open_scene(method="exact")
+        for shift in (0, 0.5):
+            template.add_body(client.register_mesh(*UNIT_BOX), moved(shift))
+        scenes = [template, *client.open_scenes(3, template)]
+        poses = np.stack([[moved(0)[:3], moved(0.321 + 0.1 * k)[:3]] for k in range(4)])
+        assert len(client.step_many(scenes, poses)) == 4
+        poses[1, 1] *= 2
+        assert len(client.step_many(scenes[::-1], poses[::-1], return_errors=True).errors) == 1
+"""
+
+
+def test_steps_of_many_scenes(server, tmp_path):
+    path = tmp_path / "many"
+    record(server, path, *program(tmp_path, MANY))
+    outcome = replay(server, path)
+    assert outcome["steps"] == 2 * 4 and outcome["different"] == 0
+    data = bytearray(path.read_bytes())
+    with contactd.connect(server.stream) as client:
+        scene = client.open_scene(method="exact")
+        for shift in (0, 0.321):
+            scene.add_body(client.register_mesh(*UNIT_BOX), moved(shift))
+        at = data.find(struct.pack("<d", scene.step().contacts[0].volume))
+    assert at > 0
+    data[at] ^= 1
+    path.write_bytes(data)
+    outcome = replay(server, path, expect=DIFFERENT)
+    assert outcome["different"] == 1 and "StepMany" in outcome["first_difference"] and "columns" in outcome["first_difference"]
+
+
 def test_another_server_gives_the_same_bits(make_server, recorded):
     """Fewer threads, another instruction set, other handles and another epoch."""
     server = make_server("--threads", "1", "--simd", "base")

@@ -21,6 +21,13 @@ typedef struct samples {
     wire_scene_info scenes[2];
     wire_update updates[SAMPLE_UPDATES];
     ct_contact contacts[SAMPLE_CONTACTS];
+    uint64_t ids[2], sequences[2], soft_vertices[1];
+    uint32_t bodies[6], counts[2];
+    double poses[2 * 2 * 12], twists[2 * 6];
+    float soft[2 * 4 * 3];
+    wire_column columns[2];
+    wire_many_error errors[1];
+    uint8_t ended[2], data[40];
 } samples;
 
 static inline void sample_numbers(double *to, int n, double first) {
@@ -88,6 +95,23 @@ static inline wire_array sample_array(wire_dtype dtype, uint64_t count, const vo
     return (wire_array){dtype, count, data};
 }
 
+static inline void sample_many(samples *s) {
+    memcpy(s->ids, (uint64_t[]){UINT64_C(9) << 32 | 1, UINT64_C(7) << 32 | 2}, sizeof s->ids);
+    memcpy(s->sequences, (uint64_t[]){1, UINT64_C(1) << 40}, sizeof s->sequences);
+    s->soft_vertices[0] = 4;
+    for (uint32_t i = 0; i < 6; i++) s->bodies[i] = 10 + i;
+    sample_numbers(s->poses, 48, -2);
+    sample_numbers(s->twists, 12, 6);
+    for (int i = 0; i < 24; i++) s->soft[i] = 0.25f * (float)i;
+    memcpy(s->counts, (uint32_t[]){2, 0}, sizeof s->counts);
+    s->columns[0] = (wire_column){2, WIRE_F64, 1, 0};
+    s->columns[1] = (wire_column){0, WIRE_U32, 2, 16};
+    for (int i = 0; i < 40; i++) s->data[i] = (uint8_t)(3 * i);
+    s->errors[0] =
+        (wire_many_error){1, {CONTACTD_OUT_OF_RANGE, "scene 4", "pose", "is no rotation", false, 0, ""}, true};
+    s->ended[0] = WIRE_PASS_LIMIT;
+}
+
 static inline void sample_store(samples *s) {
     memset(s, 0, sizeof *s);
     for (int i = 0; i < 12; i++) s->positions[i] = 0.1f * (float)i, s->triangles[i] = (uint32_t)(i * 7 % 5);
@@ -118,6 +142,7 @@ static inline void sample_store(samples *s) {
         if (u->kind == WIRE_UPDATE_RANGES) u->indices = sample_array(WIRE_U32, 2, s->ranges);
         if (u->kind == WIRE_UPDATE_INDEXED) u->indices = sample_array(WIRE_U32, 3, s->indices);
     }
+    sample_many(s);
 }
 
 /* The sample of a type; s was filled by sample_store. */
@@ -246,6 +271,30 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         m.u.step_result.spans = sample_array(WIRE_F32, SAMPLE_SPANS * 6, s->spans);
         m.u.step_result.span_axes = sample_array(WIRE_U8, SAMPLE_SPANS, s->axes);
         sample_numbers(m.u.step_result.timings_us, WIRE_TIMINGS, 12.5);
+        break;
+    case WIRE_STEP_MANY:
+        m.u.step_many = (wire_step_many){.scenes = s->ids,
+                                         .sequences = s->sequences,
+                                         .n = 2,
+                                         .want = 33,
+                                         .deadline_us = 5000,
+                                         .posed = {s->bodies, 2, true},
+                                         .moving = {s->bodies + 4, 1, false},
+                                         .soft = {s->bodies + 5, 1, false},
+                                         .vertices = s->soft_vertices};
+        m.u.step_many.poses = sample_array(WIRE_F64, 48, s->poses);
+        m.u.step_many.twists = sample_array(WIRE_F64, 12, s->twists);
+        m.u.step_many.positions = sample_array(WIRE_F32, 24, s->soft);
+        break;
+    case WIRE_MANY_RESULT:
+        m.u.many_result = (wire_many_result){.counts = s->counts,
+                                             .n = 2,
+                                             .columns = s->columns,
+                                             .n_columns = 2,
+                                             .data = sample_array(WIRE_U8, 32, s->data),
+                                             .errors = s->errors,
+                                             .n_errors = 1,
+                                             .ended = s->ended};
         break;
     case WIRE_STATUS:
         m.u.status = (wire_status){.server = "contactd 0.1.0",
@@ -487,6 +536,55 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME_LIST(differ_contact, cells, n_cells);
     return NULL;
 }
+static inline const char *differ_bodies(const wire_bodies *a, const wire_bodies *b, uint32_t scenes) {
+    SAME(n);
+    SAME(by_scene);
+    const size_t listed = a->by_scene ? (size_t)a->n * scenes : a->n;
+    return listed && memcmp(a->bodies, b->bodies, listed * sizeof *a->bodies) ? "bodies" : NULL;
+}
+static inline const char *differ_step_many(const wire_step_many *a, const wire_step_many *b) {
+    SAME(n);
+    SAME(want);
+    SAME(deadline_us);
+    if (a->n && memcmp(a->scenes, b->scenes, a->n * sizeof *a->scenes)) return "scenes";
+    if (a->n && memcmp(a->sequences, b->sequences, a->n * sizeof *a->sequences)) return "sequences";
+    const char *differs = differ_bodies(&a->posed, &b->posed, a->n);
+    if (!differs) differs = differ_bodies(&a->moving, &b->moving, a->n);
+    if (!differs) differs = differ_bodies(&a->soft, &b->soft, a->n);
+    if (differs) return differs;
+    if (a->soft.n && memcmp(a->vertices, b->vertices, a->soft.n * sizeof *a->vertices)) return "vertices";
+    SAME_ARRAY(poses);
+    SAME_ARRAY(twists);
+    SAME_ARRAY(positions);
+    return NULL;
+}
+static inline const char *differ_many_error(const wire_many_error *a, const wire_many_error *b) {
+    SAME(index);
+    SAME(is_answer);
+    SAME(error.code);
+    SAME(error.retry);
+    SAME(error.retry_after_ms);
+    SAME_TEXT(error.object);
+    SAME_TEXT(error.field);
+    SAME_TEXT(error.message);
+    return NULL;
+}
+static inline const char *differ_column(const wire_column *a, const wire_column *b) {
+    SAME(field);
+    SAME(dtype);
+    SAME(width);
+    SAME(offset);
+    return NULL;
+}
+static inline const char *differ_many(const wire_many_result *a, const wire_many_result *b) {
+    SAME(n);
+    if (a->n && memcmp(a->counts, b->counts, a->n * sizeof *a->counts)) return "counts";
+    if (a->n && memcmp(a->ended, b->ended, a->n)) return "ended";
+    SAME_LIST(differ_column, columns, n_columns);
+    SAME_LIST(differ_many_error, errors, n_errors);
+    SAME_ARRAY(data);
+    return NULL;
+}
 static inline const char *differ_welcome(const wire_welcome *a, const wire_welcome *b) {
     SAME(version);
     SAME(epoch);
@@ -501,6 +599,7 @@ static inline const char *differ_welcome(const wire_welcome *a, const wire_welco
     SAME(max_vertices);
     SAME(max_resolution);
     SAME(max_in_flight);
+    SAME(last_message);
     SAME_TEXT(successors);
     SAME(n_methods);
     for (uint32_t i = 0; i < a->n_methods; i++) SAME_TEXT(methods[i]);
@@ -702,6 +801,10 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         break;
     case WIRE_STEP_RESULT:
         return differ_result(&a->u.step_result, &b->u.step_result);
+    case WIRE_STEP_MANY:
+        return differ_step_many(&a->u.step_many, &b->u.step_many);
+    case WIRE_MANY_RESULT:
+        return differ_many(&a->u.many_result, &b->u.many_result);
     case WIRE_STATUS:
         return differ_status(&a->u.status, &b->u.status);
     case WIRE_GET_SNAPSHOT:

@@ -257,6 +257,79 @@ static void later_fields_round_trip(void **state) {
     round_trip(&m, 0);
 }
 
+static void many_round_trip(void **state) {
+    (void)state;
+    static uint64_t ids[WIRE_MOST_SCENES + 1];
+    wire_message m = sample_message(&store, WIRE_STEP_MANY);
+    round_trip(&m, 0);
+    round_trip(&m, WIRE_INLINE_BYTES);
+    m.u.step_many.posed.by_scene = false; /* two bodies, listed once */
+    round_trip(&m, 0);
+    m = (wire_message){.type = WIRE_STEP_MANY, .u.step_many = {.want = 1}};
+    round_trip(&m, 0);
+    m.u.step_many = (wire_step_many){.scenes = ids, .sequences = ids, .n = WIRE_MOST_SCENES};
+    round_trip(&m, 0);
+    m.u.step_many.n++;
+    refused(&m, CONTACTD_TOO_LARGE, "scenes");
+    m = sample_message(&store, WIRE_MANY_RESULT);
+    round_trip(&m, 0);
+    m.u.many_result = (wire_many_result){0};
+    round_trip(&m, 0);
+    m = sample_message(&store, WIRE_WELCOME);
+    m.u.welcome.last_message = UINT8_MAX;
+    round_trip(&m, 0);
+}
+
+/* Counts and sizes that do not fit each other. */
+static void many_that_does_not_fit(void **state) {
+    (void)state;
+    wire_message good = sample_message(&store, WIRE_STEP_MANY), m = good;
+    static const uint64_t huge[] = {4, UINT64_C(1) << 63}, few[] = {3};
+    m.u.step_many.poses.count = 36; /* of 4 bodies in 2 scenes: neither 2 in each, nor 4 */
+    refused(&m, CONTACTD_WRONG_LENGTH, "poses");
+    m = good;
+    m.u.step_many.poses.count = 0;
+    refused(&m, CONTACTD_WRONG_LENGTH, "poses");
+    m = good;
+    m.u.step_many.posed = (wire_bodies){store.bodies, 3, false}; /* an odd number for two scenes */
+    refused(&m, CONTACTD_WRONG_LENGTH, "poses");
+    m = good;
+    m.u.step_many.twists.count = 6;
+    m.u.step_many.moving.n = 2;
+    refused(&m, CONTACTD_WRONG_LENGTH, "twists");
+    m = good;
+    m.u.step_many.positions.count = 12;
+    refused(&m, CONTACTD_WRONG_LENGTH, "positions");
+    m = good;
+    m.u.step_many.vertices = few;
+    refused(&m, CONTACTD_OUT_OF_RANGE, "vertices");
+    m = good;
+    m.u.step_many.vertices = huge + 1;
+    refused(&m, CONTACTD_OUT_OF_RANGE, "vertices");
+    m = good;
+    m.u.step_many.poses = sample_array(WIRE_F32, 48, store.poses);
+    refused(&m, CONTACTD_MALFORMED, "poses");
+    good = m = sample_message(&store, WIRE_MANY_RESULT);
+    wire_column columns[2];
+    memcpy(columns, store.columns, sizeof columns);
+    m.u.many_result.columns = columns;
+    columns[1].offset = 24; /* the last contact's numbers are beyond the end */
+    refused(&m, CONTACTD_WRONG_LENGTH, "columns[1].offset");
+    columns[1].offset = UINT64_MAX - 7;
+    refused(&m, CONTACTD_WRONG_LENGTH, "columns[1].offset");
+    columns[1].offset = 12;
+    refused(&m, CONTACTD_WRONG_LENGTH, "columns[1].offset");
+    columns[1] = (wire_column){0, WIRE_U32, UINT32_MAX, 16};
+    refused(&m, CONTACTD_WRONG_LENGTH, "columns[1].offset");
+    columns[1] = (wire_column){0, WIRE_F32, 1, 16};
+    refused(&m, CONTACTD_MALFORMED, "columns[1].dtype");
+    m = good;
+    wire_many_error error = store.errors[0];
+    error.index = 2;
+    m.u.many_result.errors = &error;
+    refused(&m, CONTACTD_OUT_OF_RANGE, "errors[0].index");
+}
+
 static void directions_round_trip(void **state) {
     (void)state;
     enum { N = 300 };
@@ -891,6 +964,8 @@ int main(void) {
         cmocka_unit_test(empty_messages_round_trip),
         cmocka_unit_test(newer_codes_and_methods_keep_their_number),
         cmocka_unit_test(later_fields_round_trip),
+        cmocka_unit_test(many_round_trip),
+        cmocka_unit_test(many_that_does_not_fit),
         cmocka_unit_test(directions_round_trip),
         cmocka_unit_test(slip_round_trips),
         cmocka_unit_test(facts_of_meshes_round_trip),
