@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 
@@ -14,6 +14,23 @@ from ._state import DEFORMABLE, POSE, POSITIONS, RIGID
 from .errors import ContactdError, ErrorCode, error_for
 
 
+BATCH = 256  # scenes that the engine takes at once: what it keeps of more of them leaves the processor's caches
+
+
+@contextlib.contextmanager
+def _held(scenes: list[Any]) -> Iterator[None]:
+    """Their locks, in one order, so that two calls do not wait for each other."""
+    held = []
+    try:
+        for scene in sorted(scenes, key=id):
+            scene.lock.acquire()
+            held.append(scene.lock)
+        yield
+    finally:
+        for lock in held:
+            lock.release()
+
+
 def _fill_updates(link: EngineLink, motion: Motion) -> tuple[Any, int]:
     """ct_update[n][b], the poses first."""
     native, n = link.native, len(motion.scenes)
@@ -21,8 +38,7 @@ def _fill_updates(link: EngineLink, motion: Motion) -> tuple[Any, int]:
     memory = native.ffi.new("ct_update[]", n * per)
     rows = native.writable(memory, n * per, "ct_update").reshape(n, per)
     if motion.poses is not None:
-        rows["body"][:, :len(motion.posed)] = [[body.id for body in motion.bodies(motion.posed, scene, "poses", RIGID)]
-                                               for scene in motion.scenes]
+        rows["body"][:, :len(motion.posed)] = [[body.id for body in row] for row in motion.states(motion.posed, "poses", RIGID)]
         rows["kind"][:, :len(motion.posed)] = POSE
         rows["pose"][:, :len(motion.posed)] = motion.poses
     first = 0
@@ -45,7 +61,7 @@ def _fill_velocities(link: EngineLink, motion: Motion) -> tuple[Any, int]:
     memory = native.ffi.new("ct_velocity[]", n * per)
     if motion.twists is not None:
         rows = native.writable(memory, n * per, "ct_velocity").reshape(n, per)
-        rows["body"] = [[body.id for body in motion.bodies(motion.moving, scene, "velocities", RIGID)] for scene in motion.scenes]
+        rows["body"] = [[body.id for body in row] for row in motion.states(motion.moving, "velocities", RIGID)]
         rows["twist"] = motion.twists
     return memory, per
 
@@ -64,15 +80,14 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
             rows[name] = native.address(memory) + numbers * np.uint64(per * ffi.sizeof(ffi.typeof(memory).item))
             rows["n_" + name] = per
     rows["want"], rows["cancel"] = want, native.address(cancel)
-    with contextlib.ExitStack() as held:
-        for scene in sorted(scenes, key=id):  # in one order, so that two calls do not wait for each other
-            held.enter_context(scene.lock)
+    with _held(scenes):
         rows["scene"] = [scene.address for scene in scenes]
         cancel.until = deadline
         if time.monotonic() >= deadline:
             raise error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer within {timeout:.3g} s: it had not begun", field="timeout",
                             retry=True)
-        lib.ct_engine_run(link._engine, steps, n)
+        for at in range(0, n, BATCH):
+            lib.ct_engine_run(link._engine, steps + at, min(BATCH, n - at))
         is_late = time.monotonic() >= deadline
         try:
             first = np.zeros(n + 1, np.uint64)

@@ -66,9 +66,9 @@ class _Work:
         self.request = Request("StepMany", self.build, self.done, timeout=timeout, refused=self.refused)
         self._sequences: list[int] = []  # as sent first
         self._session = (0, 0)  # whose these are
-        self._posed: list[list[BodyState]] = motion.states(motion.posed, "poses", RIGID)
-        self._moving: list[list[BodyState]] = motion.states(motion.moving, "velocities", RIGID)
-        self._soft: list[list[BodyState]] = motion.states(motion.soft, "positions", DEFORMABLE)
+        self._posed: list[tuple[BodyState, ...]] = motion.states(motion.posed, "poses", RIGID)
+        self._moving: list[tuple[BodyState, ...]] = motion.states(motion.moving, "velocities", RIGID)
+        self._soft: list[tuple[BodyState, ...]] = motion.states(motion.soft, "positions", DEFORMABLE)
 
     def own(self) -> None:
         """The caller may change its arrays again."""
@@ -81,7 +81,9 @@ class _Work:
         if self._sequences and session != self._session:
             raise _Apart("the scenes were built again")
         if not self._sequences:
-            if not all(map(self._is_alone, self.states)):
+            if any(state.pending or state.flying or state.gap or state.hold_until or state.closed or not state.synced
+                   or state.error is not None or state.changing is not None and self.link.is_changing(state)
+                   for state in self.states):
                 raise _Apart("steps of these scenes are on their way")
             self._session, self._sequences = session, [state.sequence + 1 for state in self.states]
         for state in self.states:
@@ -98,10 +100,6 @@ class _Work:
             body["soft"], body["positions"] = _ids(self._soft), arrays.add(motion.positions)
             body["vertices"] = [state.vertices for state in self._soft[0]]
         return body, None if arrays.empty else arrays
-
-    def _is_alone(self, state: SceneState) -> bool:
-        return not (state.pending or state.flying or state.gap or state.hold_until or state.closed) and state.synced \
-            and state.error is None and (state.changing is None or not self.link.is_changing(state))
 
     def done(self, answer: Decoded) -> ManyResult:
         if answer.kind != "ManyResult":
@@ -128,29 +126,35 @@ class _Work:
 
     def _note(self, failed: set[int], unused: set[int]) -> None:
         """What the server has done."""
-        motion, positions = self.motion, self.motion.positions
-        poses = None if motion.poses is None else motion.poses.reshape(len(self.states), -1, 12)
         for k, state in enumerate(self.states):
             if state.changing is self.request:
                 state.changing = None
             state.sequence += k not in unused
-            if k in failed:
-                continue
-            state.number += 1
-            if poses is not None:
-                for body, pose in zip(self._posed[k], poses[k]):
-                    body.pose = pose
-            first = 0
-            if positions is not None:
-                for body in self._soft[k]:
-                    body.apply(Update(body, POSITIONS, positions[k, first:first + body.vertices]))
-                    first += body.vertices
+            state.number += k not in failed
+        if (poses := self.motion.poses) is not None:
+            rows = iter(list(poses.reshape(-1, 12)))
+            for k, bodies in enumerate(self._posed):
+                for body, pose in zip(bodies, rows):
+                    if k not in failed:
+                        body.pose = pose
+        if (positions := self.motion.positions) is not None:
+            for k, bodies in enumerate(self._soft):
+                if k not in failed:
+                    _note_positions(bodies, positions[k])
 
 
-def _ids(rows: list[list[BodyState]]) -> list[int]:
+def _note_positions(bodies: tuple[BodyState, ...], rows: np.ndarray) -> None:
+    first = 0
+    for body in bodies:
+        body.apply(Update(body, POSITIONS, rows[first:first + body.vertices]))
+        first += body.vertices
+
+
+def _ids(rows: list[tuple[BodyState, ...]]) -> list[int]:
     """Once where all scenes have the same, else one scene's after the other's."""
-    ids = [[body.id for body in row] for row in rows]
-    return ids[0] if all(row == ids[0] for row in ids) else [body for row in ids for body in row]
+    ids = [body.id for row in rows for body in row]
+    once = ids[:len(rows[0])]
+    return once if ids == once * len(rows) else ids
 
 
 def _tables(answer: Decoded, count: int) -> ManyTables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Sequence
 
 import numpy as np
@@ -136,14 +137,25 @@ class Motion:
             found.append(state)
         return found
 
-    def states(self, which: Sequence[int], field: str, kind: int) -> list[list[Any]]:
+    def states(self, which: Sequence[int], field: str, kind: int) -> list[tuple[Any, ...]]:
         """`bodies` of all scenes."""
-        return [self.bodies(which, scene, field, kind) for scene in self.scenes]
+        if not which:
+            return [()] * len(self.scenes)
+        first, *more = which
+        take = operator.itemgetter(first, *more) if more else lambda bodies: (bodies[first],)
+        is_soft = kind == _state.DEFORMABLE
+        try:
+            rows = [take(scene._state.bodies) for scene in self.scenes]
+        except IndexError:
+            rows = []
+        if rows and all((body.kind == _state.DEFORMABLE) == is_soft for row in rows for body in row):
+            return rows
+        return [tuple(self.bodies(which, scene, field, kind)) for scene in self.scenes]  # which names what is wrong
 
     def has_like_bodies(self) -> bool:
         """Whether the deformable bodies that move have as many vertices in each scene."""
         vertices = [[body.vertices for body in row] for row in self.states(self.soft, "positions", _state.DEFORMABLE)]
-        return all(row == vertices[0] for row in vertices)
+        return not self.soft or all(row == vertices[0] for row in vertices)
 
     def own(self) -> None:
         """Replaces the caller's arrays by copies, for when the caller may change them again."""

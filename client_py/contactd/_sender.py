@@ -23,7 +23,7 @@ class Sender:
                 break
             self._send(tables.queue.popleft())
         for scene in tables.scenes:
-            if scene.hold_until > now:
+            if not (scene.pending or scene.hold_until) or scene.hold_until > now:
                 continue
             scene.hold_until = 0.0
             while scene.pending and line.is_ready and not scene.gap and not tables.is_changing(scene):
