@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 
+import many
 import peers
 import scaling
 from programs import MESHES, ROOT, conditions, deadline_runs, engine_runs, estimate_runs, ground_runs, neighbour_runs, number, stream_runs, text_table
@@ -263,8 +264,8 @@ def main():
     deadlines = deadline_runs(build, options.seconds, options.meshes)
     found = measure([run for run in engine if run["scene"] not in scaling.SCENES], stream, encrypted)
     found |= scaling.measure(engine, grounds) | measure_deadlines(deadlines)
-    found |= peers.measure(options.meshes, engine, options.seconds)
-    rows = list(figures(FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES + peers.FIGURES if row[0] in found], found))
+    found |= peers.measure(options.meshes, engine, options.seconds) | many.measure(build, options.seconds)
+    rows = list(figures(FIGURES + many.FIGURES + [row for row in EGL_FIGURES + scaling.FIGURES + peers.FIGURES if row[0] in found], found))
     cuda = engine_runs(build, options.seconds, options.meshes, "--backend", "cuda", may_lack_backend=True)
     if cuda is not None:
         on_cuda = stream_runs(build, options.seconds, options.meshes, *spins, backend="cuda")
