@@ -200,7 +200,7 @@ GEN_H    := $(B)/gen/contactd_generated.h $(GLSL_H)
 
 .PHONY: all
 all: $(B)/contactd $(B)/contactctl $(B)/libcontactd.a $(B)/libcontactd.so $(B)/contactd.pc $(B)/libcontact.a $(B)/libcontact.so \
-     $(B)/contact.pc $(B)/examples/simple $(B)/examples/settle
+     $(B)/contact.pc $(B)/examples/simple $(B)/examples/simple_cpp $(B)/examples/settle
 	$(if $(CUDA_HINT),@echo '$(CUDA_HINT)')
 
 # One line a file; V=1 shows the commands.
@@ -310,6 +310,10 @@ $(B)/examples/simple: client_c/examples/simple.c $(B)/contactd.pc $(B)/libcontac
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$Q$(CC) $(OPT) -g $(WARN) $(SAN) $< $$(PKG_CONFIG_PATH=$(B) pkg-config --cflags --libs contactd) -o $@
+$(B)/examples/simple_cpp: client_c/examples/simple.cpp $(B)/contactd.pc $(B)/libcontactd.so $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)
+	$Q$(CXX) -std=c++17 $(OPT) -g -Wall -Wextra $(SAN) $< $$(PKG_CONFIG_PATH=$(B) pkg-config --cflags --libs contactd) -o $@
 $(B)/examples/settle: $(call objs,$(wildcard client_c/examples/settle/*.c)) $(B)/libcontactd.a $(B)/libshapes.a $(B)/libcontact.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -318,7 +322,7 @@ $(B)/examples/settle: $(call objs,$(wildcard client_c/examples/settle/*.c)) $(B)
 # What a program needs to use a library out of the build folder: headers, and a .pc file that points at them. Headers stand
 # in one folder a library, and include each other by their names in it. libzmq's own .pc is not required: Debian's names
 # archives, for static linking, that Debian does not have.
-HEADERS_contactd := client_c/contactd.h proto/errors.h proto/material.h proto/settings.h proto/warnings.h
+HEADERS_contactd := client_c/contactd.h client_c/contactd.hpp proto/errors.h proto/material.h proto/settings.h proto/warnings.h
 HEADERS_contact  := $(wildcard gpu/include/*.h) proto/settings.h proto/material.h proto/contact_fields.h
 ABOUT_contactd   := Client of contactd, the contact computation service
 ABOUT_contact    := Contacts of bodies for physics simulators: the engine of contactd as a library
@@ -334,7 +338,7 @@ $(B)/contact.pc: $(HEADERS_contact) Makefile
 $(B)/%.pc:
 	@mkdir -p $(B)/include/$*
 	@cp $(HEADERS_$*) $(B)/include/$*
-	@sed -i 's,#include "\(gpu/include\|proto\)/,#include ",' $(B)/include/$*/*.h
+	@sed -i 's,#include "\(gpu/include\|proto\|client_c\)/,#include ",' $(B)/include/$*/*.h*
 	@$(call pc_file,$*,$(abspath $(B))/include,$(abspath $(B)), -Wl$(comma)-rpath$(comma)$(abspath $(B))) > $@
 
 # A unit test links everything, so it may look inside whatever it tests.
@@ -503,7 +507,7 @@ bench: all $(call bins,$(BENCH_C)) venv
 # ---- checks on the source ------------------------------------------------------------------------------------------------
 
 .PHONY: catalogue check check-catalogue check-layers check-headers check-exports check-conform format format-check lint
-TRACKED = $(shell git ls-files '*.c' '*.h' '*.inl' '*.cpp' '*.cu' '*.cuh')
+TRACKED = $(shell git ls-files '*.c' '*.h' '*.inl' '*.cpp' 'client_c/*.hpp' '*.cu' '*.cuh')
 check: check-catalogue check-layers check-headers check-exports check-conform
 catalogue:
 	@python3 proto/catalogue/generate.py
@@ -551,7 +555,7 @@ install -d $(DESTDIR)$(PREFIX)/include/$(1) $(DESTDIR)$(LIBDIR)/cmake/$(1)
 	install -m 755 $(B)/lib$(1).so.$(VERSION) $(DESTDIR)$(LIBDIR)
 	ln -sf lib$(1).so.$(VERSION) $(DESTDIR)$(LIBDIR)/lib$(1).so.$(SOVERSION)
 	ln -sf lib$(1).so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/lib$(1).so
-	install -m 644 $(B)/include/$(1)/*.h $(DESTDIR)$(PREFIX)/include/$(1)
+	install -m 644 $(B)/include/$(1)/*.h* $(DESTDIR)$(PREFIX)/include/$(1)
 	$(call pc_file,$(1),$(PREFIX)/include,$(LIBDIR)) > $(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc
 	$(if $(filter contact,$(1)),install -m 644 $(B)/libcontact.cdef.$(SOVERSION) $(DESTDIR)$(LIBDIR))
 	deploy/cmake-config $(1) $(VERSION) $(DESTDIR)$(LIBDIR)/cmake/$(1) '$(PREFIX)/include$(INCLUDE_$(1))' '$(LIBDIR)'

@@ -89,7 +89,7 @@ typedef enum ctc_step_state {
 } ctc_step_state;
 
 typedef struct ctc_step {
-    struct ctc_step *next; /* of the spare ones */
+    struct ctc_step *next; /* of the spare or of the kept ones */
     ctc_step_state state;
     contactd_ticket ticket;
     uint32_t scene;
@@ -202,6 +202,7 @@ struct contactd_client {
     ctc_step **steps; /* submitted and not yet waited for, in that order */
     size_t n_steps, cap_steps;
     ctc_step *current; /* whose result the caller reads */
+    ctc_step *kept;    /* whose results the caller keeps */
     ctc_step *spare;
     contactd_ticket ticket;
     wire_update *updates; /* of a step being sent */

@@ -144,7 +144,19 @@ contactd_code contactd_drain(contactd_client *client);
 
 /* ---- meshes ---- */
 
-typedef uint32_t contactd_mesh; /* 0 is none; never reused by the same client */
+/* Handles of meshes, scenes and bodies are numbers. A program that defines CONTACTD_STRICT_HANDLES before it includes this
+ * file has them as types of their own instead, whose member `id` is the number: the compiler then refuses one in the place
+ * of another. Both link to the same library. */
+#ifdef CONTACTD_STRICT_HANDLES
+#define CONTACTD_HANDLE(name)                                                                                          \
+    typedef struct name {                                                                                              \
+        uint32_t id;                                                                                                   \
+    } name
+#else
+#define CONTACTD_HANDLE(name) typedef uint32_t name
+#endif
+
+CONTACTD_HANDLE(contactd_mesh); /* 0 is none; never reused by the same client */
 
 typedef enum contactd_format {
     CONTACTD_FORMAT_AUTO = 0, /* told from the content */
@@ -291,8 +303,8 @@ contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *
 
 /* ---- scenes and bodies ---- */
 
-typedef uint32_t contactd_scene;
-typedef uint32_t contactd_body; /* of one scene; counts from 1, never reused */
+CONTACTD_HANDLE(contactd_scene);
+CONTACTD_HANDLE(contactd_body); /* of one scene; counts from 1, never reused */
 
 /* The settings of a scene: proto/settings.h has the struct, a comment for each member, and the methods; docs/settings.md
  * tells more. After contactd_settings_init every member is left out: opening a scene then takes its default, configuring
@@ -664,7 +676,64 @@ typedef struct contactd_result {
     const contactd_pair_progress *progress; /* [n_progress]: voxtree: every pair of bodies whose boxes overlap */
     uint32_t n_separations;                 /* in rising order of their bodies on the server */
     const contactd_separation *separations; /* [n_separations]: in scenes with a margin */
+    uint32_t groups;                        /* of fields that contacts have, as bits: for contactd_result_column */
 } contactd_result;
+
+/* Of a field of contacts, for contactd_result_column; a number is never given to another field. */
+typedef enum contactd_column_id {
+    CONTACTD_COLUMN_BODIES = 0, /* u32[2], handles */
+    /* clang-format off */
+    /* catalogue: begin columns */
+    CONTACTD_COLUMN_INDEX = 19, /* u32 */
+    CONTACTD_COLUMN_VOLUME = 2, /* f64, m^3 */
+    CONTACTD_COLUMN_VOLUMES = 3, /* f64[3], m^3 */
+    CONTACTD_COLUMN_ERROR_BOUND = 4, /* f64, m^3 */
+    CONTACTD_COLUMN_ERROR_BOUNDS = 39, /* f64[3], m^3 */
+    CONTACTD_COLUMN_ERROR_ESTIMATE = 5, /* f64, m^3 */
+    CONTACTD_COLUMN_MAX_WINDING = 20, /* u32 */
+    CONTACTD_COLUMN_INVERTED_TRIANGLES = 31, /* u32 */
+    CONTACTD_COLUMN_INVERTED_VOLUME = 40, /* f64, m^3 */
+    CONTACTD_COLUMN_VOLUME_LOWER = 35, /* f64, m^3 */
+    CONTACTD_COLUMN_VOLUME_UPPER = 36, /* f64, m^3 */
+    CONTACTD_COLUMN_AREA = 6, /* f64, m^2 */
+    CONTACTD_COLUMN_DEPTH = 7, /* f64, m */
+    CONTACTD_COLUMN_NORMAL = 8, /* f64[3] */
+    CONTACTD_COLUMN_TANGENTS = 9, /* f64[2][3] */
+    CONTACTD_COLUMN_CENTER = 10, /* f64[3], m */
+    CONTACTD_COLUMN_SIDE_CENTER = 26, /* f64[2][3], m */
+    CONTACTD_COLUMN_GENERALIZED_GRADIENT = 11, /* f64[2][6], m^2, m^3 */
+    CONTACTD_COLUMN_IS_NESTED = 45, /* flag */
+    CONTACTD_COLUMN_INERTIA = 21, /* f64[3][3], m^5 */
+    CONTACTD_COLUMN_RELATIVE_VELOCITY = 27, /* f64[3], m/s */
+    CONTACTD_COLUMN_SPIN = 28, /* f64, rad/s */
+    CONTACTD_COLUMN_FRICTION = 29, /* f64[2][6], N, N m */
+    CONTACTD_COLUMN_WRENCH = 41, /* f64[2][6], N, N m */
+    CONTACTD_COLUMN_EXTENTS = 43, /* f64[2], m */
+    CONTACTD_COLUMN_AXES = 44, /* f64[2][3] */
+    /* catalogue: end columns */
+    /* clang-format on */
+} contactd_column_id;
+
+typedef enum contactd_column_type {                        /* of each number */
+                                    CONTACTD_TYPE_F64 = 0, /* double */
+                                    CONTACTD_TYPE_U32,
+                                    CONTACTD_TYPE_I32,
+                                    CONTACTD_TYPE_FLAG, /* bool */
+} contactd_column_type;
+
+/* One field of all contacts of a result, where it lies: the value of contact i begins at (const char *)data + i * stride. */
+typedef struct contactd_column {
+    const void *data; /* NULL: there is no contact */
+    size_t stride;    /* bytes from one contact to the next */
+    size_t n;         /* contacts */
+    contactd_column_type type;
+    uint32_t rows, columns;  /* of a contact's value, row after row without gaps; 1 and 1: a number */
+    const char *name, *unit; /* "generalized_gradient", "m^2, m^3"; unit "": none */
+} contactd_column;
+
+/* Valid for as long as the result. NOT_FOUND: the step did not ask for the field, or has no such thing (wrenches without
+ * the law "pressure"); INVALID_ARGUMENT: there is no such column, or a pointer is NULL. */
+contactd_code contactd_result_column(const contactd_result *result, contactd_column_id id, contactd_column *out);
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */
 
@@ -672,7 +741,7 @@ typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */
  * it waits for the oldest to be answered. options may be NULL. Updates name each body at most once. */
 contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                                    size_t n_updates, const contactd_step_options *options, contactd_ticket *out);
-/* *out is valid until the next wait on this client. Steps may be waited for in any order, each once. After
+/* *out is valid until the next wait on this client, or for longer with contactd_result_keep. Steps may be waited for in any order, each once. After
  * DEADLINE_EXCEEDED or UNREACHABLE of this client's own timeout (field "timeout_ms") the step is still in flight: wait
  * again. TIME_LIMIT: the step took longer than the scene's max_step_time, or than the server allows. SERVER_ENDED: the
  * server ended twice while it computed the step, which is not sent again. After both, as after all errors of a step,
@@ -680,6 +749,12 @@ contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene
 contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out);
 contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                             size_t n_updates, const contactd_step_options *options, const contactd_result **out);
+/* Makes a result of the last wait on this client the caller's: it stays valid, with all that it points to, until
+ * contactd_result_release or contactd_close, through any other call. Any number may be kept; each keeps its answer's
+ * memory. NOT_FOUND: it is not the last one, or is kept already. */
+contactd_code contactd_result_keep(contactd_client *client, const contactd_result *result);
+/* *result becomes NULL; NULL is allowed. NOT_FOUND: it is not kept by this client. */
+contactd_code contactd_result_release(contactd_client *client, const contactd_result **result);
 
 /* ---- beside other work: event loops ---- */
 
@@ -780,7 +855,7 @@ typedef struct contactd_overlap {
 } contactd_overlap;
 
 /* The intersection in one call: each mesh as it is (pose NULL), or at a pose. settings: method and sampling; may be
- * NULL. No scene stays. It is a step like any other: results of steps that were waited for are no longer valid. */
+ * NULL. No scene stays. It is a step like any other: results of steps that were waited for, and are not kept, are no longer valid. */
 contactd_code contactd_find_overlap(contactd_client *client, contactd_mesh a, const double pose_a[12], contactd_mesh b,
                                     const double pose_b[12], const contactd_settings *settings, contactd_overlap *out);
 
@@ -831,7 +906,7 @@ void contactd_fleet_close(contactd_fleet **fleet); /* and all its clients; nulls
 /* Of the last call on this fleet; code OK if it went well. Valid until the next. */
 const contactd_error *contactd_fleet_last_error(const contactd_fleet *fleet);
 
-typedef uint32_t contactd_fleet_mesh; /* of one fleet; 0 is none; never reused */
+CONTACTD_HANDLE(contactd_fleet_mesh); /* of one fleet; 0 is none; never reused */
 
 /* As contactd_register_mesh_with, the same of doubles, and contactd_register_mesh_file, once for all servers: one of
  * them checks the mesh, and the fleet keeps the only copy until the mesh is removed or the fleet closed; it goes to

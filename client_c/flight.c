@@ -40,15 +40,20 @@ static void step_free(ctc_step **step) {
     *step = NULL;
 }
 
+static void free_list(ctc_step **list) {
+    while (*list) {
+        ctc_step *step = *list;
+        *list = step->next;
+        step_free(&step);
+    }
+}
+
 void ctc_steps_free(contactd_client *client) {
     for (size_t i = 0; i < client->n_steps; i++) step_free(&client->steps[i]);
     free(client->steps);
     step_free(&client->current);
-    while (client->spare) {
-        ctc_step *step = client->spare;
-        client->spare = step->next;
-        step_free(&step);
-    }
+    free_list(&client->kept);
+    free_list(&client->spare);
 }
 
 ctc_step *ctc_take_spare_step(contactd_client *client) {

@@ -9,6 +9,7 @@
 #include "client_c/base.h"
 #include "client_c/frames.h"
 #include "client_c/records.h"
+#include "proto/contact_rows.h"
 
 /* Frames come at any address. NULL with *ok left: absent; *ok false: out of memory. */
 static const void *aligned(ctc_step *step, int slot, const wire_array *array, bool *ok) {
@@ -41,6 +42,9 @@ static_assert(offsetof(contactd_contact, bodies) == 0 && offsetof(ct_contact, bo
                   offsetof(contactd_contact, index) == offsetof(ct_contact, index) &&
                   offsetof(contactd_contact, cell) == offsetof(ct_contact, cell),
               "contactd_contact begins with the fields of ct_contact");
+static_assert((int)CONTACTD_TYPE_F64 == CT_CONTACT_IS_F64 && (int)CONTACTD_TYPE_U32 == CT_CONTACT_IS_U32 &&
+                  (int)CONTACTD_TYPE_I32 == CT_CONTACT_IS_I32 && (int)CONTACTD_TYPE_FLAG == CT_CONTACT_IS_FLAG,
+              "a column's type is its row's");
 
 /* number: of the contact in the answer; -1: it is a cell. */
 static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t directions, const ct_contact *from,
@@ -152,6 +156,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .warnings = step->warnings,
                                      .n_directions = has_products ? r->directions : 0,
                                      .latency_us = (double)(step->answered_ns - step->submitted_ns) * 1e-3};
+    step->result.groups = r->groups;
     step->result.has_slip = r->groups & CT_CONTACT_SLIP;
     step->result.has_wrenches = r->groups & CT_CONTACT_LAW;
     memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);
@@ -159,6 +164,27 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
     step->result.settings = settings->to;
     step->result.revision = r->revision;
     return true;
+}
+
+contactd_code contactd_result_column(const contactd_result *result, contactd_column_id id, contactd_column *out) {
+    if (!out) return CONTACTD_INVALID_ARGUMENT;
+    *out = (contactd_column){0};
+    if (!result) return CONTACTD_INVALID_ARGUMENT;
+    ct_contact_row row = {"bodies", CT_CONTACT_IS_U32, offsetof(ct_contact, body), 1, 2, 0, CONTACTD_COLUMN_BODIES, ""};
+    for (int k = 0; k < CT_CONTACT_ROWS && row.id != (int)id; k++) row = ct_contact_rows[k];
+    if (row.id != (int)id) return CONTACTD_INVALID_ARGUMENT;
+    /* NaN stands for what a method does not give of the other groups. */
+    const unsigned given = result->groups | CT_CONTACT_BOUNDS | CT_CONTACT_INTERVAL;
+    if (result->n_contacts && row.group && !(row.group & given)) return CONTACTD_NOT_FOUND;
+    *out = (contactd_column){.data = result->n_contacts ? (const char *)result->contacts + row.offset : NULL,
+                             .stride = sizeof *result->contacts,
+                             .n = result->n_contacts,
+                             .type = (contactd_column_type)row.type,
+                             .rows = row.rows ? (uint32_t)row.rows : 1,
+                             .columns = row.columns ? (uint32_t)row.columns : 1,
+                             .name = row.name,
+                             .unit = row.unit};
+    return CONTACTD_OK;
 }
 
 bool ctc_lacks_gradient(const contactd_contact *contact) {

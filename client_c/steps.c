@@ -308,6 +308,40 @@ contactd_code contactd_step(contactd_client *client, contactd_scene scene, const
     return code;
 }
 
+/* ---- results that the caller keeps ---- */
+
+static contactd_code fail_unknown_result(contactd_client *client, const char *why) {
+    return ctc_fail(client, CONTACTD_NOT_FOUND, "result", "result", "%s", why);
+}
+
+contactd_code contactd_result_keep(contactd_client *client, const contactd_result *result) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "result", result);
+    ctc_step *step = client->current;
+    if (!step || result != &step->result)
+        return fail_unknown_result(client, "it is not the result of the client's last wait, or is kept already: keep a "
+                                           "result before the next wait");
+    step->next = client->kept;
+    client->kept = step;
+    client->current = NULL;
+    return CONTACTD_OK;
+}
+
+contactd_code contactd_result_release(contactd_client *client, const contactd_result **result) {
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "result", result);
+    if (!*result) return CONTACTD_OK;
+    for (ctc_step **at = &client->kept; *at; at = &(*at)->next) {
+        ctc_step *step = *at;
+        if (*result != &step->result) continue;
+        *at = step->next;
+        ctc_put_spare_step(client, step);
+        *result = NULL;
+        return CONTACTD_OK;
+    }
+    return fail_unknown_result(client, "this client keeps no such result: it was released already, or was never kept");
+}
+
 /* ---- event loops ---- */
 
 /* Milliseconds until something is due without a message: a retry, a sending anew, a look at the connection. */

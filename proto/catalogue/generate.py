@@ -439,6 +439,37 @@ def contact_header(rows):
     return "\n".join(out)
 
 
+def column_id(row):
+    """Of a field's column in C: its first id on the wire, which never changes."""
+    return row["id"] if "id" in row else row["ids"][0]
+
+
+def columns_in_c(rows):
+    return [row for row in shown_results(rows) if row.get("group") != "cell"]
+
+
+def cpp_columns(rows):
+    """The functions of contactd::Result, one a column."""
+    out = []
+    for row in columns_in_c(rows):
+        number = {"f64": "double", "u32": "uint32_t", "i32": "int32_t", "flag": "bool"}[row["type"]]
+        value = number + "".join(f"[{n}]" for n in row.get("shape", ()))
+        out += [wrap(f"/* {result_text(row)} */", "       ", "    "),
+                f"    Column<{value}> {row['column']}() const {{ return column<{value}>(CONTACTD_COLUMN_{row['name'].upper()}); }}"]
+    return out
+
+
+def column_members(rows):
+    """The enum contactd_column_id: what contacts have, and not their cells alone."""
+    out = []
+    for row in columns_in_c(rows):
+        shape = "".join(f"[{n}]" for n in row.get("shape", ()))
+        unit = row.get("unit", "1")
+        about = f"{row['type']}{shape}{'' if unit == '1' else ', ' + unit}"
+        out.append(f"    CONTACTD_COLUMN_{row['name'].upper()} = {column_id(row)}, /* {about} */")
+    return out
+
+
 def contact_rows(rows):
     out = ["/* contact_rows.h - the fields of a contact that are shown, for those who write JSON: a loop over rows.",
            " * Generated from proto/catalogue/results.toml by `make catalogue`. */",
@@ -447,14 +478,17 @@ def contact_rows(rows):
            "typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32, CT_CONTACT_IS_FLAG } ct_contact_type;", "",
            "typedef struct ct_contact_row {", "    const char *name; /* in JSON */", "    ct_contact_type type;",
            "    size_t offset; /* in ct_contact, and in contactd_contact */", "    int rows, columns; /* 0: a number; rows 1: a list */",
-           "    unsigned group; /* CT_CONTACT_...; 0: always */", "} ct_contact_row;", "",
+           "    unsigned group; /* CT_CONTACT_...; 0: always */", "    int id;           /* on the wire, and of its column in contactd.h */",
+           '    const char *unit; /* "": none */', "} ct_contact_row;", "",
            "static const ct_contact_row ct_contact_rows[] = {"]
     for row in shown_results(rows):
         shape = row.get("shape", [0, 0])
         shape = [1, *shape] if len(shape) == 1 else shape
         group = f"CT_CONTACT_{row['group'].upper()}" if "group" in row else "0"
+        unit = row.get("unit", "1")
         out.append(f"    {{{c_string(row.get('json', row['name']))}, CT_CONTACT_IS_{row['type'].upper()}, "
-                   f"offsetof(ct_contact, {row['name']}), {shape[0]}, {shape[1]}, {group}}},")
+                   f"offsetof(ct_contact, {row['name']}), {shape[0]}, {shape[1]}, {group}, {column_id(row)}, "
+                   f"{c_string('' if unit == '1' else unit)}}},")
     out += ["};", "enum { CT_CONTACT_ROWS = sizeof ct_contact_rows / sizeof *ct_contact_rows };", "", "/* clang-format on */", "",
             "#endif", ""]
     return "\n".join(out)
@@ -835,7 +869,9 @@ def outputs():
     yield "proto/contact_columns.h", contact_columns(results)
     yield "proto/contact_codec.inc", contact_codec(results)
     yield "proto/contactd.fbs", put_block("proto/contactd.fbs", "contact", contact_table(results))
-    yield "client_c/contactd.h", put_block("client_c/contactd.h", "contact", result_members(shown_results(results)))
+    yield "client_c/contactd.h", put_block("client_c/contactd.h", "columns", column_members(results), put_block(
+        "client_c/contactd.h", "contact", result_members(shown_results(results))))
+    yield "client_c/contactd.hpp", put_block("client_c/contactd.hpp", "columns", cpp_columns(results))
     yield "docs/results.md", results_page(results)
     yield "proto/settings.h", settings_header(rows, choices)
     yield "client_py/contactd/_scene_settings.py", python_settings(rows, choices)

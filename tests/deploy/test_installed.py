@@ -43,7 +43,7 @@ def installed(binaries, tmp_path_factory) -> pathlib.Path:
 def test_all_is_in_place(installed):
     local = installed / "usr" / "local"
     for path in ("bin/contactd", "bin/contactctl", "lib/libcontactd.so", "lib/pkgconfig/contactd.pc",
-                 "include/contactd/contactd.h", "share/man/man1/contactd.1", "share/man/man1/contactctl.1",
+                 "include/contactd/contactd.h", "include/contactd/contactd.hpp", "share/man/man1/contactd.1", "share/man/man1/contactctl.1",
                  "share/bash-completion/completions/contactctl", "share/zsh/site-functions/_contactctl",
                  "share/fish/vendor_completions.d/contactctl.fish",
                  "lib/libcontact.so", "lib/libcontact.a", "lib/pkgconfig/contact.pc", "include/contact/contact.h",
@@ -90,6 +90,8 @@ add_executable(in_cxx {EXAMPLES}/overlap.cpp)
 target_link_libraries(in_cxx contact::static)
 add_executable(client {needs.ROOT}/client_c/examples/simple.c)
 target_link_libraries(client contactd::contactd)
+add_executable(client_cxx {needs.ROOT}/client_c/examples/simple.cpp)
+target_link_libraries(client_cxx contactd::contactd)
 """)
     moved = tmp_path / "moved"  # the tree is found wherever it stands
     shutil.copytree(installed, moved, symlinks=True)

@@ -59,6 +59,55 @@ def test_static_library(server, binaries, tmp_path):
     assert "libcontactd" not in needs
 
 
+CPP = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+def run_cpp(source, binaries, tmp_path, *args: str) -> subprocess.CompletedProcess:
+    program = tmp_path / source.stem
+    subprocess.run([*CPP, *SANITIZERS, str(source), *pkg_config(binaries), "-o", str(program)], check=True)
+    return subprocess.run([str(program), *args], capture_output=True, text=True, timeout=60 * SLOW)
+
+
+def test_the_cpp_example(server, binaries, tmp_path):
+    done = run_cpp(SIMPLE.with_suffix(".cpp"), binaries, tmp_path, server.stream)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [float(line.split()[1]) for line in lines[:2]] == pytest.approx([0.5, 0.25])
+    assert lines[2] == "moving body 2 along x changes it by -1 m^2, m^3"
+    lost = subprocess.run([str(tmp_path / "simple"), "nonsense"], capture_output=True, text=True, timeout=60 * SLOW)
+    assert lost.returncode == 1 and lost.stderr.startswith("simple: INVALID_ARGUMENT: "), lost.stderr
+
+
+def test_cpp(server, binaries, tmp_path):
+    """Owners, columns, spans, exceptions: what each check of client.cpp says."""
+    done = run_cpp(ROOT / "tests" / "e2e" / "client.cpp", binaries, tmp_path, server.stream)
+    assert done.returncode == 0 and done.stdout == "ok\n", done.stdout + done.stderr
+
+
+STRICT = """
+#define CONTACTD_STRICT_HANDLES
+#include <contactd.h>
+int main(void) {
+    contactd_scene scene = {0};
+    contactd_mesh mesh = {0};
+    contactd_body body;
+    return contactd_add_body(0, %s, %s, 0, &body) != CONTACTD_INVALID_ARGUMENT;
+}
+"""
+
+
+def test_strict_handles(binaries, tmp_path):
+    """A mesh in the place of a scene is refused by the compiler; what is right runs with the same library."""
+    for name, arguments, is_right in (("right", ("scene", "mesh"), True), ("wrong", ("mesh", "scene"), False)):
+        source = tmp_path / f"{name}.c"
+        source.write_text(STRICT % arguments)
+        built = subprocess.run(["cc", *SANITIZERS, str(source), *pkg_config(binaries), "-o", str(tmp_path / name)],
+                               capture_output=True, text=True)
+        assert (built.returncode == 0) == is_right, built.stderr
+    assert subprocess.run([str(tmp_path / "right")]).returncode == 0
+    assert "incompatible type" in built.stderr
+
+
 LOOP = ROOT / "docs" / "examples" / "loop.c"
 
 # What a loop has: steps that come in any order, an answer that is not there yet, one that is slow, none in flight.

@@ -45,7 +45,7 @@ RULES = [
     ("client_c/ctl/sockets.*", ["client_c/contactd.h", "proto/*.h"]),
     ("client_c/ctl/*", ["client_c/contactd.h", "proto/contact_rows.h"] + LISTS + ROWS),
     # A program that uses the library; its bodies are those of the tests.
-    ("client_c/examples/**", ["client_c/contactd.h", "tests/scenes/shapes.h", FIELDS, MATERIAL, DOOR] + LISTS),
+    ("client_c/examples/**", ["client_c/contactd.h", "client_c/contactd.hpp", "tests/scenes/shapes.h", FIELDS, MATERIAL, DOOR] + LISTS),
     ("client_c/*", ["proto/*.h"]),
     ("server/main.c", SERVER_DOOR + SERVER_ROOMS + ["server/stream/*", "server/http/*"]),
     # Each room may use those before it.
@@ -91,7 +91,7 @@ FLOORS = {
 # alone declares what any of them defines.
 FILES = {
     "client_c": [
-        "contactd.h", "client.h", "base", "records", "greeting", "servers", "mirror", "flight", "keys", "socket", "session",
+        "contactd.h", "contactd.hpp", "client.h", "base", "records", "greeting", "servers", "mirror", "flight", "keys", "socket", "session",
         "restore", "frames", "result", "steps", "meshes", "scenes", "shapes", "snapshots", "reports", "products", "overlap", "connect",
         "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [

@@ -116,6 +116,8 @@ static void test_no_client(void **state) {
         contactd_process(NULL, NULL),
         contactd_wait_any(NULL, &ticket),
         contactd_step(NULL, 1, NULL, 0, NULL, &result),
+        contactd_result_keep(NULL, NULL),
+        contactd_result_release(NULL, NULL),
         contactd_stiffness_products(NULL, NULL, 1, NULL, 0, 0),
         contactd_snapshot(NULL, 1, NULL, &png, &n),
         contactd_snapshot_by_id(NULL, 1, NULL, &png, &n),
@@ -526,6 +528,33 @@ static void test_fleets(void **state) {
     assert_null(fleet);
 }
 
+static void test_shapes(void **state) {
+    (void)state;
+    const contactd_shape ball = {.kind = CONTACTD_SPHERE, .size = {1}};
+    const double heights[4] = {0}, spacing[2] = {1, 1};
+    contactd_mesh out_mesh;
+    contactd_body out_body;
+    assert_int_equal(contactd_register_shape(NULL, &ball, &out_mesh), CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(contactd_add_shape(NULL, scene, &ball, NULL, &out_body), CONTACTD_INVALID_ARGUMENT);
+    assert_int_equal(contactd_register_height_field(NULL, heights, 2, 2, spacing, &out_mesh),
+                     CONTACTD_INVALID_ARGUMENT);
+    NULL_IS_REFUSED(contactd_register_shape(client, NULL, &out_mesh), "shape");
+    NULL_IS_REFUSED(contactd_register_shape(client, &ball, NULL), "out");
+    NULL_IS_REFUSED(contactd_add_shape(client, scene, NULL, NULL, &out_body), "shape");
+    NULL_IS_REFUSED(contactd_add_shape(client, scene, &ball, NULL, NULL), "out");
+    NULL_IS_REFUSED(contactd_register_height_field(client, NULL, 2, 2, spacing, &out_mesh), "heights");
+    NULL_IS_REFUSED(contactd_register_height_field(client, heights, 2, 2, NULL, &out_mesh), "spacing");
+    NULL_IS_REFUSED(contactd_register_height_field(client, heights, 2, 2, spacing, NULL), "out");
+}
+
+static void test_results(void **state) {
+    (void)state;
+    contactd_column column;
+    NULL_IS_REFUSED(contactd_result_keep(client, NULL), "result");
+    NULL_IS_REFUSED(contactd_result_release(client, NULL), "result");
+    assert_int_equal(contactd_result_column(NULL, CONTACTD_COLUMN_VOLUME, &column), CONTACTD_INVALID_ARGUMENT);
+}
+
 /* This file names every exported function. */
 static void test_all_functions_are_here(void **state) {
     (void)state;
@@ -552,7 +581,8 @@ int main(void) {
         cmocka_unit_test(test_scenes),      cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_half_spaces), cmocka_unit_test(test_steps),
         cmocka_unit_test(test_snapshots),   cmocka_unit_test(test_names_and_products),
-        cmocka_unit_test(test_fleets),      cmocka_unit_test(test_all_functions_are_here),
+        cmocka_unit_test(test_fleets),      cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_results),     cmocka_unit_test(test_all_functions_are_here),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
