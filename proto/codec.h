@@ -185,7 +185,7 @@ typedef struct wire_step {
     double viscosity;        /* N s/m^3; 0: none */
 } wire_step;
 
-enum { WIRE_POINT = 8, WIRE_PROGRESS = 6, WIRE_SEPARATION = 12 }; /* numbers of a row of each */
+enum { WIRE_POINT = 8, WIRE_PROGRESS = 6, WIRE_SEPARATION = 12, WIRE_POLYGON = 16, WIRE_POLYGON_VERTEX = 5 }; /* numbers of a row of each */
 const char *wire_warning_name(int code); /* "BODY_INVERTED"; "UNKNOWN" for a number that is not in the list */
 const char *wire_warning_text(int code);
 typedef struct wire_warning { contactd_warning_code code; uint32_t body; double value; } wire_warning;
@@ -211,7 +211,8 @@ typedef struct wire_step_result {
     wire_array friction_forces;
     const ct_contact *cells; uint32_t n_cells;
     double quality;
-    wire_array points, point_groups, progress, separations; /* see contactd.fbs */
+    wire_array points, point_groups, progress, separations, surface_polygons, surface_offsets,
+        surface_vertices; /* see contactd.fbs */
     bool has_wall; double wall_us[WIRE_TIMINGS];
 } wire_step_result;
 

@@ -236,7 +236,7 @@ struct Decoder {
 
     // Where elements of a contact lie in the answer.
     struct Counts {
-        uint64_t entries, spans, products, points, cells;
+        uint64_t entries, spans, products, points, cells, polygons;
     };
 
     // given: loses the groups that the contact lacks.
@@ -423,6 +423,32 @@ struct Decoder {
         return true;
     }
 
+    // Polygons have vertices one after the other, and all there are.
+    bool surface(const wire_step_result &r, uint64_t n) {
+        typedef unsigned long long ull;
+        const bool given = r.surface_polygons.dtype != WIRE_NONE;
+        if (given != (r.surface_offsets.dtype != WIRE_NONE) || given != (r.surface_vertices.dtype != WIRE_NONE))
+            return fail(CONTACTD_MALFORMED, "surface_polygons",
+                        "surface_polygons, surface_offsets and surface_vertices are not all given");
+        if (!given) return true;
+        if (r.surface_offsets.count != n + 1)
+            return fail(CONTACTD_WRONG_LENGTH, "surface_offsets", "surface_offsets has %llu rows, expected %llu",
+                        ull(r.surface_offsets.count), ull(n + 1));
+        uint64_t last = 0;
+        for (uint64_t i = 0; i <= n; i++) {
+            uint32_t offset;
+            memcpy(&offset, static_cast<const char *>(r.surface_offsets.data) + 4 * i, sizeof offset);
+            if (offset < last || (i == 0 && offset != 0))
+                return fail(CONTACTD_MALFORMED, "surface_offsets", "surface_offsets[%llu] is %u, expected at least %llu",
+                            ull(i), offset, ull(last));
+            last = offset;
+        }
+        const uint64_t vertices = r.surface_vertices.count / WIRE_POLYGON_VERTEX;
+        if (last == vertices) return true;
+        return fail(CONTACTD_WRONG_LENGTH, "surface_vertices", "surface_vertices has %llu rows, expected %llu",
+                    ull(vertices), ull(last));
+    }
+
     bool step_result(const fb::StepResult *in, wire_step_result *out) {
         out->scene = in->scene();
         out->sequence = in->sequence();
@@ -449,13 +475,17 @@ struct Decoder {
             !array(in->point_groups(), "point_groups", U32, 2, &out->point_groups) ||
             !array(in->progress(), "progress", U32, WIRE_PROGRESS, &out->progress) ||
             !array(in->separations(), "separations", F64, WIRE_SEPARATION, &out->separations) ||
+            !array(in->surface_polygons(), "surface_polygons", F64, WIRE_POLYGON, &out->surface_polygons) ||
+            !array(in->surface_offsets(), "surface_offsets", U32, 1, &out->surface_offsets) ||
+            !array(in->surface_vertices(), "surface_vertices", F64, WIRE_POLYGON_VERTEX, &out->surface_vertices) ||
             !text(in->backend(), "backend", &out->backend) ||
             !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us) ||
             !numbers(in->wall_us(), "wall_us", WIRE_TIMINGS, nullptr, out->wall_us))
             return false;
         out->has_wall = in->wall_us() != nullptr;
         uint64_t n = out->vertices.count, s = out->spans.count / 6, p = out->product_vertices.count;
-        uint64_t points = out->points.count / WIRE_POINT;
+        uint64_t points = out->points.count / WIRE_POINT, polygons = out->surface_polygons.count / WIRE_POLYGON;
+        if (!surface(*out, polygons)) return false;
         uint64_t contacts = in->contacts() ? in->contacts()->size() : 0;
         out->directions = in->directions();
         const struct {
@@ -476,7 +506,8 @@ struct Decoder {
                 return fail(CONTACTD_WRONG_LENGTH, a.field, "%s has %llu rows, expected %llu", a.field,
                             static_cast<unsigned long long>(a.array.count / a.columns),
                             static_cast<unsigned long long>(a.rows));
-        const Counts counts = {n, s, p, points, in->cells() ? in->cells()->size() : 0}, of_cell = {n, 0, 0, 0, 0};
+        const Counts counts = {n, s, p, points, in->cells() ? in->cells()->size() : 0, polygons},
+                     of_cell = {n, 0, 0, 0, 0, 0};
         unsigned given = contacts ? ~0u : 0, ignored = 0;
         if (!each(in->contacts(), "contacts", &out->contacts, &out->n_contacts,
                   [&](const fb::Contact *c, ct_contact *o) { return contact(c, counts, o, &given); }))

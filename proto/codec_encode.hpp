@@ -44,12 +44,13 @@ size_t text_bytes(const char *const *texts, uint32_t n_texts) {
 }
 
 // In the order of their fields.
-std::array<const wire_array *, 14> arrays_of(const wire_step_result &r) {
+std::array<const wire_array *, 17> arrays_of(const wire_step_result &r) {
     return {&r.vertices,         &r.gradient,   &r.weights,
             &r.forces,           &r.spans,      &r.span_axes,
             &r.product_vertices, &r.products,   &r.generalized_products,
             &r.friction_forces,  &r.points,     &r.point_groups,
-            &r.progress,         &r.separations};
+            &r.progress,         &r.separations, &r.surface_polygons,
+            &r.surface_offsets,  &r.surface_vertices};
 }
 
 #define CONTACT_ENCODE
@@ -324,7 +325,7 @@ struct Encoder {
         auto whole = contacts(r.contacts, r.n_contacts, r.groups);
         Offset<flatbuffers::Vector<Offset<fb::Contact>>> cells;
         if (r.n_cells) cells = contacts(r.cells, r.n_cells, r.groups | CT_CONTACT_CELL);
-        Offset<fb::Array> arrays[14];
+        Offset<fb::Array> arrays[17];
         size_t n = 0;
         for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
         auto backend = text(r.backend);
@@ -339,7 +340,8 @@ struct Encoder {
                                     arrays[4], arrays[5], fb::Method(number(r.method)), backend, r.pairs, r.rays,
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
                                     arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9], cells,
-                                    r.quality, arrays[10], arrays[11], arrays[12], wall, arrays[13])
+                                    r.quality, arrays[10], arrays[11], arrays[12], wall, arrays[13], arrays[14],
+                                    arrays[15], arrays[16])
             .Union();
     }
 

@@ -138,6 +138,10 @@ typedef struct ct_contact {
     uint64_t first_point;
     /* of these */
     uint64_t n_points;
+    /* its polygons, of a step that wants a surface; a cell has none */
+    uint64_t first_polygon;
+    /* of these */
+    uint64_t n_polygons;
 } ct_contact;
 
 /* clang-format on */

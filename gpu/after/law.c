@@ -211,9 +211,8 @@ static const double RADIUS[RADII] = {0.3357106870197290, 0.7071067811865476, 0.9
                                             {-1, 0}, {-0.5, -0.8660254037844386}, {0.5, -0.8660254037844386}};
 
 /* At a slip of this square. */
-static double friction_at(const struct law *law, double square) {
-    const ct_material *m = &law->material;
-    const double stribeck = CT_STRIBECK * law->speed, r = square / (stribeck * stribeck);
+static double friction_at(const ct_material *m, double speed, double square) {
+    const double stribeck = CT_STRIBECK * speed, r = square / (stribeck * stribeck);
     return m->friction + (m->static_friction - m->friction) / (1 + r * r);
 }
 
@@ -240,7 +239,7 @@ static struct wrench rub(const struct law *law, const struct linear *pressure) {
         const double rise = ct_dot3(slip, c->normal);
         for (int i = 0; i < 3; i++) slip[i] -= rise * c->normal[i];
         const double square = ct_dot3(slip, slip), size = sqrt(square + law->speed * law->speed);
-        const double limit = scale * friction_at(law, square) * normal[p];
+        const double limit = scale * friction_at(&law->material, law->speed, square) * normal[p];
         for (int i = 0; i < 3; i++) force[i] = limit * slip[i] / size;
         ct_cross3(at[p], force, torque);
         for (int i = 0; i < 3; i++) {
@@ -340,17 +339,22 @@ static void put_extents(const struct law *law, ct_contact *contact) {
     }
 }
 
-static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *result, const ct_side side[2],
-                      ct_contact *contact) {
+static struct law open_law(const ct_scene *scene, const ct_contact *contact, const ct_side side[2]) {
     struct law law = {
         .contact = contact,
         .side = side,
         .material = ct_scene_material_of(scene, contact->body, &side[0].body->material, &side[1].body->material),
         .speed = scene->settings.stiction_speed > 0 ? scene->settings.stiction_speed : CT_DEFAULT_STICTION_SPEED};
-    const struct wrench none = {{0, 0, 0}, {0, 0, 0}};
-    struct wrench total, friction = none;
     find_axes(&law);
     find_motions(&law);
+    return law;
+}
+
+static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *result, const ct_side side[2],
+                      ct_contact *contact) {
+    const struct law law = open_law(scene, contact, side);
+    const struct wrench none = {{0, 0, 0}, {0, 0, 0}};
+    struct wrench total, friction = none;
     const struct linear depth = find_depth(&law), pressure = find_pressure(&law, &depth);
     const struct wrench push = press(&law, &pressure);
     if (law.material.static_friction > 0 && step->n_velocities) friction = rub(&law, &pressure);
@@ -369,11 +373,51 @@ static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *res
     }
 }
 
+/* ---- place by place ---- */
+
+void ct_law_describe(const ct_scene *scene, const ct_step *step, const ct_contact *contact, const ct_side side[2],
+                     ct_traction *t) {
+    const struct law law = open_law(scene, contact, side);
+    *t = (ct_traction){.has_law = scene->settings.law == CT_LAW_PRESSURE, .material = law.material, .speed = law.speed};
+    t->has_friction = t->has_law && step->n_velocities && law.material.static_friction > 0;
+    memcpy(t->at, law.at, sizeof t->at);
+    memcpy(t->velocity, law.velocity, sizeof t->velocity);
+    memcpy(t->turning, law.turning, sizeof t->turning);
+    /* take_walls, of both axes together: what it takes leads from the mean of both sides to one of them. */
+    double along = 0;
+    for (int a = 0; a < 2; a++) along += ct_dot3(contact->linear_pressure[a], contact->tangents[a]) / 2;
+    t->share = fmin(fmax(0.5 - along / contact->volume, 0), 1);
+    if (!t->has_law) return;
+    double shift[3];
+    ct_cross3(side[0].origin, contact->wrench[0], shift);
+    for (int i = 0; i < 3; i++) {
+        t->wrench[i] = contact->wrench[0][i];
+        t->wrench[3 + i] = contact->wrench[0][3 + i] + shift[i];
+    }
+}
+
+void ct_traction_velocity(const ct_traction *t, const double place[3], double out[3]) {
+    double arm[3];
+    ct_sub3(place, t->at, arm);
+    ct_cross3(t->turning, arm, out);
+    for (int i = 0; i < 3; i++) out[i] += t->velocity[i];
+}
+
+double ct_traction_friction(const ct_traction *t, double square) {
+    return friction_at(&t->material, t->speed, square);
+}
+
+/* ---- contacts ---- */
+
 /* The motion of a deformable body is its vertices'. */
 static bool moves_deformable(const ct_step *step) {
     for (size_t i = 0; i < step->n_velocities; i++)
         if (step->velocities[i].count) return true;
     return false;
+}
+
+bool ct_law_needs_rows(const ct_step *step) {
+    return moves_deformable(step);
 }
 
 uint32_t ct_law_wants(const ct_step *step) {

@@ -117,6 +117,40 @@ typedef struct ct_ray_tile {
     double bound;                /* m^3, of the error of the tile's volume */
 } ct_ray_tile;
 
+/* ---- the contact surface ---- */
+
+/* Of a step that wants a SURFACE: polygons between the two bodies of a contact, flat and convex.
+ *
+ * Along lines that are parallel to the contact's normal n, the intersection begins at one body's surface and ends at the
+ * other's. Where both surfaces are flat is a polygon: it lies between them, at the same fraction of the way everywhere in
+ * the contact, so that the contact's surface is as flat as there is one. Depth is the length of the line within both
+ * bodies, and linear on a polygon. Lines that end on the body on which they begin have no polygon.
+ *
+ * With the law "pressure", pressure is k h (1 + d w), h the depth, w the approach speed, and never less than 0: that of an
+ * elastic foundation, place by place. A polygon's force has it along the polygon's normal, and Coulomb's friction against
+ * slip. The law finds a contact's wrench by its moments (gpu/after/law.c); what its polygons' forces lack of it, which is
+ * rounding where flat faces meet, is spread over them by their pressure: so they sum to the wrench. With other laws
+ * pressure, force and torque are 0.
+ *
+ * A contact without a normal has no polygons, nor has one between a body and itself: a step with such a body fails. */
+typedef struct ct_surface_polygon {
+    double center[3]; /* m, world: the centroid */
+    double normal[3]; /* unit vector that points out of part 1, into part 0 */
+    double area;      /* m^2 */
+    double slip[3];   /* m/s: of part 1's surface relative to part 0's at center, along the polygon; 0 without velocities */
+    double force[3];  /* N: of pressure and friction on part 0; on part 1 it is opposite */
+    double torque[3]; /* N m: of these, about center */
+} ct_surface_polygon;
+
+typedef struct ct_surface_vertex {
+    double position[3]; /* m, world */
+    double depth;       /* m */
+    double pressure;    /* Pa */
+} ct_surface_vertex;
+
+/* A step with more fails with LIMIT_EXCEEDED: an answer is one message. */
+#define CT_MAX_POLYGONS (1u << 19)
+
 /* ---- points ---- */
 
 #define CT_NO_GROUP 0xffffu

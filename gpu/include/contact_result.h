@@ -126,6 +126,10 @@ typedef struct ct_result {
     ct_ray_tile *tiles; /* [n_tiles], or NULL */
     uint64_t n_points;
     ct_point *points; /* [n_points], or NULL */
+    uint64_t n_polygons, n_polygon_vertices;
+    ct_surface_polygon *polygons;               /* [n_polygons], or NULL: the step does not want a surface */
+    uint32_t *polygon_first;            /* [n_polygons + 1]: polygon i has the vertices from polygon_first[i] to [i + 1] - 1 */
+    ct_surface_vertex *polygon_vertices; /* [n_polygon_vertices], each polygon's counter-clockwise about its normal */
     size_t n_separations;
     ct_separation
         *separations; /* [n_separations], in rising order of (body[0], body[1]); NULL: none within the margin */

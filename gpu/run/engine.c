@@ -9,6 +9,7 @@
 #include "gpu/after/law.h"
 #include "gpu/after/points.h"
 #include "gpu/after/separation.h"
+#include "gpu/after/sheet.h"
 #include "gpu/after/slip.h"
 #include "gpu/after/warnings.h"
 #include "gpu/base/cancel.h"
@@ -172,9 +173,10 @@ static void check_step(ct_step *step, const ct_method_row *row) {
     if (!status) status = ct_replace_stray_updates(step, &step->error);
     if (!status && step->n_directions)
         status = ct_directions_check(step->scene, step->directions, step->n_directions, &step->error);
-    if (!status) ct_velocities_check(step->scene, step, &step->error);
+    if (!status) status = ct_velocities_check(step->scene, step, &step->error);
+    if (!status) ct_sheet_check(step, &step->error);
     if (step->n_velocities || needs_points(step, row)) step->want |= CT_WANT_FRAME | CT_WANT_FRICTION;
-    step->want |= ct_law_wants(step);
+    step->want |= ct_law_wants(step) | ct_sheet_wants(step);
 }
 
 static void add_slip(ct_step *step) {
@@ -185,6 +187,12 @@ static void add_slip(ct_step *step) {
 static void add_law(ct_step *step) {
     if (step->result && step->scene->settings.law == CT_LAW_PRESSURE &&
         ct_result_add_law(step->scene, step, step->result, &step->error))
+        ct_result_free(&step->result);
+}
+
+static void add_sheet(ct_step *step) {
+    if (step->result && step->want & CT_WANT_SURFACE &&
+        ct_result_add_sheet(step->scene, step, step->result, &step->error))
         ct_result_free(&step->result);
 }
 
@@ -207,6 +215,7 @@ static void add_to_contacts(ct_step *step, const ct_method_row *row) {
     add_points(step, row);
     add_slip(step);
     add_law(step);
+    add_sheet(step);
     add_separations(step);
     ct_work_back(before);
     if (!step->result) return;
@@ -373,6 +382,9 @@ void ct_result_free(ct_result **handle) {
     free(result->spans);
     free(result->tiles);
     free(result->points);
+    free(result->polygons);
+    free(result->polygon_first);
+    free(result->polygon_vertices);
     free(result->separations);
     free(result->progress);
     free(result->warnings);

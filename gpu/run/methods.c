@@ -318,11 +318,13 @@ static ct_status check_limit(const ct_method_row *row, const char *field, double
 
 /* What only EXACT gives. */
 static ct_status check_second(const ct_method_row *row, const ct_step *step, ct_error *error) {
-    const bool wants_inertia = step->want & CT_WANT_INERTIA;
-    if ((!wants_inertia && !step->n_directions) || row->gives_second) return CT_OK;
-    return ct_fail(error, CT_INVALID_ARGUMENT, wants_inertia ? "want" : "directions",
-                   "method \"%s\" gives no %s: leave them out, or choose method \"exact\"", ct_method_name(row->method),
-                   wants_inertia ? "inertia" : "products");
+    const char *what = step->want & CT_WANT_SURFACE   ? "contact surface"
+                       : step->want & CT_WANT_INERTIA ? "inertia"
+                       : step->n_directions           ? "products"
+                                                      : NULL;
+    if (!what || row->gives_second) return CT_OK;
+    return ct_fail(error, CT_INVALID_ARGUMENT, step->want & (CT_WANT_SURFACE | CT_WANT_INERTIA) ? "want" : "directions",
+                   "method \"%s\" gives no %s: leave it out, or choose method \"exact\"", ct_method_name(row->method), what);
 }
 
 /* A method that a step chose for itself: whether it takes the scene as it is. */

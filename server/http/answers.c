@@ -290,6 +290,47 @@ static void points(json_out *out, const ct_result *result, const ct_contact *con
     json_out_array_end(out);
 }
 
+/* Columns of a contact's polygons. */
+static void polygon_vectors(json_out *out, const char *name, const ct_surface_polygon *of, uint64_t n, size_t offset) {
+    json_out_array(out, name);
+    for (uint64_t i = 0; i < n && out->state == JSON_OUT_OK; i++)
+        json_out_numbers(out, NULL, (const double *)(const void *)((const char *)&of[i] + offset), 3);
+    json_out_array_end(out);
+}
+
+static void polygon_corners(json_out *out, const ct_surface_vertex *of, uint64_t n) {
+    json_out_array(out, "vertices");
+    for (uint64_t i = 0; i < n && out->state == JSON_OUT_OK; i++) json_out_numbers(out, NULL, of[i].position, 3);
+    json_out_array_end(out);
+    json_out_array(out, "depths");
+    for (uint64_t i = 0; i < n && out->state == JSON_OUT_OK; i++) json_out_number(out, NULL, of[i].depth);
+    json_out_array_end(out);
+    json_out_array(out, "pressures");
+    for (uint64_t i = 0; i < n && out->state == JSON_OUT_OK; i++) json_out_number(out, NULL, of[i].pressure);
+    json_out_array_end(out);
+}
+
+/* Only of a step that wants a surface. */
+static void surface(json_out *out, const ct_result *result, const ct_contact *contact) {
+    const uint64_t n = contact->n_polygons;
+    const ct_surface_polygon *polygons = result->polygons + contact->first_polygon;
+    const uint32_t *first = result->polygon_first + contact->first_polygon;
+    json_out_object(out, "surface");
+    json_out_array(out, "offsets");
+    for (uint64_t i = 0; i <= n && out->state == JSON_OUT_OK; i++) json_out_integer(out, NULL, first[i] - first[0]);
+    json_out_array_end(out);
+    polygon_corners(out, result->polygon_vertices + first[0], first[n] - first[0]);
+    json_out_array(out, "areas");
+    for (uint64_t i = 0; i < n && out->state == JSON_OUT_OK; i++) json_out_number(out, NULL, polygons[i].area);
+    json_out_array_end(out);
+    polygon_vectors(out, "centers", polygons, n, offsetof(ct_surface_polygon, center));
+    polygon_vectors(out, "normals", polygons, n, offsetof(ct_surface_polygon, normal));
+    polygon_vectors(out, "slips", polygons, n, offsetof(ct_surface_polygon, slip));
+    polygon_vectors(out, "forces", polygons, n, offsetof(ct_surface_polygon, force));
+    polygon_vectors(out, "torques", polygons, n, offsetof(ct_surface_polygon, torque));
+    json_out_object_end(out);
+}
+
 /* Only of a step with a margin. */
 static void separations(json_out *out, const ct_result *result) {
     json_out_array(out, "separations");
@@ -371,6 +412,7 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
     if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);
     if (result->method == CT_METHOD_VOXTREE || contact->n_points) points(out, result, contact);
+    if (result->polygons) surface(out, result, contact);
     json_out_object_end(out);
 }
 

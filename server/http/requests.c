@@ -345,7 +345,12 @@ bool request_overlap(const char *bytes, size_t size, overlap_request *out, probl
 
 /* ---- steps ---- */
 
-const char *const request_want_names[] = {"frame", "gradient", "friction", "forces", "spans", "inertia", NULL};
+static const struct {
+    const char *name;
+    uint32_t bit;
+} wishes[] = {{"frame", CT_WANT_FRAME}, {"gradient", CT_WANT_GRADIENT}, {"friction", CT_WANT_FRICTION}, {"forces", CT_WANT_FORCES},
+              {"spans", CT_WANT_SPANS}, {"inertia", CT_WANT_INERTIA},   {"surface", CT_WANT_SURFACE}};
+enum { WISHES = sizeof wishes / sizeof *wishes };
 
 static bool take_want(const json_fields *fields, uint32_t *out) {
     const json_t *value = NULL;
@@ -357,14 +362,14 @@ static bool take_want(const json_fields *fields, uint32_t *out) {
     *out = 0;
     for (size_t i = 0; i < json_array_size(value); i++) {
         const char *word = json_string_value(json_array_get(value, i));
-        int bit = 0;
-        while (word && request_want_names[bit] && strcmp(word, request_want_names[bit]) != 0) bit++;
+        size_t k = 0;
+        while (word && k < WISHES && strcmp(word, wishes[k].name) != 0) k++;
         char place[32];
         snprintf(place, sizeof place, "want[%zu]", i);
-        if (!word || !request_want_names[bit])
+        if (!word || k == WISHES)
             return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, place,
-                               "%s: expected one of frame, gradient, friction, forces, spans, inertia", place);
-        *out |= 1u << bit;
+                               "%s: expected one of frame, gradient, friction, forces, spans, inertia, surface", place);
+        *out |= wishes[k].bit;
     }
     return true;
 }

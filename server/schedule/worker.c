@@ -87,6 +87,8 @@ static uint64_t result_bytes(const ct_result *result) {
            result->n_entries * per_entry + result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point) +
            result->n_progress * sizeof(ct_pair_progress) + result->n_separations * sizeof(ct_separation) +
            result->n_warnings * sizeof(ct_warning) +
+           result->n_polygons * (sizeof(ct_surface_polygon) + sizeof(uint32_t)) +
+           result->n_polygon_vertices * sizeof(ct_surface_vertex) +
            result->n_products * (sizeof(uint32_t) + 24ull * result->n_directions) +
            result->n_contacts * 96ull * result->n_directions;
 }

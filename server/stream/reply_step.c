@@ -1,5 +1,6 @@
 /* reply_step.c - the answers of steps, for handle.c. Those that take long to encode are encoded where they were
  * computed, so that the I/O thread has nothing to do but send them and small steps of others are not held up. */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,17 @@ static void copy_warnings(wire_warning *to, const ct_result *result) {
     }
 }
 
+/* Polygons and their vertices are rows of doubles, as the wire has them. */
+static void copy_surface(const ct_result *result, wire_step_result *out) {
+    static_assert(sizeof(ct_surface_polygon) == WIRE_POLYGON * sizeof(double) &&
+                      sizeof(ct_surface_vertex) == WIRE_POLYGON_VERTEX * sizeof(double),
+                  "rows of the wire");
+    out->surface_polygons = (wire_array){WIRE_F64, WIRE_POLYGON * result->n_polygons, result->polygons};
+    out->surface_offsets = (wire_array){WIRE_U32, result->n_polygons + 1, result->polygon_first};
+    out->surface_vertices =
+        (wire_array){WIRE_F64, WIRE_POLYGON_VERTEX * result->n_polygon_vertices, result->polygon_vertices};
+}
+
 /* *block is allocated here, and the caller frees it. */
 static bool encode_step(request *request, wire_encoder *encoder, void **block, wire_encoded *encoded) {
     const step_answer *answer = request->command.out.step.answer;
@@ -134,6 +146,7 @@ static bool encode_step(request *request, wire_encoder *encoder, void **block, w
     if (result->forces) out->forces = (wire_array){WIRE_F64, 3 * n, result->forces};
     if (result->friction_forces) out->friction_forces = (wire_array){WIRE_F64, 3 * n, result->friction_forces};
     if (result->n_directions) copy_products(result, out);
+    if (result->polygons) copy_surface(result, out);
     out->has_wall = true;
     out->timings_us[0] = out->wall_us[0] = step_answer_queue_seconds(answer) * 1e6;
     for (int p = 0; p < CT_PHASES; p++) {

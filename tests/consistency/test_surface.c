@@ -1,0 +1,268 @@
+/* test_surface.c - the contact surface against closed forms: faces that meet flat and tilted, a ball on a plane, equal
+ * balls; areas and volumes that no tessellation changes; forces that sum to the law's wrench, whatever the pair; the same
+ * bits on any threads; bad input. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/vec.h"
+#include "gpu/scene/scene.h"
+#include "tests/scenes/stage.h"
+
+static ct_engine *engine;
+
+static void near(double a, double b, double tolerance) {
+    if (!(fabs(a - b) <= tolerance)) fail_msg("%.17g is not %.17g", a, b);
+}
+
+struct part {
+    const struct shape *shape; /* NULL: the half-space z <= 0 */
+    const double *pose;
+    ct_material material;
+};
+
+struct built {
+    ct_scene *scene;
+    uint32_t body[2];
+};
+
+static struct built build(ct_engine *of, const ct_scene_settings *settings, const struct part parts[2]) {
+    struct built b;
+    ct_error error;
+    if (ct_scene_create(of, settings, &b.scene, &error)) fail_msg("%s", error.message);
+    for (int i = 0; i < 2; i++) {
+        ct_body_options options;
+        ct_body_options_init(&options);
+        options.kind = parts[i].shape ? CT_BODY_RIGID : CT_BODY_HALF_SPACE;
+        options.material = parts[i].material;
+        if (parts[i].pose) memcpy(options.pose, parts[i].pose, sizeof options.pose);
+        ct_mesh *mesh = parts[i].shape ? shape_to_mesh(parts[i].shape, &error) : NULL;
+        if (ct_scene_add_body(b.scene, mesh, &options, &b.body[i], &error)) fail_msg("%s", error.message);
+        ct_mesh_release(&mesh);
+    }
+    return b;
+}
+
+static ct_scene_settings pressure(void) {
+    ct_scene_settings settings = stage_exact();
+    settings.law = CT_LAW_PRESSURE;
+    return settings;
+}
+
+/* The surface of a scene's step; twists: NULL, or [2][6]. */
+static ct_result *run(struct built *b, const double (*twists)[6]) {
+    ct_velocity velocities[2];
+    for (int i = 0; i < 2 && twists; i++) {
+        velocities[i] = (ct_velocity){.body = b->body[i]};
+        memcpy(velocities[i].twist, twists[i], sizeof velocities[i].twist);
+    }
+    ct_step step = {.scene = b->scene, .want = CT_WANT_SURFACE, .velocities = velocities, .n_velocities = twists ? 2 : 0};
+    if (ct_engine_run(engine, &step, 1)) fail_msg("%s: %s", step.error.field, step.error.message);
+    assert_non_null(step.result->polygons);
+    return step.result;
+}
+
+static ct_result *once(const ct_scene_settings *settings, const struct part parts[2], const double (*twists)[6]) {
+    struct built b = build(engine, settings, parts);
+    ct_result *r = run(&b, twists);
+    ct_scene_destroy(&b.scene);
+    return r;
+}
+
+/* ---- sums ---- */
+
+struct sums {
+    double area, volume, force[3], torque[3]; /* torque: about the world's origin */
+};
+
+/* volume: of depth times area as seen along the contact's normal, counted negative where part 1 is above. */
+static struct sums sums_of(const ct_result *r, const ct_contact *c) {
+    struct sums sums = {.area = 0};
+    for (uint64_t p = c->first_polygon; p < c->first_polygon + c->n_polygons; p++) {
+        const ct_surface_polygon *of = &r->polygons[p];
+        const uint32_t first = r->polygon_first[p], n = r->polygon_first[p + 1] - first;
+        const ct_surface_vertex *v = r->polygon_vertices + first;
+        double arm[3];
+        ct_cross3(of->center, of->force, arm);
+        sums.area += of->area;
+        for (int i = 0; i < 3; i++) {
+            sums.force[i] += of->force[i];
+            sums.torque[i] += of->torque[i] + arm[i];
+        }
+        for (uint32_t k = 2; k < n; k++) {
+            double e[2][3], cross[3];
+            ct_sub3(v[k - 1].position, v[0].position, e[0]);
+            ct_sub3(v[k].position, v[0].position, e[1]);
+            ct_cross3(e[0], e[1], cross);
+            assert_true(ct_dot3(cross, of->normal) >= -1e-12 * c->area);
+            sums.volume += ct_dot3(cross, c->normal) / 2 * (v[0].depth + v[k - 1].depth + v[k].depth) / 3;
+        }
+    }
+    return sums;
+}
+
+/* Forces on part 0 sum to its wrench, given about the origin of its pose, which may be NULL. */
+static void check_wrench(const ct_result *r, const ct_contact *c, const double *pose) {
+    const struct sums sums = sums_of(r, c);
+    double shift[3], size = 0, at[3] = {0, 0, 0}, length = 1;
+    for (int i = 0; i < 3 && pose; i++) at[i] = pose[4 * i + 3];
+    ct_cross3(at, c->wrench[0], shift);
+    for (int i = 0; i < 3; i++) size += fabs(c->wrench[0][i]);
+    for (int i = 0; i < 3; i++) length += fabs(c->center[i]);
+    for (int i = 0; i < 3; i++) {
+        near(sums.force[i], c->wrench[0][i], 1e-12 * size);
+        near(sums.torque[i], c->wrench[0][3 + i] + shift[i], 1e-12 * size * length);
+    }
+}
+
+/* ---- closed forms ---- */
+
+/* Where a line along z enters a cube of this half side. */
+static double lower_end(const double pose[12], double half, const double at[3]) {
+    double z = -INFINITY;
+    for (int face = 0; face < 6; face++) { /* of points p with n . (p - center) = half */
+        const double sign = face % 2 ? 1 : -1, *n = pose + face / 2, across = n[0] * (at[0] - pose[3]) + n[4] * (at[1] - pose[7]);
+        if (sign * n[8] < 0) z = fmax(z, pose[11] + (sign * half - across) / n[8]);
+    }
+    return z;
+}
+
+/* A box in a floor, level, tilted within its depth, and with an edge in the air: the surface is in the floor's plane, as
+ * deep as the box's lower face is below it, and presses along the floor's normal, place by place. */
+static void test_box_on_floor(void **state) {
+    (void)state;
+    const double tilts[] = {0, 0.002, 0.01, 0.03}, axis[3] = {0.6, 0.8, 0}, by[3] = {0.3, -0.2, 0.049}, k = 1e7;
+    double down[12];
+    shape_pose_identity(down);
+    down[11] = -0.25;
+    struct shape slab = shape_box(3, 3, 0.5), cube = shape_box(0.1, 0.1, 0.1);
+    for (int t = 0; t < 8; t++) {
+        double pose[12];
+        const bool on_mesh = t % 2;
+        shape_pose_axis(axis, tilts[t / 2] / (2 * M_PI), by, pose);
+        const struct part parts[2] = {{on_mesh ? &slab : NULL, on_mesh ? down : NULL, CT_MATERIAL_NONE},
+                                      {&cube, pose, {k, NAN, NAN, NAN}}};
+        const ct_scene_settings settings = pressure();
+        ct_result *r = once(&settings, parts, NULL);
+        assert_int_equal(r->n_contacts, 1);
+        const ct_contact *c = r->contacts;
+        const struct sums sums = sums_of(r, c);
+        near(sums.area, c->area, 1e-9 * c->area);
+        near(sums.volume, c->volume, tilts[t / 2] * 0.05 * c->volume + 1e-8 * c->volume); /* less what is below its own side */
+        check_wrench(r, c, on_mesh ? down : NULL);
+        for (uint64_t p = 0; p < r->n_polygons; p++) {
+            const ct_surface_polygon *of = &r->polygons[p];
+            near(of->normal[2], -1, 1e-12); /* part 0 is below */
+            for (uint32_t v = r->polygon_first[p]; v < r->polygon_first[p + 1]; v++) {
+                const ct_surface_vertex *at = &r->polygon_vertices[v];
+                near(at->position[2], 0, 1e-9);
+                near(at->depth, fmax(-lower_end(pose, (double)0.05f, at->position), 0), 1e-8);
+                near(at->pressure, k * at->depth, 1e-9 * k * 1e-3);
+            }
+            for (int i = 0; i < 2; i++) near(of->force[i], 0, 1e-8 * fabs(c->wrench[0][2]));
+            near(ct_dot3(of->slip, of->slip), 0, 0);
+        }
+        if (t < 2) near(sums.area, 0.01, 1e-8);
+        ct_result_free(&r);
+    }
+    shape_free(&slab);
+    shape_free(&cube);
+}
+
+/* A ball on a plane: a disc; pressure k (d - (R - sqrt(R^2 - r^2))) at the distance r of its middle. */
+static void test_ball_on_plane(void **state) {
+    (void)state;
+    const double R = 1, d = 0.05, k = 1e6, pi = 3.14159265358979;
+    struct shape ball = shape_icosphere(R, 5);
+    double pose[12];
+    shape_pose_identity(pose);
+    pose[11] = R - d;
+    const struct part parts[2] = {{NULL, NULL, CT_MATERIAL_NONE}, {&ball, pose, {k, NAN, NAN, NAN}}};
+    const ct_scene_settings settings = pressure();
+    ct_result *r = once(&settings, parts, NULL);
+    const ct_contact *c = r->contacts;
+    const struct sums sums = sums_of(r, c);
+    near(sums.area, pi * d * (2 * R - d), 0.02 * sums.area);
+    near(sums.area, c->area, 1e-8 * c->area);
+    near(sums.volume, c->volume, 1e-8 * c->volume);
+    check_wrench(r, c, NULL);
+    for (uint64_t v = 0; v < r->n_polygon_vertices; v++) {
+        const ct_surface_vertex *at = &r->polygon_vertices[v];
+        const double rr = at->position[0] * at->position[0] + at->position[1] * at->position[1];
+        near(at->pressure, k * (d - (R - sqrt(R * R - rr))), 1e-3 * k);
+        near(at->position[2], 0, 1e-9);
+    }
+    near(-sums.force[2], k * c->volume, 1e-8 * k * c->volume);
+    ct_result_free(&r);
+    shape_free(&ball);
+}
+
+/* Equal balls: half-way between, in the plane of symmetry. */
+static void test_two_balls(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 4);
+    double pose[2][12];
+    for (int i = 0; i < 2; i++) shape_pose_identity(pose[i]);
+    pose[1][11] = 1.9;
+    ct_scene_settings settings = stage_exact(); /* no law */
+    const struct part parts[2] = {{&ball, pose[0], CT_MATERIAL_NONE}, {&ball, pose[1], CT_MATERIAL_NONE}};
+    ct_result *r = once(&settings, parts, NULL);
+    const struct sums sums = sums_of(r, r->contacts);
+    near(sums.area, r->contacts->area, 1e-6);
+    near(sums.volume, r->contacts->volume, 1e-8);
+    for (uint64_t v = 0; v < r->n_polygon_vertices; v++) {
+        near(r->polygon_vertices[v].position[2], 0.95, 5e-3);
+        assert_true(r->polygon_vertices[v].pressure == 0 && r->polygon_vertices[v].depth <= 0.1 + 1e-9);
+    }
+    for (int i = 0; i < 3; i++) assert_true(sums.force[i] == 0 && sums.torque[i] == 0);
+    ct_result_free(&r);
+    shape_free(&ball);
+}
+
+static void test_random(void **state) {
+    (void)state;
+    uint64_t rng = 5;
+    int contacts = 0;
+    for (int round = 0; round < 40; round++) {
+        struct shape a = round % 2 ? shape_box(1, 0.8, 1.2) : shape_blob(0.7, 3, 0.3, (uint64_t)round), b = shape_cube(1.1, 3);
+        double pose[2][12], twists[2][6];
+        for (int i = 0; i < 2; i++) shape_pose_random(&rng, 0.5, pose[i]);
+        for (int i = 0; i < 12; i++) twists[i / 6][i % 6] = shape_uniform(&rng, -1, 1);
+        const struct part parts[2] = {{&a, pose[0], {1e6, 0.4, 0.5, NAN}}, {&b, pose[1], {3e6, 0.2, 0.1, NAN}}};
+        ct_scene_settings settings = pressure();
+        settings.patches = round % 3 == 0;
+        ct_result *r = once(&settings, parts, twists);
+        for (size_t i = 0; i < r->n_contacts; i++) {
+            const ct_contact *c = &r->contacts[i];
+            if (!(c->area > 1e-3)) continue;
+            const struct sums s = sums_of(r, c);
+            print_message("round %d volume %g of %g, area %g of %g, %d polygons\n", round, s.volume, c->volume, s.area, c->area,
+                          (int)c->n_polygons);
+            check_wrench(r, c, pose[0]);
+            contacts++;
+        }
+        ct_result_free(&r);
+        shape_free(&a);
+        shape_free(&b);
+    }
+    assert_true(contacts > 30);
+}
+
+int main(void) {
+    engine = stage_engine(2, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_box_on_floor),
+        cmocka_unit_test(test_ball_on_plane),
+        cmocka_unit_test(test_two_balls),
+        cmocka_unit_test(test_random),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ct_engine_destroy(&engine);
+    return failed;
+}
