@@ -426,14 +426,15 @@ typedef struct contactd_update {
 contactd_update contactd_move(contactd_body body, const double pose[12]);
 contactd_update contactd_deform(contactd_body body, const float *positions, size_t n_vertices);
 
-enum {                             /* what a step returns, beside bodies, volumes and error estimate */
-       CONTACTD_WANT_FRAME = 1,    /* generalized gradients, area, normal, tangents, centre, depth */
-       CONTACTD_WANT_GRADIENT = 2, /* sparse dV/dx */
-       CONTACTD_WANT_FRICTION = 4, /* friction weights */
-       CONTACTD_WANT_FORCES = 8,   /* f = -k V dV/dx */
-       CONTACTD_WANT_SPANS = 16,   /* where each ray lies inside both bodies: for pictures */
-       CONTACTD_WANT_INERTIA = 32, /* second moments of the intersection; exact only */
-       CONTACTD_WANT_ALL = 15,     /* all but spans and inertia */
+enum {                              /* what a step returns, beside bodies, volumes and error estimate */
+       CONTACTD_WANT_FRAME = 1,     /* generalized gradients, area, normal, tangents, centre, depth */
+       CONTACTD_WANT_GRADIENT = 2,  /* sparse dV/dx */
+       CONTACTD_WANT_FRICTION = 4,  /* friction weights */
+       CONTACTD_WANT_FORCES = 8,    /* f = -k V dV/dx */
+       CONTACTD_WANT_SPANS = 16,    /* where each ray lies inside both bodies: for pictures */
+       CONTACTD_WANT_INERTIA = 32,  /* second moments of the intersection; exact only */
+       CONTACTD_WANT_SURFACE = 128, /* the contact surface, contactd_polygon; exact only */
+       CONTACTD_WANT_ALL = 15,      /* all but spans, inertia and the surface */
 };
 
 enum { CONTACTD_MAX_DIRECTIONS = 12 }; /* of a step: those of two rigid bodies */
@@ -492,6 +493,27 @@ typedef struct contactd_products {
     const uint32_t *vertices;
     const double *values; /* [n][contactd_result.n_directions][3], m^2: the derivative of dV/dx along the direction */
 } contactd_products;
+
+/* A part of the contact surface: flat, convex, between both bodies. Lines along the contact's normal run through both
+ * bodies; where they begin on the surface of one and end on the other's is a polygon, at the same fraction of the way in all of
+ * a contact, which is as flat there as it can be. With the law "pressure" the forces of a contact's polygons sum to its
+ * wrench. */
+typedef struct contactd_polygon {
+    double center[3]; /* m, world: the centroid */
+    double normal[3]; /* unit vector that pushes bodies[0] out */
+    double area;      /* m^2 */
+    double slip
+        [3]; /* m/s: of the surface of bodies[1] relative to that of bodies[0], along the polygon; 0 without velocities */
+    double
+        force[3]; /* N: of pressure and friction on bodies[0], opposite on bodies[1]; 0 but with the law "pressure" */
+    double torque[3]; /* N m: of these, about center */
+} contactd_polygon;
+
+typedef struct contactd_polygon_vertex {
+    double position[3]; /* m, world */
+    double depth;       /* m: the length of the line inside both bodies; linear on a polygon */
+    double pressure;    /* Pa: 0 but with the law "pressure" */
+} contactd_polygon_vertex;
 
 /* A volume that two bodies share. A pair of bodies may have several contacts, where the method divides its intersection
  * (ldi does not). In a contact of a body with itself both bodies are the same, and the parts 0 and 1 are the two
@@ -611,6 +633,12 @@ typedef struct contactd_contact {
     const double *points;
     const uint32_t *point_groups; /* [n_points][2], voxtree: the parts of both surfaces that met; 65535: the body's
                                      inside. Else the contact's index, and the cell's, or 65535 */
+    /* The contact surface, of steps that want it. Polygon i has the vertices from polygon_vertices[polygon_offsets[i]]
+     * to before [polygon_offsets[i + 1]], counter-clockwise about its normal. Cells and nested bodies have none. */
+    uint64_t n_polygons;
+    const contactd_polygon *polygons;                /* [n_polygons]; NULL: not wanted, as the following */
+    const uint32_t *polygon_offsets;                 /* [n_polygons + 1] */
+    const contactd_polygon_vertex *polygon_vertices; /* of all contacts of the result */
 } contactd_contact;
 
 /* How far voxtree came with a pair of bodies. */

@@ -30,7 +30,9 @@ struct arrays {
     const uint32_t *vertices, *product_vertices;
     const double *gradient, *weights, *forces, *friction, *products, *generalized;
     const double *points;
-    const uint32_t *groups;
+    const uint32_t *groups, *offsets;
+    const contactd_polygon *polygons;
+    const contactd_polygon_vertex *corners;
     const float *spans;
     const uint8_t *axes;
     bool has_products;
@@ -46,6 +48,10 @@ static_assert((int)CONTACTD_TYPE_F64 == CT_CONTACT_IS_F64 && (int)CONTACTD_TYPE_
                   (int)CONTACTD_TYPE_I32 == CT_CONTACT_IS_I32 && (int)CONTACTD_TYPE_FLAG == CT_CONTACT_IS_FLAG,
               "a column's type is its row's");
 
+static_assert(sizeof(contactd_polygon) == WIRE_POLYGON * sizeof(double) &&
+                  sizeof(contactd_polygon_vertex) == WIRE_POLYGON_VERTEX * sizeof(double),
+              "rows of the wire are structs");
+
 /* number: of the contact in the answer; -1: it is a cell. */
 static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t directions, const ct_contact *from,
                          int64_t number, contactd_contact *to) {
@@ -53,6 +59,10 @@ static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t dire
     *to = (contactd_contact){.n_points = a->points ? from->n_points : 0,
                              .points = a->points ? a->points + WIRE_POINT * from->first_point : NULL,
                              .point_groups = a->points && a->groups ? a->groups + 2 * from->first_point : NULL,
+                             .n_polygons = a->polygons ? from->n_polygons : 0,
+                             .polygons = a->polygons ? a->polygons + from->first_polygon : NULL,
+                             .polygon_offsets = a->polygons ? a->offsets + from->first_polygon : NULL,
+                             .polygon_vertices = a->polygons ? a->corners : NULL,
                              .n_spans = a->spans ? from->n_spans : 0,
                              .spans = a->spans ? a->spans + 6 * from->first_span : NULL,
                              .span_axes = a->axes ? a->axes + from->first_span : NULL};
@@ -89,7 +99,10 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                        .generalized = aligned(step, 8, &r->generalized_products, &ok),
                        .friction = aligned(step, 9, &r->friction_forces, &ok),
                        .points = aligned(step, 10, &r->points, &ok),
-                       .groups = aligned(step, 11, &r->point_groups, &ok)};
+                       .groups = aligned(step, 11, &r->point_groups, &ok),
+                       .polygons = aligned(step, 14, &r->surface_polygons, &ok),
+                       .offsets = aligned(step, 15, &r->surface_offsets, &ok),
+                       .corners = aligned(step, 16, &r->surface_vertices, &ok)};
     const uint32_t *pairs = aligned(step, 12, &r->progress, &ok);
     const double *apart = aligned(step, 13, &r->separations, &ok);
     const bool has_products = a.has_products = a.product_vertices && a.products && a.generalized;

@@ -127,6 +127,53 @@ static void contact_fields(const contactd_contact *c, unsigned groups) {
     json_numbers("gradient_nonzeros", (double[]){(double)c->sparse[0].n, (double)c->sparse[1].n}, 2);
 }
 
+static void polygon_vectors_json(const char *name, const contactd_contact *c, size_t offset) {
+    json_open(name, '[');
+    for (uint64_t i = 0; i < c->n_polygons; i++)
+        json_numbers(NULL, (const double *)(const void *)((const char *)&c->polygons[i] + offset), 3);
+    json_close(']');
+}
+
+/* The columns that HTTP gives. */
+static void surface_json(const contactd_contact *c) {
+    const uint32_t first = c->polygon_offsets[0], n = c->polygon_offsets[c->n_polygons] - first;
+    const contactd_polygon_vertex *v = c->polygon_vertices + first;
+    json_open("surface", '{');
+    json_open("offsets", '[');
+    for (uint64_t i = 0; i <= c->n_polygons; i++) json_count(NULL, c->polygon_offsets[i] - first);
+    json_close(']');
+    json_open("vertices", '[');
+    for (uint32_t i = 0; i < n; i++) json_numbers(NULL, v[i].position, 3);
+    json_close(']');
+    json_open("depths", '[');
+    for (uint32_t i = 0; i < n; i++) json_number(NULL, v[i].depth);
+    json_close(']');
+    json_open("pressures", '[');
+    for (uint32_t i = 0; i < n; i++) json_number(NULL, v[i].pressure);
+    json_close(']');
+    json_open("areas", '[');
+    for (uint64_t i = 0; i < c->n_polygons; i++) json_number(NULL, c->polygons[i].area);
+    json_close(']');
+    polygon_vectors_json("centers", c, offsetof(contactd_polygon, center));
+    polygon_vectors_json("normals", c, offsetof(contactd_polygon, normal));
+    polygon_vectors_json("slips", c, offsetof(contactd_polygon, slip));
+    polygon_vectors_json("forces", c, offsetof(contactd_polygon, force));
+    polygon_vectors_json("torques", c, offsetof(contactd_polygon, torque));
+    json_close('}');
+}
+
+static void print_surface(const contactd_contact *c) {
+    double area = 0, depth = 0, pressure = 0;
+    for (uint64_t i = 0; i < c->n_polygons; i++) area += c->polygons[i].area;
+    for (uint32_t v = c->polygon_offsets[0]; v < c->polygon_offsets[c->n_polygons]; v++) {
+        depth = fmax(depth, c->polygon_vertices[v].depth);
+        pressure = fmax(pressure, c->polygon_vertices[v].pressure);
+    }
+    printf("surface    %llu polygons, %.9g m^2, up to %.9g m deep", (unsigned long long)c->n_polygons, area, depth);
+    if (pressure > 0) printf(", up to %.6g Pa", pressure);
+    printf("\n");
+}
+
 static void cells_json(const contactd_contact *c, unsigned slip) {
     json_open("cells", '[');
     for (uint32_t i = 0; i < c->n_cells; i++) {
@@ -148,6 +195,7 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
                        slip | (has_inertia ? CT_CONTACT_INERTIA : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u));
         if (c->n_cells) cells_json(c, slip);
         if (!isnan(c->volume_lower) || c->n_points) print_points_json(c);
+        if (c->polygons) surface_json(c);
         json_close('}');
     }
     json_close(']');
@@ -290,6 +338,7 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
             printf("point      %.9g %.9g %.9g m, normal %.6f %.6f %.6f, depth %.6g m, weight %.4f\n", point[0],
                    point[1], point[2], point[3], point[4], point[5], point[6], point[7]);
         }
+        if (c->polygons) print_surface(c);
         for (int k = 0; has_inertia && k < 3; k++)
             printf("%-10s %.9g %.9g %.9g m^5\n", k ? "" : "inertia", c->inertia[k][0], c->inertia[k][1],
                    c->inertia[k][2]);
@@ -352,6 +401,7 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
     }
     const bool has_inertia = ctl->options[OPT_INERTIA] != NULL;
     if (has_inertia) options.want |= CONTACTD_WANT_INERTIA;
+    if (ctl->options[OPT_SURFACE]) options.want |= CONTACTD_WANT_SURFACE;
     const contactd_result *result;
     if (contactd_step(ctl->client, scene, NULL, 0, &options, &result)) return ctl_error(ctl, "step");
     if (ctl->json)

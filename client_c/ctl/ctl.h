@@ -28,6 +28,7 @@ typedef enum ctl_option {
     OPT_VISCOSITY,
     OPT_BUDGET,
     OPT_INERTIA,
+    OPT_SURFACE,
     OPT_HALF_SPACE,
     OPT_NO_PATCHES,
     OPT_NAME,

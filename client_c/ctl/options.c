@@ -25,6 +25,7 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_TWIST_B] = {"--twist-b", "\"6 NUMBERS\"", "velocity of B, or of the half-space"},
     [OPT_VISCOSITY] = {"--viscosity", "NU", "viscous friction against the slip, in N s/m^3; with --twist-a or -b"},
     [OPT_BUDGET] = {"--budget-us", "N", "voxtree: microseconds in which to answer; default: no limit"},
+    [OPT_SURFACE] = {"--surface", NULL, "also the contact surface, by exact only; its polygons with -o json"},
     [OPT_INERTIA] = {"--inertia", NULL, "also the inertia of the intersection, by exact only"},
     [OPT_HALF_SPACE] = {"--half-space", "NX,NY,NZ,OFFSET",
                         "in place of B: all points p with n . p <= OFFSET, n the normal NX,NY,NZ scaled to length 1"},

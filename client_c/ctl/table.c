@@ -16,7 +16,7 @@ const ctl_command ctl_commands[] = {
      2,
      SETTINGS | CTL_BIT(OPT_HALF_SPACE) | CTL_BIT(OPT_POSE_A) | CTL_BIT(OPT_POSE_B) | CTL_BIT(OPT_TWIST_A) |
          CTL_BIT(OPT_TWIST_B) | CTL_BIT(OPT_VISCOSITY) | CTL_BIT(OPT_BUDGET) | CTL_BIT(OPT_INERTIA) |
-         CTL_BIT(OPT_SELF) | MAKING,
+         CTL_BIT(OPT_SURFACE) | CTL_BIT(OPT_SELF) | MAKING,
      ctl_contact},
     {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, CTL_BIT(OPT_NAME) | MAKING, ctl_mesh_add},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list},

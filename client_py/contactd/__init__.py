@@ -23,7 +23,8 @@ from .errors import ContactdError, ErrorCode, UnreachableError
 from ._many import ManyResult
 from .result import Contact, PairProgress, Points, Separation, StepResult, StepWarning
 from .scene import Future, Scene, plane_pose
+from ._surface import Surface
 
 __all__ = ["Body", "Client", "Contact", "ContactdError", "Engine", "ErrorCode", "Future", "Mesh", "MeshChange", "MeshRepair",
-           "ManyResult", "Overlap", "PairProgress", "Points", "Scene", "Separation", "StepResult", "StepWarning", "UnreachableError",
+           "ManyResult", "Overlap", "PairProgress", "Points", "Scene", "Separation", "StepResult", "StepWarning", "Surface", "UnreachableError",
            "connect", "connect_async", "errors", "__version__", "plane_pose"]

@@ -134,7 +134,8 @@ class StepAnswer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = ("vertices", "gradient", "weights", "forces", "friction_forces", "spans", "span_axes", "product_vertices",
-                 "products", "generalized_products", "points", "point_groups", "separations", "progress")
+                 "products", "generalized_products", "points", "point_groups", "separations", "progress", "surface_polygons",
+                 "surface_offsets", "surface_vertices")
         return _answer_again, ({name: self.body[name] for name in _Body.MADE},
                                {name: np.array(a) for name in names if (a := self.array(name)) is not None})
 
@@ -151,6 +152,12 @@ class StepAnswer:
             return native.array(self, r.products, r.n_products * r.n_directions * 3, "<f8")
         if name == "generalized_products":
             return native.array(self, r.generalized_product, r.n_contacts * r.n_directions * 12, "<f8")
+        if name == "surface_offsets":
+            return native.array(self, r.polygon_first, r.n_polygons + 1, "<u4")
+        if name in ("surface_polygons", "surface_vertices"):  # rows of doubles
+            pointer, n, columns = ((r.polygons, r.n_polygons, 16) if name == "surface_polygons"
+                                   else (r.polygon_vertices, r.n_polygon_vertices, 5))
+            return native.array(self, pointer, n * columns, "<f8")
         if name in ("spans", "span_axes"):
             rows = native.rows(r.spans, r.n_spans, "ct_span")
             if rows is None:

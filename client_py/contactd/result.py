@@ -19,7 +19,8 @@ from ._contact_columns import COLUMNS
 from ._columns import AllPoints, Columns, Source, no_law, no_velocities, points_of, ranges
 from ._frames import Frames
 from ._schema import ENUMS
-from ._want import FRAME
+from ._surface import Surface, surface_of
+from ._want import FRAME, SURFACE
 from ._wire import Decoded
 from .body import Body
 from .errors import ErrorCode, error_for
@@ -172,6 +173,12 @@ class Contact:
         groups = self._result._array("point_groups", 0, 2)[first:first + n]
         area = self._get("area") if self.interval is None else np.nan
         return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups, rows[:, 7] * area)
+
+    @property
+    def surface(self) -> Surface:
+        """The contact surface, of a step with want="surface": polygons between both bodies. Cells and nested bodies have none."""
+        n = int(self._get("n_polygons", SURFACE))
+        return Surface(self._result, self._result, int(self._get("first_polygon")), n, np.full(n, self._number))
 
     @property
     def error_bound(self) -> float | None:
@@ -593,6 +600,11 @@ class StepResult(Columns, Source):
         """The points of all contacts; see Contact.points."""
         self._check_points()
         return points_of(self)
+
+    @property
+    def surface(self) -> Surface:
+        """The contact surfaces of all contacts, of a step with want="surface"; see Contact.surface."""
+        return surface_of(self, self)
 
     @property
     def cells(self) -> Cells:

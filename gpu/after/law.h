@@ -18,8 +18,9 @@ typedef struct ct_traction {
     double at[3];         /* the barycentre of the contact's area */
     double velocity[3];   /* m/s: of part 1 relative to part 0 at `at` */
     double turning[3];    /* rad/s */
-    double share;         /* 0..1: how far the law's pressure acts along the normals of part 1's surface, the rest along part 0's */
-    double wrench[6];     /* N, N m: force, and torque about the contact's centre, that all of it comes to */
+    double
+        share; /* 0..1: how far the law's pressure acts along the normals of part 1's surface, the rest along part 0's */
+    double wrench[6]; /* N, N m: force, and torque about the contact's centre, that all of it comes to */
 } ct_traction;
 
 /* Whether sides have to be measured with rows, for the motion of deformable bodies. */

@@ -122,12 +122,13 @@ static void place_corners(const struct sheet *s, const ct_sheet_face *const part
     const double share = s->traction.share;
     const bool is_upright = !part[0]->looks_up;
     for (uint32_t i = 0; i < o->n; i++) {
-        const double *at = o->at[is_upright ? i : o->n - 1 - i], w[2] = {ct_sheet_height(part[0], at),
-                                                                         ct_sheet_height(part[1], at)};
+        const double *at = o->at[is_upright ? i : o->n - 1 - i],
+                     w[2] = {ct_sheet_height(part[0], at), ct_sheet_height(part[1], at)};
         const double uvw[3] = {at[0], at[1], (1 - share) * w[0] + share * w[1]};
         v[i] = (ct_surface_vertex){.depth = fmax(is_upright ? w[1] - w[0] : w[0] - w[1], 0)};
         for (int k = 0; k < 3; k++)
-            v[i].position[k] = uvw[0] * s->faces.axis[0][k] + uvw[1] * s->faces.axis[1][k] + uvw[2] * s->faces.axis[2][k];
+            v[i].position[k] =
+                uvw[0] * s->faces.axis[0][k] + uvw[1] * s->faces.axis[1][k] + uvw[2] * s->faces.axis[2][k];
     }
 }
 
@@ -137,8 +138,7 @@ static void find_normal(const struct sheet *s, const ct_sheet_face *const part[2
     for (int k = 0; k < 2; k++) slope[k] = (1 - share) * part[0]->slope[k] + share * part[1]->slope[k];
     const double scale = up / sqrt(1 + slope[0] * slope[0] + slope[1] * slope[1]);
     for (int i = 0; i < 3; i++)
-        normal[i] =
-            scale * (s->faces.axis[2][i] - slope[0] * s->faces.axis[0][i] - slope[1] * s->faces.axis[1][i]);
+        normal[i] = scale * (s->faces.axis[2][i] - slope[0] * s->faces.axis[0][i] - slope[1] * s->faces.axis[1][i]);
 }
 
 static bool grow(struct sheet *s, uint32_t n) {
@@ -344,10 +344,11 @@ static uint64_t most_entries(const ct_result *result) {
 
 static ct_status check_limit(const struct sheet *s, ct_error *error) {
     if (s->needed <= CT_MAX_POLYGONS) return CT_OK;
-    return ct_fail(error, CT_LIMIT_EXCEEDED, "want",
-                   "the contact surface has %llu polygons, expected at most %u in a step: leave the surface out of want, or "
-                   "step scenes with fewer or coarser bodies",
-                   (unsigned long long)s->needed, CT_MAX_POLYGONS);
+    return ct_fail(
+        error, CT_LIMIT_EXCEEDED, "want",
+        "the contact surface has %llu polygons, expected at most %u in a step: leave the surface out of want, or "
+        "step scenes with fewer or coarser bodies",
+        (unsigned long long)s->needed, CT_MAX_POLYGONS);
 }
 
 ct_status ct_result_add_sheet(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
@@ -388,7 +389,8 @@ uint32_t ct_sheet_wants(const ct_step *step) {
 
 ct_status ct_sheet_check(const ct_step *step, ct_error *error) {
     if (!(step->want & CT_WANT_SURFACE) || step->scene->n_self == 0) return CT_OK;
-    return ct_fail(error, CT_UNSUPPORTED, "want",
-                   "a body of the scene has self_contact, and a contact of a body with itself has no surface between two "
-                   "bodies: leave the surface out of want, or add the body without self_contact");
+    return ct_fail(
+        error, CT_UNSUPPORTED, "want",
+        "a body of the scene has self_contact, and a contact of a body with itself has no surface between two "
+        "bodies: leave the surface out of want, or add the body without self_contact");
 }

@@ -55,7 +55,8 @@ static bool find_window(ct_sheet_faces *f, ct_surface *const surface[2], const c
         for (uint64_t i = 0; i < contact->count[s]; i++) {
             double at[3];
             if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return false;
-            ct_column_place(&placing[s], surface[s]->positions + 3 * (size_t)result->vertices[contact->first[s] + i], at);
+            ct_column_place(&placing[s], surface[s]->positions + 3 * (size_t)result->vertices[contact->first[s] + i],
+                            at);
             ct_box_add_point(&box, at);
         }
         for (int k = 0; k < 2; k++) {
@@ -116,7 +117,9 @@ static bool add_plane(ct_sheet_faces *f, int side, const double pose[12]) {
     if (!(fabs(up) > 0.5)) return true;
     for (int c = 0; c < 3; c++) {
         for (int k = 0; k < 2; k++) p[c][k] = middle[k] + reach * corners[c][k];
-        p[c][2] = (ct_dot3(normal, from) - ct_dot3(normal, f->axis[0]) * p[c][0] - ct_dot3(normal, f->axis[1]) * p[c][1]) / up;
+        p[c][2] =
+            (ct_dot3(normal, from) - ct_dot3(normal, f->axis[0]) * p[c][0] - ct_dot3(normal, f->axis[1]) * p[c][1]) /
+            up;
     }
     const double *const seen[3] = {p[0], p[up > 0 ? 1 : 2], p[up > 0 ? 2 : 1]};
     return add_face(f, seen, side, true);

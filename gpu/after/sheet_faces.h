@@ -14,11 +14,11 @@
 #include "gpu/after/column_surface.h"
 
 typedef struct ct_sheet_face {
-    double at[3][2];         /* m: u, v of the corners, counter-clockwise */
-    double origin[3];        /* m: u, v, w of a place on it */
-    double slope[2];         /* dw/du, dw/dv */
-    double least, most;      /* m, of w */
-    uint8_t side;            /* whose: 0 or 1 */
+    double at[3][2];          /* m: u, v of the corners, counter-clockwise */
+    double origin[3];         /* m: u, v, w of a place on it */
+    double slope[2];          /* dw/du, dw/dv */
+    double least, most;       /* m, of w */
+    uint8_t side;             /* whose: 0 or 1 */
     bool looks_up, is_listed; /* is_listed: it takes part in the contact */
 } ct_sheet_face;
 

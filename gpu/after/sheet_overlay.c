@@ -127,7 +127,8 @@ static bool hide_behind(ct_sheet_overlay *overlay, const ct_sheet_face *lower, c
                         const ct_sheet_face *face) {
     const double by = CLOSE * overlay->faces->size;
     const struct half_plane h[5] = {left_of(face->at[0], face->at[1]), left_of(face->at[1], face->at[2]),
-                                    left_of(face->at[2], face->at[0]), higher(face, lower, by), higher(upper, face, by)};
+                                    left_of(face->at[2], face->at[0]), higher(face, lower, by),
+                                    higher(upper, face, by)};
     /* Pieces that a cut adds lie behind those that it was made of: they have nothing in common with the face. */
     for (size_t i = overlay->n; i-- > 0;)
         if (!cut_out(overlay, i, h, 5)) return false;

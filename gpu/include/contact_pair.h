@@ -137,7 +137,8 @@ typedef struct ct_surface_polygon {
     double center[3]; /* m, world: the centroid */
     double normal[3]; /* unit vector that points out of part 1, into part 0 */
     double area;      /* m^2 */
-    double slip[3];   /* m/s: of part 1's surface relative to part 0's at center, along the polygon; 0 without velocities */
+    double
+        slip[3]; /* m/s: of part 1's surface relative to part 0's at center, along the polygon; 0 without velocities */
     double force[3];  /* N: of pressure and friction on part 0; on part 1 it is opposite */
     double torque[3]; /* N m: of these, about center */
 } ct_surface_polygon;

@@ -127,8 +127,8 @@ typedef struct ct_result {
     uint64_t n_points;
     ct_point *points; /* [n_points], or NULL */
     uint64_t n_polygons, n_polygon_vertices;
-    ct_surface_polygon *polygons;               /* [n_polygons], or NULL: the step does not want a surface */
-    uint32_t *polygon_first;            /* [n_polygons + 1]: polygon i has the vertices from polygon_first[i] to [i + 1] - 1 */
+    ct_surface_polygon *polygons; /* [n_polygons], or NULL: the step does not want a surface */
+    uint32_t *polygon_first; /* [n_polygons + 1]: polygon i has the vertices from polygon_first[i] to [i + 1] - 1 */
     ct_surface_vertex *polygon_vertices; /* [n_polygon_vertices], each polygon's counter-clockwise about its normal */
     size_t n_separations;
     ct_separation

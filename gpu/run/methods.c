@@ -324,7 +324,8 @@ static ct_status check_second(const ct_method_row *row, const ct_step *step, ct_
                                                       : NULL;
     if (!what || row->gives_second) return CT_OK;
     return ct_fail(error, CT_INVALID_ARGUMENT, step->want & (CT_WANT_SURFACE | CT_WANT_INERTIA) ? "want" : "directions",
-                   "method \"%s\" gives no %s: leave it out, or choose method \"exact\"", ct_method_name(row->method), what);
+                   "method \"%s\" gives no %s: leave it out, or choose method \"exact\"", ct_method_name(row->method),
+                   what);
 }
 
 /* A method that a step chose for itself: whether it takes the scene as it is. */

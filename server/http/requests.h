@@ -93,7 +93,6 @@ bool request_page(const char *query, page_request *out, problem *p);
 /* The query of GET .../snapshot.png, as received: within the options' bounds, what it does not name at its default. */
 bool request_snapshot(const char *query, ct_snapshot_options *out, problem *p);
 
-
 /* "3f2a..." of 8 to 32 hexadecimal digits. */
 bool request_is_hash(const char *text);
 

@@ -62,7 +62,8 @@ static ct_result *run(struct built *b, const double (*twists)[6]) {
         velocities[i] = (ct_velocity){.body = b->body[i]};
         memcpy(velocities[i].twist, twists[i], sizeof velocities[i].twist);
     }
-    ct_step step = {.scene = b->scene, .want = CT_WANT_SURFACE, .velocities = velocities, .n_velocities = twists ? 2 : 0};
+    ct_step step = {
+        .scene = b->scene, .want = CT_WANT_SURFACE, .velocities = velocities, .n_velocities = twists ? 2 : 0};
     if (ct_engine_run(engine, &step, 1)) fail_msg("%s: %s", step.error.field, step.error.message);
     assert_non_null(step.result->polygons);
     return step.result;
@@ -127,7 +128,8 @@ static void check_wrench(const ct_result *r, const ct_contact *c, const double *
 static double lower_end(const double pose[12], double half, const double at[3]) {
     double z = -INFINITY;
     for (int face = 0; face < 6; face++) { /* of points p with n . (p - center) = half */
-        const double sign = face % 2 ? 1 : -1, *n = pose + face / 2, across = n[0] * (at[0] - pose[3]) + n[4] * (at[1] - pose[7]);
+        const double sign = face % 2 ? 1 : -1, *n = pose + face / 2,
+                     across = n[0] * (at[0] - pose[3]) + n[4] * (at[1] - pose[7]);
         if (sign * n[8] < 0) z = fmax(z, pose[11] + (sign * half - across) / n[8]);
     }
     return z;
@@ -154,7 +156,8 @@ static void test_box_on_floor(void **state) {
         const ct_contact *c = r->contacts;
         const struct sums sums = sums_of(r, c);
         near(sums.area, c->area, 1e-9 * c->area);
-        near(sums.volume, c->volume, tilts[t / 2] * 0.05 * c->volume + 1e-8 * c->volume); /* less what is below its own side */
+        near(sums.volume, c->volume,
+             tilts[t / 2] * 0.05 * c->volume + 1e-8 * c->volume); /* less what is below its own side */
         check_wrench(r, c, on_mesh ? down : NULL);
         for (uint64_t p = 0; p < r->n_polygons; p++) {
             const ct_surface_polygon *of = &r->polygons[p];
@@ -225,14 +228,114 @@ static void test_two_balls(void **state) {
     shape_free(&ball);
 }
 
+/* ---- beside lines through all triangles ---- */
+
+struct hit {
+    double w;
+    int side, enters;
+};
+
+static int by_height(const void *a, const void *b) {
+    const double x = ((const struct hit *)a)->w, y = ((const struct hit *)b)->w;
+    return (x > y) - (x < y);
+}
+
+/* Appends the hits of a body's triangles by the line through p along n. False: it passes close by an edge. */
+static bool hit_body(const struct shape *shape, const double pose[12], const double n[3], const double t[2][3],
+                     const double p[3], int side, struct hit *hits, size_t *count) {
+    for (uint32_t k = 0; k < shape->n_triangles; k++) {
+        double at[3][3], area[3], whole = 0;
+        for (int c = 0; c < 3; c++) {
+            const ct_vec3 x =
+                ct_pose_place(pose, ct_vec3_of_floats(shape->positions + 3 * shape->triangles[3 * k + (uint32_t)c]));
+            const double d[3] = {x.x - p[0], x.y - p[1], x.z - p[2]};
+            for (int i = 0; i < 3; i++) at[c][i] = ct_dot3(d, i < 2 ? t[i] : n);
+        }
+        for (int c = 0; c < 3; c++) {
+            const double *a = at[(c + 1) % 3], *b = at[(c + 2) % 3];
+            whole += area[c] = a[0] * b[1] - a[1] * b[0];
+            if (fabs(area[c]) < 1e-5) return false;
+        }
+        if ((area[0] > 0) != (area[1] > 0) || (area[0] > 0) != (area[2] > 0)) continue;
+        hits[(*count)++] = (struct hit){(area[0] * at[0][2] + area[1] * at[1][2] + area[2] * at[2][2]) / whole, side,
+                                        whole < 0 ? 1 : -1};
+    }
+    return true;
+}
+
+/* The polygon of the contact that the line runs through, from `from` on: its depth and height there. False: none. */
+static bool next_polygon(const ct_result *r, const ct_contact *c, const double p[3], uint64_t *from, double *depth,
+                         double *height) {
+    for (; *from < c->first_polygon + c->n_polygons; ++*from) {
+        const ct_surface_polygon *of = &r->polygons[*from];
+        const uint32_t first = r->polygon_first[*from], n = r->polygon_first[*from + 1] - first;
+        const double up = ct_dot3(of->normal, c->normal) > 0 ? 1 : -1;
+        for (uint32_t k = 2; k < n; k++) { /* triangles of a fan: at most one has the line */
+            const ct_surface_vertex *v[3] = {&r->polygon_vertices[first], &r->polygon_vertices[first + k - 1],
+                                             &r->polygon_vertices[first + k]};
+            double d[3][3], area[3], cross[3], whole = 0;
+            for (int i = 0; i < 3; i++) ct_sub3(v[i]->position, p, d[i]);
+            for (int i = 0; i < 3; i++) {
+                ct_cross3(d[(i + 1) % 3], d[(i + 2) % 3], cross);
+                whole += area[i] = up * ct_dot3(cross, c->normal);
+            }
+            if (!(area[0] >= 0 && area[1] >= 0 && area[2] >= 0 && whole > 0)) continue;
+            *depth = *height = 0;
+            for (int i = 0; i < 3; i++) {
+                *depth += area[i] / whole * v[i]->depth;
+                *height += area[i] / whole * ct_dot3(d[i], c->normal);
+            }
+            ++*from;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Along a line every stretch inside both bodies that begins on one and ends on the other has a polygon as deep, within it,
+ * and there are no others. */
+static bool check_line(const ct_result *r, const ct_contact *c, const struct shape *const shapes[2],
+                       const double (*pose)[12], const double p[3]) {
+    struct hit *hits = malloc((shapes[0]->n_triangles + shapes[1]->n_triangles) * sizeof *hits);
+    size_t n = 0, spans = 0;
+    bool is_clear = true;
+    for (int s = 0; s < 2 && is_clear; s++)
+        is_clear = hit_body(shapes[s], pose[s], c->normal, c->tangents, p, s, hits, &n);
+    qsort(hits, n, sizeof *hits, by_height);
+    int inside[2] = {0, 0};
+    for (size_t i = 0; i + 1 < n && is_clear; i++) {
+        inside[hits[i].side] += hits[i].enters;
+        if (!(inside[0] && inside[1]) || hits[i].side == hits[i + 1].side) continue;
+        uint64_t from = c->first_polygon;
+        double depth, height;
+        bool is_found = false;
+        while (!is_found && next_polygon(r, c, p, &from, &depth, &height))
+            is_found = fabs(depth - (hits[i + 1].w - hits[i].w)) < 1e-7 && height > hits[i].w - 1e-7 &&
+                       height < hits[i + 1].w + 1e-7;
+        if (!is_found) fail_msg("no polygon from %g to %g", hits[i].w, hits[i + 1].w);
+        spans++;
+    }
+    uint64_t from = c->first_polygon;
+    size_t polygons = 0;
+    for (double depth, height; is_clear && next_polygon(r, c, p, &from, &depth, &height);) polygons++;
+    if (is_clear) assert_int_equal(polygons, spans);
+    free(hits);
+    return is_clear && spans > 0;
+}
+
+/* Random pairs, one of which has layers above one another: forces sum to the wrench, and lines find what is there. */
 static void test_random(void **state) {
     (void)state;
     uint64_t rng = 5;
-    int contacts = 0;
+    int contacts = 0, lines = 0;
     for (int round = 0; round < 40; round++) {
-        struct shape a = round % 2 ? shape_box(1, 0.8, 1.2) : shape_blob(0.7, 3, 0.3, (uint64_t)round), b = shape_cube(1.1, 3);
+        struct shape a = round % 4 == 0   ? shape_blob(0.7, 2, 0.3, (uint64_t)round)
+                         : round % 4 == 1 ? shape_box(1, 0.8, 1.2)
+                         : round % 4 == 2 ? shape_torus(0.6, 0.15, 12, 8)
+                                          : shape_l_prism(1.2, 0.3),
+                     b = round % 8 < 4 ? shape_cube(1.1, 2) : shape_torus(0.5, 0.2, 12, 8);
         double pose[2][12], twists[2][6];
-        for (int i = 0; i < 2; i++) shape_pose_random(&rng, 0.5, pose[i]);
+        for (int i = 0; i < 2; i++) shape_pose_random(&rng, 0.3, pose[i]);
         for (int i = 0; i < 12; i++) twists[i / 6][i % 6] = shape_uniform(&rng, -1, 1);
         const struct part parts[2] = {{&a, pose[0], {1e6, 0.4, 0.5, NAN}}, {&b, pose[1], {3e6, 0.2, 0.1, NAN}}};
         ct_scene_settings settings = pressure();
@@ -241,26 +344,163 @@ static void test_random(void **state) {
         for (size_t i = 0; i < r->n_contacts; i++) {
             const ct_contact *c = &r->contacts[i];
             if (!(c->area > 1e-3)) continue;
-            const struct sums s = sums_of(r, c);
-            print_message("round %d volume %g of %g, area %g of %g, %d polygons\n", round, s.volume, c->volume, s.area, c->area,
-                          (int)c->n_polygons);
             check_wrench(r, c, pose[0]);
             contacts++;
+            for (int line = 0; line < 20 && r->n_contacts == 1; line++) {
+                double p[3];
+                for (int k = 0; k < 3; k++) p[k] = c->center[k] + shape_uniform(&rng, -0.5, 0.5);
+                lines += check_line(r, c, (const struct shape *const[2]){&a, &b}, (const double(*)[12])pose, p);
+            }
         }
         ct_result_free(&r);
         shape_free(&a);
         shape_free(&b);
     }
-    assert_true(contacts > 30);
+    assert_true(contacts > 30 && lines > 100);
+}
+
+/* Faces divided into more triangles: the same area, depth and wrench. */
+static void test_tessellation(void **state) {
+    (void)state;
+    struct shape cubes[2] = {shape_box(1, 1, 1), shape_cube(1, 7)}, tool = shape_box(0.7, 0.4, 0.5);
+    double down[12], pose[12];
+    struct sums sums[2];
+    shape_pose_identity(down);
+    down[3] = down[7] = down[11] = -0.5; /* shape_box begins or is centred there: either does */
+    shape_pose_axis((const double[3]){0.48, 0.64, 0.6}, 0.03, (const double[3]){0.31, -0.12, 0.35}, pose);
+    for (int fine = 0; fine < 2; fine++) {
+        const struct part parts[2] = {{&cubes[fine], NULL, CT_MATERIAL_NONE}, {&tool, pose, {1e6, NAN, NAN, NAN}}};
+        const ct_scene_settings settings = pressure();
+        ct_result *r = once(&settings, parts, NULL);
+        assert_int_equal(r->n_contacts, 1);
+        sums[fine] = sums_of(r, r->contacts);
+        ct_result_free(&r);
+    }
+    near(sums[1].area, sums[0].area, 1e-6 * sums[0].area);
+    near(sums[1].volume, sums[0].volume, 1e-6 * sums[0].volume);
+    assert_true(sums[0].area > 0.01);
+    for (int i = 0; i < 2; i++) shape_free(&cubes[i]);
+    shape_free(&tool);
+}
+
+static void test_same_bits(void **state) {
+    (void)state;
+    struct shape a = shape_blob(0.7, 3, 0.3, 3), b = shape_blob(0.6, 3, 0.3, 4);
+    double pose[2][12];
+    uint64_t rng = 9;
+    ct_result *first = NULL;
+    for (int i = 0; i < 2; i++) shape_pose_random(&rng, 0.3, pose[i]);
+    for (int round = 0; round < 3; round++) {
+        ct_engine *other = stage_engine(round == 1 ? 3 : 1, round == 2 ? "base" : NULL), *mine = engine;
+        const struct part parts[2] = {{&a, pose[0], {1e6, 0.4, 0.5, NAN}}, {&b, pose[1], {3e6, 0.2, 0.1, NAN}}};
+        const ct_scene_settings settings = pressure();
+        struct built built = build(other, &settings, parts);
+        engine = other;
+        ct_result *r = run(&built, (const double[2][6]){{1, 2, 3, -1, 0.5, 2}, {0}});
+        engine = mine;
+        if (first) {
+            assert_int_equal(r->n_polygons, first->n_polygons);
+            assert_int_equal(r->n_polygon_vertices, first->n_polygon_vertices);
+            assert_memory_equal(r->polygons, first->polygons, r->n_polygons * sizeof *r->polygons);
+            assert_memory_equal(r->polygon_first, first->polygon_first, (r->n_polygons + 1) * sizeof *r->polygon_first);
+            assert_memory_equal(r->polygon_vertices, first->polygon_vertices,
+                                r->n_polygon_vertices * sizeof *r->polygon_vertices);
+            ct_result_free(&r);
+        } else {
+            first = r;
+            assert_true(r->n_polygons > 50);
+        }
+        ct_scene_destroy(&built.scene);
+        ct_engine_destroy(&other);
+    }
+    ct_result_free(&first);
+    shape_free(&a);
+    shape_free(&b);
+}
+
+/* A deformable body slides as its vertices do; a body inside another has no normal, and no polygons. */
+static void test_other_bodies(void **state) {
+    (void)state;
+    struct shape box = shape_box(1, 1, 1), small = shape_box(0.2, 0.2, 0.2);
+    double pose[12];
+    ct_error error;
+    shape_pose_identity(pose);
+    ct_scene_settings settings = stage_exact();
+    const struct part nested[2] = {{&box, NULL, CT_MATERIAL_NONE}, {&small, pose, CT_MATERIAL_NONE}};
+    ct_result *r = once(&settings, nested, NULL);
+    assert_true(r->n_contacts == 1 && r->contacts[0].n_polygons == 0 && r->n_polygons == 0);
+    ct_result_free(&r);
+
+    struct built b;
+    shape_translate(&small, 0, 0, 0.55);
+    assert_int_equal(ct_scene_create(engine, &settings, &b.scene, &error), CT_OK);
+    for (int i = 0; i < 2; i++) {
+        ct_body_options options;
+        ct_body_options_init(&options);
+        options.kind = i ? CT_BODY_DEFORMABLE : CT_BODY_RIGID;
+        ct_mesh *mesh = shape_to_mesh(i ? &small : &box, &error);
+        assert_int_equal(ct_scene_add_body(b.scene, mesh, &options, &b.body[i], &error), CT_OK);
+        ct_mesh_release(&mesh);
+    }
+    double moving[8][3];
+    for (int i = 0; i < 8; i++) memcpy(moving[i], (const double[3]){0.5, -0.25, 2}, sizeof moving[i]);
+    const ct_update update = {
+        .body = b.body[1], .kind = CT_UPDATE_POSITIONS, .positions = small.positions, .dtype = CT_F32, .count = 8};
+    const ct_velocity velocity = {.body = b.body[1], .values = moving, .dtype = CT_F64, .count = 8};
+    ct_step step = {.scene = b.scene,
+                    .updates = &update,
+                    .n_updates = 1,
+                    .want = CT_WANT_SURFACE,
+                    .velocities = &velocity,
+                    .n_velocities = 1};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+    r = step.result;
+    assert_true(r->n_polygons > 0);
+    for (uint64_t p = 0; p < r->n_polygons; p++) {
+        near(r->polygons[p].slip[0], 0.5, 1e-6);
+        near(r->polygons[p].slip[1], -0.25, 1e-6);
+        near(r->polygons[p].slip[2], 0, 1e-6);
+    }
+    ct_result_free(&r);
+    step = (ct_step){.scene = b.scene, .want = CT_WANT_FRAME}; /* not wanted */
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+    assert_null(step.result->polygons);
+    ct_result_free(&step.result);
+    ct_scene_destroy(&b.scene);
+    shape_free(&box);
+    shape_free(&small);
+}
+
+static void test_bad_input(void **state) {
+    (void)state;
+    struct shape box = shape_box(1, 1, 1);
+    ct_error error;
+    for (int round = 0; round < 2; round++) {
+        const ct_scene_settings settings = round ? stage_exact() : stage_resolution(16);
+        ct_scene *scene;
+        uint32_t body;
+        ct_body_options options;
+        assert_int_equal(ct_scene_create(engine, &settings, &scene, &error), CT_OK);
+        ct_body_options_init(&options);
+        options.self_contact = round == 1;
+        ct_mesh *mesh = shape_to_mesh(&box, &error);
+        assert_int_equal(ct_scene_add_body(scene, mesh, &options, &body, &error), CT_OK);
+        ct_mesh_release(&mesh);
+        ct_step step = {.scene = scene, .want = CT_WANT_SURFACE};
+        assert_int_equal(ct_engine_run(engine, &step, 1), round ? CT_UNSUPPORTED : CT_INVALID_ARGUMENT);
+        assert_string_equal(step.error.field, "want");
+        assert_non_null(strstr(step.error.message, round ? "self_contact" : "exact"));
+        ct_scene_destroy(&scene);
+    }
+    shape_free(&box);
 }
 
 int main(void) {
     engine = stage_engine(2, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_box_on_floor),
-        cmocka_unit_test(test_ball_on_plane),
-        cmocka_unit_test(test_two_balls),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_box_on_floor), cmocka_unit_test(test_ball_on_plane), cmocka_unit_test(test_two_balls),
+        cmocka_unit_test(test_random),       cmocka_unit_test(test_tessellation),  cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_other_bodies), cmocka_unit_test(test_bad_input),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     ct_engine_destroy(&engine);

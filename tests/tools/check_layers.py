@@ -103,7 +103,7 @@ FILES = {
 MODULES = {
     "client_py/contactd": [
         "errors", "_schema", "_wire", "_arrays", "_addresses", "_keys", "_native", "_greeting", "_want", "_contact_columns",
-        "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_state", "_tables", "_socket", "_successors", "_line",
+        "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_surface", "_state", "_tables", "_socket", "_successors", "_line",
         "_sender", "_session", "_answers", "_connection", "_link", "_servers", "_embedded", "body", "shapes", "result", "scene", "_many",
         "_link_many", "_scene_opener", "_engine", "_engine_many", "client", "engine", "__init__"],
 }

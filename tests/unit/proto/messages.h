@@ -482,6 +482,8 @@ static inline const char *differ_contact(const ct_contact *a, const ct_contact *
     SAME(n_cells);
     SAME(first_point);
     SAME(n_points);
+    SAME(first_polygon);
+    SAME(n_polygons);
     return NULL;
 }
 static inline const char *differ_direction(const wire_direction *a, const wire_direction *b) {
@@ -506,6 +508,9 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME_ARRAY(point_groups);
     SAME_ARRAY(progress);
     SAME_ARRAY(separations);
+    SAME_ARRAY(surface_polygons);
+    SAME_ARRAY(surface_offsets);
+    SAME_ARRAY(surface_vertices);
     SAME(scene);
     SAME(sequence);
     SAME_ARRAY(vertices);

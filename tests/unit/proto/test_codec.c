@@ -500,6 +500,44 @@ static void voxels_round_trip(void **state) {
     assert_string_equal(wire_ended_name((wire_ended)99), "unknown");
 }
 
+/* Two polygons of three and four corners, one of them the contact's. */
+static void surface_round_trips(void **state) {
+    (void)state;
+    static samples store;
+    static double polygons[2 * WIRE_POLYGON], vertices[7 * WIRE_POLYGON_VERTEX];
+    uint32_t offsets[3] = {0, 3, 7};
+    for (int i = 0; i < 2 * WIRE_POLYGON; i++) polygons[i] = i + 0.25;
+    for (int i = 0; i < 7 * WIRE_POLYGON_VERTEX; i++) vertices[i] = i - 0.5;
+    wire_message m = sample_message(&store, WIRE_STEP_RESULT);
+    ct_contact contact = store.contacts[1];
+    contact.first_polygon = 1;
+    contact.n_polygons = 1;
+    wire_step_result *r = &m.u.step_result;
+    r->contacts = &contact;
+    r->n_contacts = 1;
+    r->surface_polygons = sample_array(WIRE_F64, 2 * WIRE_POLYGON, polygons);
+    r->surface_offsets = sample_array(WIRE_U32, 3, offsets);
+    r->surface_vertices = sample_array(WIRE_F64, 7 * WIRE_POLYGON_VERTEX, vertices);
+    round_trip(&m, 0);
+    round_trip(&m, WIRE_INLINE_BYTES);
+    contact.n_polygons = 2;
+    refused(&m, CONTACTD_WRONG_LENGTH, "contacts[0].first_polygon");
+    contact.n_polygons = 1;
+    offsets[1] = 8;
+    refused(&m, CONTACTD_MALFORMED, "surface_offsets");
+    offsets[1] = 3;
+    offsets[2] = 6;
+    refused(&m, CONTACTD_WRONG_LENGTH, "surface_vertices");
+    offsets[2] = 7;
+    r->surface_offsets.count = 2;
+    refused(&m, CONTACTD_WRONG_LENGTH, "surface_offsets");
+    r->surface_offsets.count = 3;
+    r->surface_polygons.count = WIRE_POLYGON + 1;
+    refused(&m, CONTACTD_WRONG_LENGTH, "surface_polygons");
+    r->surface_polygons = (wire_array){.dtype = WIRE_NONE};
+    refused(&m, CONTACTD_MALFORMED, "surface_polygons");
+}
+
 static void successors_round_trip(void **state) {
     (void)state;
     static samples store;
@@ -971,6 +1009,7 @@ int main(void) {
         cmocka_unit_test(facts_of_meshes_round_trip),
         cmocka_unit_test(materials_round_trip),
         cmocka_unit_test(cells_round_trip),
+        cmocka_unit_test(surface_round_trips),
         cmocka_unit_test(successors_round_trip),
         cmocka_unit_test(products_round_trip),
         cmocka_unit_test(voxels_round_trip),
