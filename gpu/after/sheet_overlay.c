@@ -122,20 +122,35 @@ static bool cut_out(ct_sheet_overlay *overlay, size_t i, const struct half_plane
     return true;
 }
 
+/* Whether no more of a piece than rounding is in the half-plane. */
+static bool misses(const ct_sheet_overlay *overlay, const ct_sheet_outline *o, const struct half_plane *h) {
+    const double least = NARROW * overlay->faces->size * (fabs(h->x) + fabs(h->y));
+    for (uint32_t i = 0; i < o->n; i++)
+        if (side_of(h, o->at[i]) > least) return false;
+    return true;
+}
+
 /* Takes from all pieces where the face is between the two others. */
 static bool hide_behind(ct_sheet_overlay *overlay, const ct_sheet_face *lower, const ct_sheet_face *upper,
                         const ct_sheet_face *face) {
     const double by = CLOSE * overlay->faces->size;
-    const struct half_plane h[5] = {left_of(face->at[0], face->at[1]), left_of(face->at[1], face->at[2]),
-                                    left_of(face->at[2], face->at[0]), higher(face, lower, by),
-                                    higher(upper, face, by)};
+    struct half_plane h[5];
+    for (int k = 0; k < 5; k++) { /* most faces around are beside a piece: one half-plane says so */
+        h[k] = k < 3    ? left_of(face->at[k], face->at[(k + 1) % 3])
+               : k == 3 ? higher(face, lower, by)
+                        : higher(upper, face, by);
+        if (overlay->n == 1 && misses(overlay, &overlay->pieces[0], &h[k])) return true;
+    }
     /* Pieces that a cut adds lie behind those that it was made of: they have nothing in common with the face. */
     for (size_t i = overlay->n; i-- > 0;)
         if (!cut_out(overlay, i, h, 5)) return false;
-    overlay->work += overlay->n;
-    if (overlay->work < overlay->next_poll) return true;
+    return true;
+}
+
+static bool is_cancelled(ct_sheet_overlay *overlay) {
+    if (overlay->work < overlay->next_poll) return false;
     overlay->next_poll = overlay->work + POLL;
-    return !ct_is_cancelled();
+    return ct_is_cancelled();
 }
 
 /* A face of which only some corners take part may reach out of the window, where other faces were not gathered. */
@@ -178,9 +193,11 @@ bool ct_sheet_overlay_pair(ct_sheet_overlay *overlay, const ct_sheet_face *lower
     for (uint32_t i; overlay->n > 0 && ct_column_search_next(&search, &i);) {
         const ct_sheet_face *face = &overlay->faces->all[i];
         if (face != lower && face != upper && !hide_behind(overlay, lower, upper, face)) return false;
+        overlay->work += overlay->n + 1;
+        if (is_cancelled(overlay)) return false;
     }
     overlay->work += search.visits / 16;
-    return true;
+    return !is_cancelled(overlay);
 }
 
 void ct_sheet_overlay_close(ct_sheet_overlay *overlay) {
