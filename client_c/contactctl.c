@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client_c/ctl/guess.h"
 #include "client_c/ctl/help.h"
 
 /* ---- the line ---- */
@@ -17,6 +18,14 @@ static int find_option(const char *arg, size_t length) {
     for (int o = 0; o < OPT_COUNT; o++)
         if (strlen(ctl_options[o].name) == length && strncmp(arg, ctl_options[o].name, length) == 0) return o;
     return -1;
+}
+
+static int unknown_option(const char *arg, size_t length) {
+    ctl_guess guess = {.given = arg, .length = length};
+    for (int o = 0; o < OPT_COUNT; o++) ctl_guess_from(&guess, ctl_options[o].name);
+    const char *meant = ctl_guess_end(&guess);
+    return meant ? ctl_mistake("unknown option %.*s; did you mean %s?", (int)length, arg, meant)
+                 : ctl_mistake("unknown option %.*s; contactctl --help lists them", (int)length, arg);
 }
 
 /* Splits the line into options and words. EXIT_OK, or EXIT_USAGE after a message. */
@@ -34,8 +43,9 @@ static int parse(ctl *ctl, int argc, char **argv, const char **words, int *n_wor
             only_words = true;
             continue;
         }
-        int o = find_option(arg, equals ? (size_t)(equals - arg) : strlen(arg));
-        if (o < 0) return ctl_mistake("unknown option %s; contactctl --help lists them", arg);
+        const size_t length = equals ? (size_t)(equals - arg) : strlen(arg);
+        int o = find_option(arg, length);
+        if (o < 0) return unknown_option(arg, length);
         if (ctl->options[o]) return ctl_mistake("%s is given twice", ctl_options[o].name);
         if (!ctl_options[o].value) {
             if (equals) return ctl_mistake("%s takes no value", ctl_options[o].name);
@@ -85,13 +95,30 @@ static bool is_noun(const char *word) {
     return false;
 }
 
+static int unknown_command(const char *word, const char *list) {
+    ctl_guess guess = {.given = word, .length = strlen(word)};
+    for (int i = 0; i < ctl_command_count; i++) ctl_guess_from(&guess, ctl_commands[i].noun);
+    const char *meant = ctl_guess_end(&guess);
+    return meant ? ctl_mistake("there is no command %s; did you mean %s?", word, meant)
+                 : ctl_mistake("there is no command %s; %s lists them", word, list);
+}
+
+static int unknown_verb(const char *noun, const char *word) {
+    ctl_guess guess = {.given = word, .length = strlen(word)};
+    for (int i = 0; i < ctl_command_count; i++)
+        if (strcmp(ctl_commands[i].noun, noun) == 0 && ctl_commands[i].verb)
+            ctl_guess_from(&guess, ctl_commands[i].verb);
+    const char *meant = ctl_guess_end(&guess);
+    return meant ? ctl_mistake("there is no command %s %s; did you mean %s %s?", noun, word, noun, meant)
+                 : ctl_mistake("there is no command %s %s; contactctl help %s tells more", noun, word, noun);
+}
+
 /* `help scene set` prints what `scene set --help` prints. */
 int ctl_help(ctl *ctl) {
     const ctl_command *command = find_verb(ctl->args, ctl->n_args);
     const char *noun = ctl->n_args ? ctl->args[0] : NULL;
-    if (noun && !is_noun(noun)) return ctl_mistake("there is no command %s; contactctl help lists them", noun);
-    if (ctl->n_args == 2 && !(command && command->verb))
-        return ctl_mistake("there is no command %s %s; contactctl help %s tells more", noun, ctl->args[1], noun);
+    if (noun && !is_noun(noun)) return unknown_command(noun, "contactctl help");
+    if (ctl->n_args == 2 && !(command && command->verb)) return unknown_verb(noun, ctl->args[1]);
     if (command)
         ctl_print_help_of(stdout, command);
     else
@@ -117,7 +144,8 @@ static int run(ctl *ctl, const char **words, int n_words) {
         return EXIT_USAGE;
     }
     if (!v) {
-        if (!is_noun(words[0])) return ctl_mistake("there is no command %s; contactctl --help lists them", words[0]);
+        if (!is_noun(words[0])) return unknown_command(words[0], "contactctl --help");
+        if (n_words > 1) return unknown_verb(words[0], words[1]);
         ctl_print_help(stderr, words[0]);
         return EXIT_USAGE;
     }

@@ -66,7 +66,7 @@ typedef struct contactd_options {
      * the next waits sleep at once. Never beyond timeout_ms. us; 0: always sleep at once; 2,000 */
     uint32_t spin_us;
     /* For a server started with --stream-key: its public key, and this client's secret key, which must be in the
-     * server's list of principals. Each is a key of 40 characters, or the path of a file that contactctl keys new
+     * server's list of principals. Each is a key of 40 characters or 64 hexadecimal digits, or the path of a file that contactctl keys new
      * wrote. $CONTACTD_SERVER_KEY, $CONTACTD_CLIENT_KEY; NULL: no encryption. Not kept: the caller may erase it after
      * connecting. */
     const char *server_key, *client_key;
@@ -299,6 +299,9 @@ contactd_code contactd_forget_mesh(contactd_client *client, contactd_mesh mesh);
 /* All meshes of the server, whoever registered them. The list is valid until the next call on this client. */
 contactd_code contactd_list_meshes(contactd_client *client, const contactd_mesh_info **out, size_t *n);
 contactd_code contactd_find_mesh(contactd_client *client, const char *hash, contactd_mesh_info *out); /* >= 8 digits */
+/* A handle for a mesh that the server has, whoever registered it, by 8 digits of its hash or more. No copy is kept here: a
+ * server that loses the mesh loses this one's. */
+contactd_code contactd_use_mesh(contactd_client *client, const char *hash, contactd_mesh *out);
 contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *hash);
 
 /* ---- scenes and bodies ---- */

@@ -16,11 +16,12 @@ static contactd_code read_key(contactd_client *client, const char *given, const 
         if (keyfile_read(given, line, key, message, sizeof message)) return CONTACTD_OK;
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", option, "%s: %s", option, message);
     }
-    if (!keyfile_is_key(given)) /* not shown: it may be a secret that was copied wrongly */
-        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", option,
-                        "%s is neither a key of %d characters nor a file that exists; contactctl keys new makes both",
-                        option, KEYFILE_KEY);
-    memcpy(key, given, KEYFILE_KEY + 1);
+    if (!keyfile_parse(given, key)) /* not shown: it may be a secret that was copied wrongly */
+        return ctc_fail(
+            client, CONTACTD_INVALID_ARGUMENT, "client", option,
+            "%s is neither a key of %d characters, or 64 hexadecimal digits, nor a file that exists; contactctl keys "
+            "new makes both",
+            option, KEYFILE_KEY);
     return CONTACTD_OK;
 }
 

@@ -335,6 +335,28 @@ contactd_code contactd_find_mesh(contactd_client *client, const char *hash, cont
     return code;
 }
 
+contactd_code contactd_use_mesh(contactd_client *client, const char *hash, contactd_mesh *out) {
+    if (out) *out = 0;
+    contactd_mesh_info info;
+    CTC_BEGIN(client);
+    CTC_REQUIRE(client, "mesh", out);
+    contactd_code code = contactd_find_mesh(client, hash, &info);
+    if (code != CONTACTD_OK) return code;
+    ctc_mesh *mesh = calloc(1, sizeof *mesh);
+    if (mesh) mesh->name = ctc_strdup(info.name);
+    if (!mesh || !mesh->name ||
+        !ctc_grow32(&client->meshes, client->n_meshes, &client->cap_meshes, sizeof *client->meshes)) {
+        if (mesh) ctc_mesh_free(&mesh);
+        return ctc_no_memory(client, "mesh");
+    }
+    snprintf(mesh->hash, sizeof mesh->hash, "%s", info.hash);
+    mesh->server = info.id;
+    mesh->vertices = info.vertices - info.closing_vertices;
+    client->meshes[client->n_meshes++] = mesh;
+    *out = client->n_meshes;
+    return CONTACTD_OK;
+}
+
 contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *hash) {
     CTC_BEGIN(client);
     CTC_REQUIRE(client, "mesh", hash);

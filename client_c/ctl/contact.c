@@ -1,15 +1,17 @@
-/* contact.c - contactctl contact A [B]: one or two files, one step, what they have in common. */
+/* contact.c - contactctl contact A [B]: one or two files or meshes of the server, one step, what they have in common. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "client_c/ctl/ctl.h"
+#include "client_c/ctl/options.h"
 #include "proto/contact_rows.h"
 
 enum { NO_GROUP = 65535 };
 
 typedef struct side { /* one of the two bodies */
     const char *path; /* NULL: a half-space */
+    bool is_hash;     /* path is that of a mesh that the server has, and no file's */
     double plane[4];  /* of a half-space: normal and offset */
     unsigned char *bytes;
     size_t size;
@@ -26,7 +28,21 @@ typedef struct motion {
     double viscosity; /* N s/m^3 */
 } motion;
 
+/* Whether a word names a mesh of the server: 8 to 32 hexadecimal digits, and no file. */
+static bool is_hash(const char *word) {
+    const size_t n = strlen(word);
+    return n >= 8 && n <= 32 && strspn(word, "0123456789abcdefABCDEF") == n && access(word, F_OK) != 0;
+}
+
+static int use_mesh(ctl *ctl, side *s) {
+    if (contactd_use_mesh(ctl->client, s->path, &s->mesh) || contactd_get_mesh_info(ctl->client, s->mesh, &s->info))
+        return ctl_error(ctl, s->path);
+    snprintf(s->hash, sizeof s->hash, "%s", s->info.hash);
+    return EXIT_OK;
+}
+
 static int upload(ctl *ctl, side *s) {
+    if (s->is_hash) return use_mesh(ctl, s);
     const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
     contactd_mesh_options options;
     if (!ctl_mesh_options(ctl, &options)) return EXIT_USAGE;
@@ -431,6 +447,16 @@ static bool motion_of(const ctl *ctl, int n_sides, motion *out) {
     return false;
 }
 
+static int read_side(const ctl *ctl, side *s) {
+    static const ctl_option making[] = {OPT_REPAIR, OPT_MAX_HOLE, OPT_WELD, OPT_SCALE, OPT_OPEN_DIRECTION};
+    s->is_hash = is_hash(s->path);
+    for (size_t i = 0; s->is_hash && i < sizeof making / sizeof *making; i++)
+        if (ctl->options[making[i]])
+            return ctl_mistake("%s is for files, and %s is a mesh that the server has: register its file with it",
+                               ctl_option_name(making[i]), s->path);
+    return s->is_hash || ctl_read_file(s->path, &s->bytes, &s->size) ? EXIT_OK : EXIT_USAGE;
+}
+
 int ctl_contact(ctl *ctl) {
     const bool has_plane = ctl->options[OPT_HALF_SPACE];
     side sides[2] = {{.path = ctl->args[0], .pose = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}},
@@ -452,7 +478,7 @@ int ctl_contact(ctl *ctl) {
         return EXIT_USAGE;
     int code = EXIT_OK;
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
-        if (sides[b].path && !ctl_read_file(sides[b].path, &sides[b].bytes, &sides[b].size)) code = EXIT_USAGE;
+        if (sides[b].path) code = read_side(ctl, &sides[b]);
     if (code == EXIT_OK) code = ctl_connect(ctl);
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
         if (sides[b].path) code = upload(ctl, &sides[b]);

@@ -36,10 +36,20 @@ static const char *command_line(const ctl_command *c, char *out, size_t size) {
     return out;
 }
 
+static void print_examples(FILE *to, const ctl_command *command) {
+    for (const char *at = command->examples; *at;) {
+        const int n = (int)strcspn(at, "\n");
+        fprintf(to, "  contactctl %.*s\n", n, at);
+        at += n + 1;
+    }
+}
+
 void ctl_print_help_of(FILE *to, const ctl_command *command) {
     char line[96];
-    fprintf(to, "usage: contactctl %s [options]\n\n%s\n\noptions, anywhere on the line:\n",
-            command_line(command, line, sizeof line), command->text);
+    fprintf(to, "usage: contactctl %s [options]\n\n%s\n\nexamples:\n", command_line(command, line, sizeof line),
+            command->text);
+    print_examples(to, command);
+    fputs("\noptions, anywhere on the line:\n", to);
     print_options(to, ctl_options_of(command));
     fprintf(to, "\nexit codes: %s\n", ctl_exit_codes);
 }

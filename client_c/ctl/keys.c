@@ -58,14 +58,18 @@ static int print_line(const ctl *ctl, const char *role, const char *credential, 
 
 int ctl_keys_new(ctl *ctl) {
     const char *name = ctl->args[0], *role = role_of(ctl);
-    char public[KEY], secret[KEY], path[64], text[256], credential[64];
+    char public[KEY], secret[KEY], hex[65], path[64], text[400], credential[64];
+    unsigned char bytes[32];
     if (!role || !is_name(name)) return EXIT_USAGE;
     if (zmq_curve_keypair(public, secret) != 0)
         return ctl_mistake("this build of ZeroMQ makes no keys: %s", zmq_strerror(zmq_errno()));
+    zmq_z85_decode(bytes, public);
+    sodium_bin2hex(hex, sizeof hex, bytes, sizeof bytes);
     snprintf(path, sizeof path, "%s.key", name);
     snprintf(text, sizeof text,
-             "# contactd key pair \"%s\". The secret stays on this machine.\npublic = %s\nsecret = %s\n", name, public,
-             secret);
+             "# contactd key pair \"%s\". The secret stays on this machine.\n"
+             "# The public key where quotes are in the way: %s\npublic = %s\nsecret = %s\n",
+             name, hex, public, secret);
     int code = write_secret(path, text);
     sodium_memzero(text, sizeof text);
     sodium_memzero(secret, sizeof secret);

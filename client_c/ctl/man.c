@@ -1,5 +1,6 @@
 /* man.c - contactctl man-page: the manual page, as roff, of the tables of commands and options. */
 #include <stdio.h>
+#include <string.h>
 
 #include "client_c/ctl/help.h"
 
@@ -37,6 +38,19 @@ static void put_options(ctl_set which) {
         if (which & CTL_BIT(o)) put_option((ctl_option)o);
 }
 
+static void put_examples(const char *at) {
+    char line[160];
+    fputs(".RS\n.nf\n", stdout);
+    while (*at) {
+        const size_t n = strcspn(at, "\n");
+        snprintf(line, sizeof line, "contactctl %.*s", (int)n, at);
+        put(line);
+        putchar('\n');
+        at += n + 1;
+    }
+    fputs(".fi\n.RE\n", stdout);
+}
+
 static void put_command(const ctl_command *c) {
     fputs(".SS ", stdout);
     put(c->noun);
@@ -51,6 +65,7 @@ static void put_command(const ctl_command *c) {
     putchar('\n');
     put(c->text);
     fputs(".\n", stdout);
+    put_examples(c->examples);
     put_options(c->allowed);
 }
 

@@ -25,11 +25,7 @@ void ctl_set_common(void *socket) {
 /* A key, or the key file's line of that name. */
 static bool read_key(const char *given, const char *line, char key[KEYFILE_KEY + 1]) {
     char message[400];
-    if (access(given, F_OK) != 0) {
-        if (!keyfile_is_key(given)) return false;
-        memcpy(key, given, KEYFILE_KEY + 1);
-        return true;
-    }
+    if (access(given, F_OK) != 0) return keyfile_parse(given, key);
     return keyfile_read(given, line, key, message, sizeof message);
 }
 

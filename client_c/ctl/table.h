@@ -9,6 +9,7 @@ typedef struct ctl_command {
     int least, most;                       /* arguments */
     ctl_set allowed;                       /* options beside those of every command, as CTL_BITs */
     int (*run)(ctl *ctl);
+    const char *examples; /* lines of a shell, without contactctl, that a server and files may be given to */
 } ctl_command;
 extern const ctl_command ctl_commands[];
 extern const int ctl_command_count;

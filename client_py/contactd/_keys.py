@@ -7,21 +7,30 @@ import re
 import stat
 
 import zmq
+from zmq.utils import z85
 
 from .errors import ErrorCode, error_for
 
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+_HEX = re.compile(r"[0-9a-fA-F]{64}")
+
+
+def _parse(text: str) -> bytes | None:
+    """A key as anyone may write it, as Z85. None: it is none."""
+    if _HEX.fullmatch(text):
+        return bytes(z85.encode(bytes.fromhex(text)))
+    return text.encode() if _KEY.fullmatch(text) else None
 
 
 def _read_key(given: str | os.PathLike[str], field: str, line: str) -> bytes:
     """A file of that name, else a key. `line` is the one of a key file that has the key."""
     given = os.fspath(given)
     if not os.path.exists(given):
-        if _KEY.fullmatch(given):
-            return given.encode()
+        if key := _parse(given):
+            return key
         # Not shown: it may be a secret that was copied wrongly.
-        raise error_for(ErrorCode.INVALID_ARGUMENT, "neither a key of 40 characters nor a file that exists; contactctl keys "
-                        "new makes both", object="client", field=field)
+        raise error_for(ErrorCode.INVALID_ARGUMENT, "neither a key of 40 characters, or 64 hexadecimal digits, nor a file that "
+                        "exists; contactctl keys new makes both", object="client", field=field)
     try:
         if line == "secret" and stat.S_IMODE(os.stat(given).st_mode) & 0o027:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"other users may read, or its group change, the secret key in "
@@ -31,10 +40,11 @@ def _read_key(given: str | os.PathLike[str], field: str, line: str) -> bytes:
     except OSError as e:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"the key file {given} cannot be read: {e.strerror}",
                         object="client", field=field) from None
-    if not values or not _KEY.fullmatch(values[0]):
+    key = _parse(values[0]) if values else None
+    if not key:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"the key file {given} has no line \"{line} = KEY\" with a key of 40 "
-                        "characters: contactctl keys new makes one", object="client", field=field)
-    return values[0].encode()
+                        "characters, or 64 hexadecimal digits: contactctl keys new makes one", object="client", field=field)
+    return key
 
 
 class Keys:

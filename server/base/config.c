@@ -167,7 +167,8 @@ static bool add_item(loader *loader, config_list *list, const char *item, size_t
 
 /* Whether a key was given in the place of its file: it must not come into logs and --print-config. */
 static bool is_secret(const option *option, const char *value) {
-    return strcmp(option->name, "stream_key") == 0 && keyfile_is_key(value) && access(value, F_OK) != 0;
+    char key[KEYFILE_KEY + 1];
+    return strcmp(option->name, "stream_key") == 0 && keyfile_parse(value, key) && access(value, F_OK) != 0;
 }
 
 /* Sets an option from one source; where names the option as the user wrote it, for messages. */

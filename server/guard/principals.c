@@ -55,9 +55,12 @@ static bool read_hash(const char *text, unsigned char hash[TOKEN_HASH_BYTES]) {
 static bool read_credential(const char *text, credential *out, const char **expected) {
     if (strncmp(text, "key=", 4) == 0) {
         out->kind = CREDENTIAL_KEY;
-        *expected = "key= and a public key of 40 characters, as contactctl keys new prints it";
-        snprintf(out->text, sizeof out->text, "%s", text);
-        return keyfile_is_key(text + 4);
+        char key[KEYFILE_KEY + 1];
+        *expected =
+            "key= and a public key of 40 characters, as contactctl keys new prints it, or of 64 hexadecimal digits";
+        if (!keyfile_parse(text + 4, key)) return false;
+        snprintf(out->text, sizeof out->text, "key=%s", key);
+        return true;
     }
     if (strncmp(text, "uid=", 4) == 0) {
         out->kind = CREDENTIAL_UID;

@@ -175,7 +175,7 @@ def test_refusals(ctl, box, tmp_path):
                                              (("contact", "a", "b", "--nonsense", "1"), "nonsense"),
                                              (("contact", "a", "b", "--pose-a", "1 2 3"), "pose-a"),
                                              (("contact", "a", "b", "-o", "xml"), "xml"),
-                                             (("mesh", "frob"), "usage"), (("status", "--timeout", "soon"), "timeout")])
+                                             (("mesh", "frob"), "no command mesh frob"), (("mesh",), "usage"), (("status", "--timeout", "soon"), "timeout")])
 def test_usage(ctl, arguments, says):
     assert says in ctl(*arguments, expect=USAGE)
 

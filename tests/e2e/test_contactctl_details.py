@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 
 import pytest
@@ -163,8 +165,58 @@ def test_help(ctl, words):
     assert (as_command.returncode, as_command.stdout, as_command.stderr) == (0, done.stdout, "")
 
 
+@pytest.mark.parametrize("words", [["contact"], ["scene", "set"], ["keys", "new"], ["completion"], ["help"]])
+def test_examples_stand_in_help_and_manual(ctl, words):
+    """Each of them begins with its command, has options that exist, and is in the manual page too."""
+    text = ctl(*words, "--help", address=None).stdout
+    examples = re.findall(r"^  contactctl (.+)$", text.split("examples:")[1].split("options, anywhere")[0], re.M)
+    manual = ctl("man-page", address=None).stdout.replace("\\-", "-")
+    assert examples
+    for example in examples:
+        assert f"contactctl {example}\n" in manual
+        given = shlex.split(example)
+        assert " ".join(words) in example and all(f"  {o} " in text for o in given if o.startswith("-") and o not in ("-o", "-l", "-"))
+
+
+@pytest.mark.parametrize("line, meant", [
+    ("sttus", "did you mean status?"), ("scene lsit", "did you mean scene list?"), ("help scne", "did you mean scene?"),
+    ("help scene lst", "did you mean scene list?"), ("status --sevrer x", "did you mean --server?"),
+    ("--outputt=json status", "unknown option --outputt; did you mean --output?"), ("help tpo", "did you mean top?"),
+])  # fmt: skip
+def test_what_was_meant(ctl, line, meant):
+    refused(ctl(*line.split(), address=None), 2, meant)
+
+
+@pytest.mark.parametrize("line", ["xyzzy", "scene xyzzy", "--xyzzy status", "-z", "q", "x" * 300, "--" + "x" * 300, "help xyzzy"])
+def test_nothing_near_is_no_guess(ctl, line):
+    done = ctl(*line.split(), address=None)
+    assert done.returncode == 2 and "did you mean" not in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_options_of_all_commands_stand_anywhere(ctl, server):
+    for line in (("--server", server.stream, "--json", "scene", "list"), ("scene", "--json", "list", "--server", server.stream),
+                 ("scene", "list", "--json", f"--server={server.stream}")):  # fmt: skip
+        assert ok(ctl(*line, address=None)) == []
+
+
+def test_contact_of_meshes_that_the_server_has(ctl, box):
+    (mesh,) = ok(ctl("mesh", "add", box, "-o", "json"))
+    by_hash = ok(ctl("contact", mesh["hash"], mesh["hash"][:8], "--pose-b", MOVED, "-o", "json"))
+    by_file = ok(ctl("contact", box, box, "--pose-b", MOVED, "-o", "json"))
+    assert by_hash["contacts"] == by_file["contacts"] and by_hash["contacts"][0]["volume"] > 0
+    assert by_hash["bodies"][0] | {"file": 0} == by_file["bodies"][0] | {"file": 0}
+    assert "no overlap" not in ctl("contact", box, mesh["hash"].upper()).stdout
+    refused(ctl("contact", mesh["hash"], box, "--scale", "0.001"), 2, "--scale is for files")
+    refused(ctl("contact", "0123456789abcdef", box), 3, "0123456789abcdef", "NOT_FOUND")
+    refused(ctl("contact", "0123456", box), 2, "cannot read 0123456")
+    refused(ctl("contact", "0123456789abcdefg", box), 2, "cannot read")
+    named = box.parent / "deadbeef"  # a file is a file, whatever its name
+    named.write_text(BOX)
+    assert ok(ctl("contact", named, box, "-o", "json"))["contacts"]
+
+
 def test_help_of_no_command(ctl):
-    refused(ctl("help", "scnee", address=None), 2, "no command scnee")
-    refused(ctl("help", "scene", "lists", address=None), 2, "no command scene lists", "contactctl help scene")
+    refused(ctl("help", "scnee", address=None), 2, "no command scnee", "did you mean scene?")
+    refused(ctl("help", "scene", "lists", address=None), 2, "no command scene lists", "did you mean scene list?")
     refused(ctl("help", "top", "now", address=None), 2, "no command top now")
     refused(ctl("help", "scene", "set", "1", address=None), 2, "help takes [COMMAND]")

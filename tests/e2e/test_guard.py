@@ -21,6 +21,7 @@ import contactd
 import numpy as np
 import pytest
 import zmq
+from zmq.utils import z85
 from conftest import CONTACTCTL, PATIENCE, SLOW, Server, wait_until
 from contactd import errors
 from geometry import UNIT_BOX, moved
@@ -139,6 +140,36 @@ def test_keys_as_text_and_from_the_environment(make_server, keys, monkeypatch):
     with contactd.connect(server.stream) as client:
         client.ping()
     assert subprocess.run([*CONTACTCTL, "status", "--server", server.stream], capture_output=True).returncode == 0
+
+
+def test_keys_in_hexadecimal(make_server, keys, tmp_path):
+    """At every door: the list of principals, the server's key file, clients in C and in Python, their files and variables."""
+    key = keys.make("keys", "lab", listed=False)
+    text = pathlib.Path(key).read_text()
+    public, secret = (z85.decode(re.search(rf"^{line} = (\S+)", text, re.M)[1].encode()).hex() for line in ("public", "secret"))
+    assert f"quotes are in the way: {public}\n" in text
+    server_file = pathlib.Path(keys.server)
+    server_key, server_secret = (z85.decode(value.encode()).hex() for value in re.findall(r"^\w+ = (\S+)", server_file.read_text(), re.M))
+    server_file.write_text(f"public = {server_key}\nsecret = {server_secret.upper()}\n")
+    keys.add(f"lab simulator key={public.upper()}\n")
+    server = make_server(*keys.flags)
+    with contactd.connect(server.stream, server_key=server_key, client_key=secret) as client:
+        client.ping()
+    in_hex = tmp_path / "hex.key"
+    in_hex.write_text(f"public = {public}\nsecret = {secret}\n")
+    in_hex.chmod(0o600)
+    for given in (key, in_hex, secret):
+        with contactd.connect(server.stream, server_key=keys.server, client_key=str(given)) as client:
+            client.ping()
+        command = [*CONTACTCTL, "status", "--server", server.stream, "--server-key", server_key, "--client-key", str(given)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60 * SLOW)
+        assert done.returncode == 0, done.stderr
+    for bad in (secret[:-1], secret + "0", "0x" + secret[2:], secret[:-1] + "g"):
+        with pytest.raises(errors.InvalidArgumentError, match="64 hexadecimal digits") as caught:
+            contactd.connect(server.stream, server_key=server_key, client_key=bad)
+        assert bad not in str(caught.value)
+    logs = server.logs()
+    assert secret not in logs and server_secret.upper() not in logs
 
 
 def test_a_stranger_gets_nowhere(make_server, keys):

@@ -93,6 +93,7 @@ static void test_no_client(void **state) {
         contactd_forget_mesh(NULL, 1),
         contactd_list_meshes(NULL, &infos, &n),
         contactd_find_mesh(NULL, "0123456789", &info),
+        contactd_use_mesh(NULL, "0123456789", &handle),
         contactd_remove_mesh_by_hash(NULL, "0123456789"),
         contactd_open_scene(NULL, "", NULL, &handle),
         contactd_configure(NULL, 1, NULL),

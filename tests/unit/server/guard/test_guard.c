@@ -100,6 +100,7 @@ static void refuses_broken_lists(void **state) {
     refused("a admin", "no credential");
     refused("a admin secret", "cannot be read");
     refused("a admin key=secret", "40 characters");
+    refused("a admin key=secret", "64 hexadecimal digits");
     refused("a admin uid=-1", "uid=");
     refused("a admin uid=4294967296", "uid=");
     refused("a admin uid=", "uid=");
