@@ -61,6 +61,7 @@ typedef enum wire_type {
     WIRE_GET_REPORT, WIRE_REPORT, WIRE_DRAIN,
     WIRE_SET_MATERIAL,
     WIRE_STEP_MANY, WIRE_MANY_RESULT,
+    WIRE_CANCEL,
     WIRE_TYPE_END, /* no message: one beyond the last */
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
@@ -239,6 +240,8 @@ typedef struct wire_many_result {
     const uint8_t *ended; /* [n] */
 } wire_many_result;
 
+typedef struct wire_cancel { uint64_t request; } wire_cancel;
+
 typedef struct wire_device {
     const char *device;
     uint64_t scenes, triangles, memory_budget, memory_used, memory_meshes, memory_bodies, scratch_bytes, scratch_peak;
@@ -308,6 +311,7 @@ typedef struct wire_message {
         wire_step_result step_result;
         wire_step_many step_many;
         wire_many_result many_result;
+        wire_cancel cancel;
         wire_status status;
         wire_get_snapshot get_snapshot;
         wire_snapshot snapshot;

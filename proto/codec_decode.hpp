@@ -758,6 +758,9 @@ struct Decoder {
             return step_many(m->body_as_StepMany(), &u.step_many);
         case WIRE_MANY_RESULT:
             return many_result(m->body_as_ManyResult(), &u.many_result);
+        case WIRE_CANCEL:
+            u.cancel.request = m->body_as_Cancel()->request();
+            return true;
         case WIRE_STATUS:
             return status(m->body_as_Status(), &u.status);
         case WIRE_GET_SNAPSHOT:

@@ -516,6 +516,8 @@ struct Encoder {
             return step_many(u.step_many);
         case WIRE_MANY_RESULT:
             return many_result(u.many_result);
+        case WIRE_CANCEL:
+            return fb::CreateCancel(*fbb, u.cancel.request).Union();
         case WIRE_GET_STATUS:
             return fb::CreateGetStatus(*fbb).Union();
         case WIRE_STATUS:

@@ -34,7 +34,8 @@
     X(UNREACHABLE, 24, 503, 1, "no server answers") /* clients only */                                                 \
     X(UNAUTHENTICATED, 25, 401, 0, "the server does not know who asks")                                                \
     X(TIME_LIMIT, 26, 504, 0, "the work took longer than its time limit")                                              \
-    X(SERVER_ENDED, 27, 503, 0, "the server ended while it worked on this, twice") /* clients only */
+    X(SERVER_ENDED, 27, 503, 0, "the server ended while it worked on this, twice") /* clients only */                  \
+    X(CANCELLED, 28, 409, 0, "its client took the request back")                   /* by Cancel, over the stream */
 
 typedef enum contactd_code {
 #define CONTACTD_ERROR_ENUM(name, number, http, retry, text) CONTACTD_##name = number,

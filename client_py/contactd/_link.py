@@ -21,7 +21,8 @@ import zmq
 from ._connection import Connection
 from ._keys import Keys
 from ._reply import Spin
-from ._state import Meshes, Request, SceneState
+from ._schema import UNION_NUMBER
+from ._state import Meshes, Message, Request, SceneState
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
 VERSION = "0.1.0"
@@ -146,6 +147,17 @@ class Link:
         if meanwhile is not None:
             meanwhile()
         return request.future.result()
+
+    def take_back(self, step: Request) -> None:
+        """Asks the server to end a step that was sent, and does not wait for that."""
+        def build() -> Message:
+            number = next((n for n, request in self._tables.steps.items() if request is step), None)
+            if number is None:
+                raise error_for(ErrorCode.NOT_FOUND, "the step has been answered", object="step")
+            return {"request": number}, None
+
+        if not self.closed and self.welcome.get("last_message", 0) >= UNION_NUMBER["Cancel"]:
+            self.submit(Request("Cancel", build, timeout=max(0.001, step.deadline - time.monotonic())))
 
     def check_thread(self) -> None:
         """Waiting on the thread that everyone waits for would never end."""

@@ -42,6 +42,7 @@ class ErrorCode(enum.IntEnum):
     UNAUTHENTICATED = 25
     TIME_LIMIT = 26
     SERVER_ENDED = 27
+    CANCELLED = 28
 # catalogue: end codes
 
 
@@ -238,6 +239,12 @@ class ServerEndedError(ContactdError, ConnectionError):
     code = ErrorCode.SERVER_ENDED
 
 
+class CancelledError(ContactdError):
+    """Its client took the request back."""
+
+    code = ErrorCode.CANCELLED
+
+
 _BY_CODE: dict[int, type[ContactdError]] = {
     ErrorCode.MALFORMED: MalformedError,
     ErrorCode.INVALID_ARGUMENT: InvalidArgumentError,
@@ -266,6 +273,7 @@ _BY_CODE: dict[int, type[ContactdError]] = {
     ErrorCode.UNAUTHENTICATED: UnauthenticatedError,
     ErrorCode.TIME_LIMIT: TimeLimitError,
     ErrorCode.SERVER_ENDED: ServerEndedError,
+    ErrorCode.CANCELLED: CancelledError,
 }
 
 __all__ = ["ContactdError", "ErrorCode", "ClosedError", "MalformedError", "InvalidArgumentError", "NotFoundError",
@@ -273,7 +281,7 @@ __all__ = ["ContactdError", "ErrorCode", "ClosedError", "MalformedError", "Inval
            "NonFiniteError", "OutOfRangeError", "TooLargeError", "LimitExceededError", "OutOfMemoryError", "BusyError",
            "StateLostError", "DeadlineExceededError", "UnsupportedError", "VersionMismatchError", "ShuttingDownError",
            "DeviceError", "InternalError", "MethodNotAllowedError", "UnreachableError", "UnauthenticatedError",
-           "TimeLimitError", "ServerEndedError"]
+           "TimeLimitError", "ServerEndedError", "CancelledError"]
 # catalogue: end errors
 
 

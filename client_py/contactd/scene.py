@@ -44,9 +44,20 @@ Directions = Mapping[Body, ArrayLike] | Sequence[Mapping[Body, ArrayLike]]
 class Future(_BaseFuture[StepResult]):
     """A step on its way: a concurrent.futures.Future that can be awaited, too.
 
-    It always ends, at the latest by the timeout it was submitted with. `cancel` takes back what has not been sent yet; to
-    cancel the task that awaits it leaves the step to itself.
+    It always ends, at the latest by the timeout it was submitted with. To cancel the task that awaits it cancels it.
     """
+
+    _take_back: Callable[[], None] | None = None  # once it was submitted
+
+    def cancel(self) -> bool:
+        """Takes it back. True: it had not been sent. False: it was done, or the server is asked to end it, which changes nothing in
+        the scene: then it fails with a CancelledError, or has its result where that came first. In this process, and from a server that
+        is too old, a step that has begun goes on."""
+        if super().cancel():
+            return True
+        if self._take_back is not None and not self.done():
+            self._take_back()
+        return False
 
     def __await__(self) -> Generator[Any, None, StepResult]:
         return asyncio.wrap_future(self).__await__()
@@ -426,8 +437,11 @@ class Scene(SceneSettings, ShapeAdder):
                                 viscosity, timeout, Future())
         for part in request.updates + request.directions + request.velocities:
             part.own()
-        self._state.link.submit(request)
-        future: Future = request.future
+        link, future = self._state.link, request.future
+        link.submit(request)
+        assert isinstance(future, Future)
+        if (take_back := getattr(link, "take_back", None)) is not None:
+            future._take_back = functools.partial(take_back, request)
         return future
 
     async def step_async(self, positions: Positions | None = None, poses: Poses | None = None, *,

@@ -188,10 +188,11 @@ void scheduler_refuse_at_end(command *first); /* the same, with SHUTTING_DOWN */
 /* limits.c */
 /* Why a running command is to end, beside CT_CANCEL_TIME. */
 enum {
-    CANCEL_CLOSED = CT_CANCEL_CALLER, /* its scene is being closed */
-    CANCEL_AWAY,                      /* its client's connection has ended */
-    CANCEL_SHUTDOWN,                  /* the drain time is over */
-    CANCEL_LEFT = SCHEDULE_LEFT,      /* nobody waits for its answer */
+    CANCEL_CLOSED = CT_CANCEL_CALLER,        /* its scene is being closed */
+    CANCEL_AWAY,                             /* its client's connection has ended */
+    CANCEL_SHUTDOWN,                         /* the drain time is over */
+    CANCEL_LEFT = SCHEDULE_LEFT,             /* nobody waits for its answer */
+    CANCEL_TAKEN_BACK = SCHEDULE_TAKEN_BACK, /* its client took it back */
 };
 static_assert((int)CANCEL_SHUTDOWN < (int)CANCEL_LEFT, "two reasons have one number");
 /* That a step of the principal may run for, and the name of that limit; 0: none. */

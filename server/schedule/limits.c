@@ -105,6 +105,11 @@ void command_end_early(scheduler *scheduler, command *command, const char *cause
         server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "connection",
                     "the client closed its connection while this ran: nothing was changed");
         break;
+    case CANCEL_TAKEN_BACK:
+        metrics_add(scheduler->metrics, METRICS_CANCELLED_CLIENT, 1);
+        server_fail(&command->error, CONTACTD_CANCELLED, object, "",
+                    "its client took it back after it had run for %.3f ms: nothing was changed", 1e3 * command->ran_s);
+        break;
     case CANCEL_SHUTDOWN:
         metrics_add(scheduler->metrics, METRICS_CANCELLED_SHUTDOWN, 1);
         command->fate = COMMAND_IS_REFUSED;

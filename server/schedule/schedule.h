@@ -134,8 +134,11 @@ typedef enum command_fate {
     COMMAND_IS_REFUSED,  /* its error says why; a step's number counts as not used */
 } command_fate;
 
-/* The reason of a command's `left`. */
-enum { SCHEDULE_LEFT = CT_CANCEL_CALLER + 3 };
+/* The reasons of a command's `left`. */
+enum {
+    SCHEDULE_LEFT = CT_CANCEL_CALLER + 3, /* the client has gone */
+    SCHEDULE_TAKEN_BACK,                  /* the client does not want it any more */
+};
 
 /* What `until` of its cancel stands for. */
 typedef enum command_bound { BOUND_LIMIT, BOUND_DEADLINE, BOUND_PREEMPTION } command_bound;
@@ -156,7 +159,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     uint64_t scene;       /* but for OPEN */
     uint64_t received_ns; /* of clock_ns(), when its message came; 0: when it is submitted */
     uint64_t deadline_ns; /* of clock_ns(); 0: none */
-    ct_cancel *left;      /* requested with SCHEDULE_LEFT once nobody waits for the answer: the command ends when it
+    ct_cancel *left;      /* requested with one of these once nobody waits for the answer: the command ends when it
                              runs. Not of a CLOSE. It outlives the command; NULL: somebody does to the end */
     union {
         struct {

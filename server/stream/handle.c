@@ -567,6 +567,8 @@ static void submit(stream *stream, request *request) {
     if (message->type == WIRE_STEP) {
         uint64_t room = peer_answer_room(request->peer);
         request->command.in.step.answer_room = room ? room : 1;
+        request->command.left = &request->left;
+        stream_note_begin(request);
     }
     stream->n_outstanding++;
     switch (submit_counted(stream, request)) {
@@ -582,6 +584,14 @@ static void submit(stream *stream, request *request) {
 }
 
 /* ---- dispatch ---- */
+
+/* The newest first, as clients number their messages as they like. */
+static void take_back(stream *stream, const request *request) {
+    struct request *found = stream->newest;
+    while (found && (found->peer != request->peer || found->message.request != request->message.u.cancel.request))
+        found = found->older;
+    if (found) ct_cancel_request(&found->left, SCHEDULE_TAKEN_BACK);
+}
 
 static bool answer_at_once(stream *stream, request *request, server_error *error) {
     switch (request->message.type) {
@@ -603,6 +613,10 @@ static bool answer_at_once(stream *stream, request *request, server_error *error
         return true;
     case WIRE_GET_REPORT:
         return report_at_once(stream, request, error);
+    case WIRE_CANCEL:
+        take_back(stream, request);
+        reply(stream, request, WIRE_DONE, &(wire_message){0});
+        return true;
     case WIRE_DRAIN:
         if (!service_drain(stream->service, &request->who, error)) return false;
         reply(stream, request, WIRE_DONE, &(wire_message){0});

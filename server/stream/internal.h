@@ -76,7 +76,10 @@ typedef struct request {
     wire_encoded encoded;
     bool is_overfull;        /* Step: not encoded, as the client has far too many unread answers */
     uint64_t expected_bytes; /* Step: of its answer, counted at the peer */
+    ct_cancel left;          /* Step, StepMany: requested by a Cancel */
     struct request *next;
+    struct request *older, *newer; /* Step, StepMany: among the stream's that are under way */
+    bool is_under_way;
 } request;
 
 struct stream {
@@ -112,6 +115,7 @@ struct stream {
     unsigned n_spare;
     uint64_t spare_bytes;   /* allocated by them */
     unsigned n_outstanding; /* requests that the scheduler or the workers have */
+    request *newest;        /* of Steps and StepManys that are under way */
     shares in_hand;         /* bytes of all requests not yet answered, decoded or not, by principal */
     wire_encoder *encoder;
 };
@@ -122,6 +126,8 @@ struct stream {
 /* stream.c */
 void stream_finish(request *request);       /* from any thread: its answer can be sent */
 void stream_free_request(request *request); /* its frames are dropped */
+void stream_note_begin(request *request);   /* a Step or StepMany is under way: Cancel finds it */
+void stream_note_end(request *request);     /* of another: harmless */
 bool stream_is_draining(const stream *stream);
 const char *stream_successors(const stream *stream);        /* NULL: none are known */
 void stream_charge_request(request *request, size_t bytes); /* adds bytes, until it is answered */

@@ -119,6 +119,7 @@ static void fill_step(many_steps *many, const wire_step_many *in, uint32_t i) {
     command->in.step.velocities = n_velocities ? many->velocities + i * n_velocities : NULL;
     command->in.step.n_velocities = n_velocities;
     command->group = &many->group;
+    command->left = &many->request->left;
     command->done = step_done;
     command->context = many;
     if (n_updates) fill_updates(in, i, many->updates + i * n_updates);
@@ -353,6 +354,7 @@ bool many_submit(request *request, server_error *error) {
     many->group.answer_room = room ? room : 1;
     atomic_init(&many->waiting, in->n + 1);
     stream->n_outstanding++;
+    stream_note_begin(request);
     if (in->n && !scheduler_submit_group(stream->service->scheduler, &many->group, many->steps, in->n, error)) {
         stream->n_outstanding--;
         if (error->code == CONTACTD_BUSY) peer_note_refusal(request->peer);

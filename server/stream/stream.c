@@ -65,6 +65,7 @@ static request *new_request(stream *stream) {
     request->scene = 0;
     request->code = CONTACTD_OK;
     request->trace[0] = 0;
+    ct_cancel_init(&request->left, 0);
     request->expected_bytes = 0;
     request->n_frames = 0;
     request->bytes = 0;
@@ -85,6 +86,7 @@ void stream_free_request(request *request) {
     size_t allocated = allocated_bytes(request);
     for (size_t i = 0; i < request->n_frames; i++) zmq_msg_close(&request->frames[i]);
     zmq_msg_close(&request->client);
+    stream_note_end(request);
     free(request->changes);
     request->changes = NULL;
     many_free(&request->many);
@@ -100,6 +102,22 @@ void stream_free_request(request *request) {
     request->next = stream->spare;
     stream->spare = request;
     stream->n_spare++;
+}
+
+void stream_note_begin(request *request) {
+    stream *stream = request->stream;
+    request->older = stream->newest;
+    request->newer = NULL;
+    if (stream->newest) stream->newest->newer = request;
+    stream->newest = request;
+    request->is_under_way = true;
+}
+
+void stream_note_end(request *request) {
+    if (!request->is_under_way) return;
+    request->is_under_way = false;
+    if (request->older) request->older->newer = request->newer;
+    *(request->newer ? &request->newer->older : &request->stream->newest) = request->older;
 }
 
 void stream_charge_request(request *request, size_t bytes) {

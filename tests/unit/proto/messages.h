@@ -286,6 +286,9 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         m.u.step_many.twists = sample_array(WIRE_F64, 12, s->twists);
         m.u.step_many.positions = sample_array(WIRE_F32, 24, s->soft);
         break;
+    case WIRE_CANCEL:
+        m.u.cancel.request = UINT64_C(32) << 33;
+        break;
     case WIRE_MANY_RESULT:
         m.u.many_result = (wire_many_result){.counts = s->counts,
                                              .n = 2,
@@ -809,6 +812,9 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         return differ_result(&a->u.step_result, &b->u.step_result);
     case WIRE_STEP_MANY:
         return differ_step_many(&a->u.step_many, &b->u.step_many);
+    case WIRE_CANCEL:
+        SAME(u.cancel.request);
+        break;
     case WIRE_MANY_RESULT:
         return differ_many(&a->u.many_result, &b->u.many_result);
     case WIRE_STATUS:
