@@ -184,30 +184,37 @@ static double weight_of(const struct sample *s, bool by_depth) {
     return s->area * (by_depth ? s->depth : s->pressure);
 }
 
-/* The polygon's samples with their weights; reads w and r, or with `apply` adds its part of the field. */
-static void weigh(const struct sheet *s, uint64_t i, bool by_depth, int pass, struct lack *lack) {
-    const ct_result *r = s->result;
-    struct sample samples[MOST_SAMPLES];
+/* The polygon's samples, from the contact's centre. */
+static uint32_t samples_of(const ct_result *r, uint64_t i, struct sample samples[MOST_SAMPLES]) {
     const uint32_t first = r->polygon_first[i];
-    const uint32_t count = find_samples(r->polygon_vertices + first, r->polygon_first[i + 1] - first, samples);
+    return find_samples(r->polygon_vertices + first, r->polygon_first[i + 1] - first, samples);
+}
+
+/* Adds the polygon's moments about the contact's centre. */
+static void weigh(const struct sheet *s, uint64_t i, bool by_depth, struct lack *lack) {
+    struct sample samples[MOST_SAMPLES];
+    const uint32_t count = samples_of(s->result, i, samples);
     for (uint32_t k = 0; k < count; k++) {
-        const double w = weight_of(&samples[k], by_depth), *at = samples[k].at;
+        const double w = weight_of(&samples[k], by_depth), *at = samples[k].at, square = ct_dot3(at, at);
+        lack->weight += w;
+        for (int a = 0; a < 3; a++) {
+            lack->middle[a] += w * at[a];
+            for (int b = 0; b < 3; b++) lack->inertia[a][b] += w * ((a == b ? square : 0) - at[a] * at[b]);
+        }
+    }
+}
+
+/* Adds the field to the polygon's force. */
+static void fill_lack(const struct sheet *s, uint64_t i, bool by_depth, const struct lack *lack) {
+    struct sample samples[MOST_SAMPLES];
+    const uint32_t count = samples_of(s->result, i, samples);
+    for (uint32_t k = 0; k < count; k++) {
+        const double w = weight_of(&samples[k], by_depth);
         double arm[3], force[3];
-        if (pass == 0) {
-            lack->weight += w;
-            for (int a = 0; a < 3; a++) lack->middle[a] += w * at[a];
-            continue;
-        }
-        ct_sub3(at, lack->middle, arm);
-        if (pass == 1) {
-            for (int a = 0; a < 3; a++)
-                for (int b = 0; b < 3; b++)
-                    lack->inertia[a][b] += w * ((a == b ? ct_dot3(arm, arm) : 0) - arm[a] * arm[b]);
-            continue;
-        }
+        ct_sub3(samples[k].at, lack->middle, arm);
         ct_cross3(lack->turn, arm, force);
         for (int a = 0; a < 3; a++) force[a] = w * (lack->pull[a] + force[a]);
-        add_force(&s->result->polygons[i], at, force);
+        add_force(&s->result->polygons[i], samples[k].at, force);
     }
 }
 
@@ -244,31 +251,41 @@ static void find_lack(const struct sheet *s, uint64_t first, struct lack *lack) 
     }
 }
 
-static bool weigh_all(const struct sheet *s, uint64_t first, bool by_depth, int pass, struct lack *lack) {
+/* The moments of all polygons from `first` on; those about the middle follow from those about the contact's centre. False:
+ * cancelled. */
+static bool weigh_all(const struct sheet *s, uint64_t first, bool by_depth, struct lack *lack) {
+    *lack = (struct lack){.weight = 0};
     for (uint64_t p = first; p < s->result->n_polygons; p++) {
         if (CT_POLL_EVERY(p, POLL) && ct_is_cancelled()) return false;
-        weigh(s, p, by_depth, pass, lack);
+        weigh(s, p, by_depth, lack);
     }
+    if (!(lack->weight > 0)) return true;
+    for (int i = 0; i < 3; i++) lack->middle[i] /= lack->weight;
+    const double square = ct_dot3(lack->middle, lack->middle);
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++)
+            lack->inertia[a][b] -= lack->weight * ((a == b ? square : 0) - lack->middle[a] * lack->middle[b]);
     return true;
 }
 
-/* False: cancelled. Twice, so that the second lack is the rounding of the first alone. */
+/* False: cancelled. A second time, what the first left by rounding. */
 static bool balance(const struct sheet *s, uint64_t first) {
-    struct lack lack = {.weight = 0};
+    struct lack lack;
     bool by_depth = false;
-    if (!weigh_all(s, first, by_depth, 0, &lack)) return false;
+    if (!weigh_all(s, first, by_depth, &lack)) return false;
     if (!(lack.weight > 0)) {
         by_depth = true;
-        if (!weigh_all(s, first, by_depth, 0, &lack)) return false;
+        if (!weigh_all(s, first, by_depth, &lack)) return false;
     }
     if (!(lack.weight > 0)) return true;
-    for (int i = 0; i < 3; i++) lack.middle[i] /= lack.weight;
-    if (!weigh_all(s, first, by_depth, 1, &lack)) return false;
     for (int round = 0; round < 2; round++) {
         find_lack(s, first, &lack);
         for (int i = 0; i < 3; i++) lack.pull[i] = lack.force[i] / lack.weight;
         solve((const double(*)[3])lack.inertia, lack.torque, lack.turn);
-        if (!weigh_all(s, first, by_depth, 2, &lack)) return false;
+        for (uint64_t p = first; p < s->result->n_polygons; p++) {
+            if (CT_POLL_EVERY(p, POLL) && ct_is_cancelled()) return false;
+            fill_lack(s, p, by_depth, &lack);
+        }
     }
     return true;
 }
