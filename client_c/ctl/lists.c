@@ -300,8 +300,18 @@ static int scene_by_id(ctl *ctl, const contactd_settings *settings) {
     return EXIT_OK;
 }
 
+/* The scene, and a row for each of its bodies; as JSON, which contactctl bodies has of them, the scene alone. */
 int ctl_scene_show(ctl *ctl) {
-    return scene_by_id(ctl, NULL);
+    uint64_t id;
+    json_t *report;
+    int code = scene_by_id(ctl, NULL);
+    if (code != EXIT_OK || ctl->json || !ctl_scene_id(ctl, &id)) return code;
+    code = ctl_get_report(ctl, CONTACTD_REPORT_BODIES, id, "scene show", &report);
+    if (code != EXIT_OK) return code;
+    putchar('\n');
+    ctl_put_bodies(report);
+    json_decref(report);
+    return EXIT_OK;
 }
 
 int ctl_scene_set(ctl *ctl) {

@@ -72,30 +72,12 @@ int ctl_sessions(ctl *ctl) {
 
 /* ---- bodies, scene close, drain ---- */
 
-static void put_box(const json_t *body) {
-    const json_t *lo = json_object_get(body, "lo"), *hi = json_object_get(body, "hi");
-    for (size_t c = 0; c < 3; c++)
-        printf("%s%.6g..%.6g", c ? " x " : "", json_number_value(json_array_get(lo, c)),
-               json_number_value(json_array_get(hi, c)));
-    putchar('\n');
-}
-
 int ctl_bodies(ctl *ctl) {
     uint64_t scene;
     if (!ctl_scene_id(ctl, &scene)) return EXIT_USAGE;
-    json_t *report = NULL, *body;
-    size_t i;
+    json_t *report = NULL;
     int code = connect_and_get(ctl, CONTACTD_REPORT_BODIES, scene, "bodies", &report);
-    if (code == EXIT_OK && !ctl->json) {
-        printf("%-8s %-11s %-32s %10s %-5s %s\n", "ID", "KIND", "MESH", "VERTICES", "SELF", "BOX m");
-        json_array_foreach(json_object_get(report, "bodies"), i, body) {
-            const char *hash = ctl_text_of(body, "mesh_hash");
-            printf("%-8" PRIu64 " %-11s %-32s %10" PRIu64 " %-5s ", ctl_count_of(body, "id"), ctl_text_of(body, "kind"),
-                   *hash ? hash : "-", ctl_count_of(body, "vertices"),
-                   json_is_true(json_object_get(body, "self_contact")) ? "yes" : "no");
-            put_box(body);
-        }
-    }
+    if (code == EXIT_OK && !ctl->json) ctl_put_bodies(report);
     json_decref(report);
     return code;
 }

@@ -9,6 +9,7 @@
 /* An exit code; after EXIT_OK the caller frees *out with json_decref. what: the command, for messages. */
 int ctl_get_report(ctl *ctl, contactd_report kind, uint64_t scene, const char *what, json_t **out);
 void ctl_put_report(const json_t *report); /* on stdout */
+void ctl_put_bodies(const json_t *report); /* CONTACTD_REPORT_BODIES as a table */
 /* What is absent is "" and 0. */
 const char *ctl_text_of(const json_t *object, const char *key);
 uint64_t ctl_count_of(const json_t *object, const char *key);

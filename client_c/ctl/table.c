@@ -33,7 +33,7 @@ const ctl_command ctl_commands[] = {
     {"scene", "list", "", "the server's scenes", 0, 0, 0, ctl_scene_list,
      "scene list\n"
      "--server tcp://lab:5555 scene list -o json\n"},
-    {"scene", "show", "ID", "one scene", 1, 1, 0, ctl_scene_show, "scene show 3\n"},
+    {"scene", "show", "ID", "one scene and its bodies", 1, 1, 0, ctl_scene_show, "scene show 3\n"},
     {"scene", "set", "ID", "change a scene's settings, from its next step on", 1, 1, SETTINGS | CTL_BIT(OPT_NO_PATCHES),
      ctl_scene_set,
      "scene set 3 --margin 0.002\n"
@@ -61,8 +61,10 @@ const ctl_command ctl_commands[] = {
      "replay bug.rec\n"
      "replay bug.rec --any-build --json\n"},
     {"top", NULL, "",
-     "what the server does, or each of several, by the second: rates, latencies, queue, the busiest scenes", 0, 0,
-     CTL_BIT(OPT_ONCE) | CTL_BIT(OPT_INTERVAL), ctl_top,
+     "what the server does, or each of several, by the second: rates, latencies, queue, the busiest scenes; on a "
+     "terminal h shows its "
+     "keys",
+     0, 0, CTL_BIT(OPT_ONCE) | CTL_BIT(OPT_INTERVAL), ctl_top,
      "top\n"
      "top --interval 5\n"
      "top --once --json\n"},

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client_c/ctl/keyboard.h"
 #include "client_c/ctl/several.h"
 #include "client_c/ctl/top_view.h"
 
@@ -88,8 +89,8 @@ static void put_us(double us) {
 
 static size_t rows_for_scenes(bool is_live, size_t head_rows) {
     struct winsize size;
-    if (!is_live || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= head_rows + 1) return DEFAULT_ROWS;
-    return (size_t)size.ws_row - head_rows - 1;
+    if (!is_live || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= head_rows + 2) return DEFAULT_ROWS;
+    return (size_t)size.ws_row - head_rows - 2; /* "and N more", and what put_keys says */
 }
 
 static size_t count_running(const view *v) {
@@ -179,6 +180,8 @@ typedef struct top {
     watched *watched;
     size_t n;
     bool is_live;
+    bool has_keys, is_paused, shows_keys, is_over;
+    top_order order;
     double looked_s;
 } top;
 
@@ -198,7 +201,7 @@ static watched *watch(top *t, const char *address) {
 }
 
 /* One server's next view. An exit code. */
-static int look_at(watched *w, ctl_server *server) {
+static int look_at(watched *w, ctl_server *server, top_order order) {
     view now;
     int code = top_take_view(&server->ctl, &now);
     free(w->shown.scenes);
@@ -216,7 +219,7 @@ static int look_at(watched *w, ctl_server *server) {
     w->shown.scenes = malloc((now.n + 1) * sizeof *now.scenes);
     if (!w->shown.scenes) return ctl_mistake("out of memory");
     memcpy(w->shown.scenes, now.scenes, now.n * sizeof *now.scenes);
-    qsort(w->shown.scenes, now.n, sizeof *now.scenes, top_by_rate);
+    top_sort(w->shown.scenes, now.n, order);
     for (size_t i = 0; i < now.n; i++) w->shown.scenes[i].address = w->address;
     return EXIT_OK;
 }
@@ -232,7 +235,7 @@ static int look_at_all(top *t) {
         w->is_there = true;
         /* One that ended just now is not waited for. */
         if (is_several && server->is_up && ctl_reach_address(server->address) == REACH_REFUSED) server->is_up = false;
-        int code = server->is_up ? look_at(w, server) : EXIT_OK;
+        int code = server->is_up ? look_at(w, server, t->order) : EXIT_OK;
         if (code != EXIT_OK && !is_several) return code;
         if (code != EXIT_OK) server->is_up = false;
         if (server->is_up) continue;
@@ -311,7 +314,7 @@ static int put_all_tables(const top *t) {
         if (t->watched[i].is_there && v->n) memcpy(scenes + n_scenes, v->scenes, v->n * sizeof *scenes);
         if (t->watched[i].is_there) n_scenes += v->n;
     }
-    qsort(scenes, n_scenes, sizeof *scenes, top_by_rate);
+    top_sort(scenes, n_scenes, t->order);
     put_scenes(scenes, n_scenes, rows_for_scenes(t->is_live, n_rows), true);
     free(scenes);
     return EXIT_OK;
@@ -343,22 +346,86 @@ static int next_look(top *t) {
     return code == EXIT_OK ? look_at_all(t) : code;
 }
 
+/* ---- keys ---- */
+
+static const char keys_text[] =
+    "q ends, p pauses, s sorts by rate, bodies, contacts or name, r looks at once, h or ? shows this";
+
+/* In the last line, which tables leave free: what sorts, and whether it stands still. */
+static void put_keys(const top *t) {
+    static const char *const orders[] = {"rate", "bodies", "contacts", "name"};
+    if (t->shows_keys)
+        printf("%s\n", keys_text);
+    else if (t->is_paused)
+        puts("paused: p goes on");
+    else if (t->order != TOP_BY_RATE)
+        printf("sorted by %s\n", orders[t->order]);
+    fflush(stdout);
+}
+
+/* Whether the view is to be made anew at once. */
+static bool take_key(top *t, int key) {
+    switch (key) {
+    case 'q':
+    case 'Q':
+    case 4: /* Ctrl-D */
+    case -1:
+        t->is_over = true;
+        return true;
+    case 'p':
+    case ' ':
+        t->is_paused = !t->is_paused;
+        if (t->is_paused) put_keys(t);
+        return !t->is_paused;
+    case 's':
+        t->order = (top_order)((t->order + 1) % (TOP_BY_NAME + 1));
+        return !t->is_paused;
+    case 'r':
+        return true;
+    case 'h':
+    case '?':
+        t->shows_keys = !t->shows_keys;
+        if (t->shows_keys) put_keys(t);
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* Until the next view is due. */
+static void wait_for_next(top *t, double seconds) {
+    const double until = top_now_s() + seconds;
+    if (!t->has_keys) {
+        nanosleep(&(struct timespec){(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)}, NULL);
+        return;
+    }
+    for (;;) {
+        const double left = until - top_now_s();
+        if (left <= 0 && !t->is_paused) return;
+        const int key = keyboard_wait(t->is_paused ? -1 : (int)ceil(left * 1000));
+        if (key && take_key(t, key)) return;
+    }
+}
+
 int ctl_top(ctl *ctl) {
     double seconds = 1;
     if (!ctl_number(ctl, OPT_INTERVAL, &seconds)) return EXIT_USAGE;
     if (!(seconds >= 0.01 && seconds <= 3600))
         return ctl_mistake("--interval is %g, expected 0.01 to 3600 seconds", seconds);
-    const struct timespec wait = {(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)};
     top t = {.ctl = ctl, .is_live = !ctl->json && !ctl->options[OPT_ONCE] && isatty(STDOUT_FILENO)};
     int code = ctl_servers_open(ctl, &t.servers);
     t.looked_s = top_now_s();
     if (code == EXIT_OK) code = look_at_all(&t);
+    t.has_keys = code == EXIT_OK && t.is_live && keyboard_open();
     while (code == EXIT_OK && !ferror(stdout)) {
-        nanosleep(&wait, NULL);
+        wait_for_next(&t, seconds);
+        if (t.is_over) break;
         code = next_look(&t);
         if (code == EXIT_OK) code = show(&t);
+        if (code == EXIT_OK && t.has_keys) put_keys(&t);
         if (ctl->options[OPT_ONCE]) break;
     }
+    keyboard_close();
     for (size_t i = 0; i < t.n; i++) {
         free(t.watched[i].address);
         free(t.watched[i].shown.scenes);

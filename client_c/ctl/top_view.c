@@ -109,10 +109,34 @@ static double quantile(const latencies *l, double q) {
     return l->n ? l->bounds[l->n - 1] : NAN;
 }
 
-int top_by_rate(const void *a, const void *b) {
+static int by_rate(const void *a, const void *b) {
     const scene_row *x = a, *y = b;
     if (x->rate != y->rate) return x->rate < y->rate ? 1 : -1;
     return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Of equal ones the busiest first. */
+static int by_count(uint32_t a, uint32_t b, const void *rows_a, const void *rows_b) {
+    return a != b ? (a < b ? 1 : -1) : by_rate(rows_a, rows_b);
+}
+
+static int by_bodies(const void *a, const void *b) {
+    return by_count(((const scene_row *)a)->bodies, ((const scene_row *)b)->bodies, a, b);
+}
+
+static int by_contacts(const void *a, const void *b) {
+    return by_count(((const scene_row *)a)->contacts, ((const scene_row *)b)->contacts, a, b);
+}
+
+static int by_name(const void *a, const void *b) {
+    const int order = strcmp(((const scene_row *)a)->name, ((const scene_row *)b)->name);
+    return order ? order : by_rate(a, b);
+}
+
+void top_sort(scene_row *scenes, size_t n, top_order order) {
+    static int (*const orders[])(const void *, const void *) = {
+        [TOP_BY_RATE] = by_rate, [TOP_BY_BODIES] = by_bodies, [TOP_BY_CONTACTS] = by_contacts, [TOP_BY_NAME] = by_name};
+    if (n) qsort(scenes, n, sizeof *scenes, orders[order]);
 }
 
 /* Both lists are in rising order of id, and are not afterwards. */

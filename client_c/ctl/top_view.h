@@ -53,6 +53,8 @@ bool top_is_same_server(const view *a, const view *b); /* the same process */
 rates top_rates_of(const view *before, const view *now);
 /* Both lists of scenes are in rising order of id. */
 void top_rate_scenes(const view *before, view *now, double seconds);
-int top_by_rate(const void *a, const void *b); /* of scene_row, the busiest first: for qsort */
+/* Orders of scene_row, for qsort: the busiest first, most bodies, most contacts, by name. */
+typedef enum top_order { TOP_BY_RATE, TOP_BY_BODIES, TOP_BY_CONTACTS, TOP_BY_NAME } top_order;
+void top_sort(scene_row *scenes, size_t n, top_order order);
 
 #endif

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import pathlib
+import pty
+import select
+import signal
+import struct
 import subprocess
+import termios
 import urllib.error
 import urllib.request
 
@@ -416,9 +423,6 @@ def test_top_shows_what_runs_long(ctl, fake, n):
 
 
 def test_top_in_a_terminal_clears_it(server, binaries):
-    import os
-    import pty
-
     outside, inside = pty.openpty()
     with subprocess.Popen([str(binaries / "contactctl"), "--server", server.stream, "top", "--interval", "0.05"], stdout=inside) as top:
         os.close(inside)
@@ -428,3 +432,74 @@ def test_top_in_a_terminal_clears_it(server, binaries):
         top.terminate()
     os.close(outside)
     assert b"LANE" in seen
+
+
+class Terminal:
+    """contactctl top on a terminal of so many rows, all of whose output is read."""
+
+    def __init__(self, binaries, server, *options: str, rows: int = 40):
+        self.outside, self.inside = pty.openpty()
+        fcntl.ioctl(self.inside, termios.TIOCSWINSZ, struct.pack("4H", rows, 100, 0, 0))
+        self.before = termios.tcgetattr(self.inside)[3]
+        command = ["setsid", "--ctty", "--wait", str(binaries / "contactctl"), "--server", server.stream, "top", *options]
+        self.top = subprocess.Popen(command, stdin=self.inside, stdout=self.inside, stderr=self.inside)
+        self.seen = b""
+
+    def wait(self, text: bytes) -> None:
+        at = len(self.seen)
+        while text not in self.seen[at:]:
+            self.seen += os.read(self.outside, 4096)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self.outside, keys)
+
+    def end(self) -> int:
+        while self.top.poll() is None:  # what it still writes must not hold it up
+            if select.select([self.outside], [], [], 0.05)[0]:
+                os.read(self.outside, 4096)
+        assert termios.tcgetattr(self.inside)[3] == self.before  # lines and their echo are back
+        os.close(self.outside)
+        os.close(self.inside)
+        return self.top.returncode
+
+
+@pytest.mark.parametrize("rows", [40, 1, 10])
+def test_keys_of_top(server, binaries, rows):
+    top = Terminal(binaries, server, "--interval", "0.05", rows=rows)
+    top.wait(b"LANE")
+    top.press(b"h")
+    top.wait(b"q ends, p pauses")
+    top.press(b"hs")
+    top.wait(b"sorted by bodies")
+    top.press(b"s")
+    top.wait(b"sorted by contacts")
+    top.press(b"zZ\x1b[A")  # what means nothing is nothing
+    top.press(b"p")
+    top.wait(b"paused: p goes on")
+    top.press(b"p")
+    top.wait(b"LANE")
+    top.press(b"q")
+    assert top.end() == 0
+
+
+def test_top_gives_the_terminal_back_after_a_signal(server, binaries):
+    top = Terminal(binaries, server, "--interval", "0.05")
+    top.wait(b"LANE")
+    top.press(b"\x03")
+    assert top.end() == -signal.SIGINT
+
+
+def test_top_waits_for_no_key_where_input_is_no_terminal(server, binaries):
+    done = subprocess.run([str(binaries / "contactctl"), "--server", server.stream, "top", "--once"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60 * SLOW)
+    assert done.returncode == 0 and "LANE" in done.stdout and "\033" not in done.stdout
+
+
+def test_scene_show_has_the_bodies(server, ctl):
+    with contactd.connect(server.stream, name="shown") as client:
+        scene = client.open_scene()
+        mesh = client.register_mesh(*UNIT_BOX)
+        for _ in range(2):
+            scene.add_body(mesh, pose=np.eye(4))
+        shown = ctl("scene", "show", str(scene.id))
+        assert shown.count(" rigid ") == 2 and "MESH" in shown and shown.count(mesh.hash) == 2
