@@ -90,6 +90,13 @@ typedef struct ct_mesh_changes {
 #define CT_DEFAULT_WELD 1e-4 /* 1, likewise */
 #define CT_OPEN_DEPTH   10   /* 1, diagonals of the box of an open surface from its furthest point to the far plane */
 
+/* What becomes of a surface that is not closed. */
+typedef enum ct_closing {
+    CT_CLOSING_NONE = 0, /* the surface is closed as it is, or after the repair, or it has an open_direction */
+    CT_CLOSING_HULL,     /* the mesh is the convex hull of the vertices that triangles use, whatever these do: exact, with all
+                            vertices in their order. Takes no repair and no open_direction */
+} ct_closing;
+
 /* How a mesh is made, beyond reading it.
  *
  * A repair changes triangles alone, so that vertices keep their number and order, and gradients and positions are those
@@ -133,6 +140,7 @@ typedef struct ct_mesh_options {
     double weld;     /* m, of the repair; 0: CT_DEFAULT_WELD of the mesh's diagonal */
     double scale;    /* m, what a 1 in the file or the arrays is; 0: 1 m. First of all: lengths here are in m */
     double open_direction[3]; /* into the volume, of any length; all 0: the surface is closed */
+    ct_closing closing;
 } ct_mesh_options;
 
 #define CT_LEAST_SCALE 1e-12

@@ -8,6 +8,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
 #include "gpu/mesh/build/close.h"
+#include "gpu/mesh/build/hull.h"
 #include "gpu/mesh/build/order.h"
 #include "gpu/mesh/build/polygons.h"
 #include "gpu/mesh/build/repair.h"
@@ -112,6 +113,12 @@ static bool scale_positions(ct_soup *soup, double scale) {
     return true;
 }
 
+static ct_status take_hull(ct_soup *soup, ct_mesh_changes *changes, ct_error *error) {
+    ct_enter_phase("taking the convex hull");
+    changes->is_changed = true; /* it has the hash of what becomes of it */
+    return ct_take_hull(soup, error);
+}
+
 ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh **out, ct_mesh_changes *changes,
                          ct_error *error) {
     ct_surface_facts facts;
@@ -122,7 +129,8 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     ct_status status = CT_OK;
     if (options->scale != 0 && options->scale != 1 && !scale_positions(soup, options->scale))
         status = ct_fail_cancelled(error);
-    if (status == CT_OK) status = ct_cut_polygons(soup, changes, error);
+    if (status == CT_OK)
+        status = options->closing == CT_CLOSING_HULL ? take_hull(soup, changes, error) : ct_cut_polygons(soup, changes, error);
     if (options->repair) ct_enter_phase("repairing the mesh");
     uint32_t *rim = NULL, n_rim = 0;
     double direction[3];
@@ -197,7 +205,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
 
 /* ---- options ---- */
 
-#define OPTIONS_COOKIE 0x43744d33u /* "CtM3" */
+#define OPTIONS_COOKIE 0x43744d34u /* "CtM4" */
 
 void ct_mesh_options_init(ct_mesh_options *options) {
     memset(options, 0, sizeof *options);
@@ -238,7 +246,15 @@ ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error)
     if (options->weld > 0 && !options->repair)
         return ct_fail(error, CT_INVALID_ARGUMENT, "weld", "weld is given, but no repair is asked for");
     double direction[3];
-    if (options->max_hole > 0 && find_direction(options, direction))
+    const bool is_open = find_direction(options, direction);
+    if (options->closing != CT_CLOSING_NONE && options->closing != CT_CLOSING_HULL)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "closing", "closing is %d, which is none of ct_closing",
+                       (int)options->closing);
+    if (options->closing == CT_CLOSING_HULL && (options->repair || is_open))
+        return ct_fail(error, CT_INVALID_ARGUMENT, "closing",
+                       "a convex hull is closed whatever the triangles do: leave out %s, or closing",
+                       options->repair ? "repair" : "open_direction");
+    if (options->max_hole > 0 && is_open)
         return ct_fail(error, CT_INVALID_ARGUMENT, "max_hole",
                        "the repair of an open surface fills no holes: leave out max_hole, or open_direction");
     return CT_OK;
