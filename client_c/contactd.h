@@ -198,6 +198,8 @@ contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *
 /* Reads the file and uploads it. INVALID_ARGUMENT with field "path" if it cannot be read. */
 contactd_code contactd_register_mesh_file(contactd_client *client, const char *path, contactd_mesh *out);
 
+typedef enum contactd_closing { CONTACTD_CLOSING_NONE = 0, CONTACTD_CLOSING_HULL } contactd_closing;
+
 /* How a mesh is registered. A repair drops degenerate and duplicate triangles, welds vertices on open edges that lie at
  * the same position, makes the triangles' directions consistent and outward (a cavity keeps its own), and fills holes
  * with triangles between their vertices. Vertices keep their number and order, so index k of a gradient is vertex k as
@@ -217,6 +219,10 @@ typedef struct contactd_mesh_options {
      * body takes positions, velocities and directions of the given vertices: walls stay along the direction wherever
      * the rim moves, and the cap keeps its distance from the rim. */
     double open_direction[3];
+    /* CONTACTD_CLOSING_HULL: the mesh is the convex hull, exact, of the vertices that triangles use, whatever these do: for
+     * surfaces that cannot be repaired. Vertices keep their number and order. Takes no repair and no open_direction.
+     * UNSUPPORTED: the server is too old for it. contactd_repair.closing tells it. */
+    contactd_closing closing;
 } contactd_mesh_options;
 void contactd_mesh_options_init(contactd_mesh_options *options);
 /* As contactd_register_mesh and contactd_register_mesh_bytes; options NULL: the defaults. */
@@ -258,7 +264,7 @@ contactd_code contactd_register_shape(contactd_client *client, const contactd_sh
 contactd_code contactd_register_height_field(contactd_client *client, const double *heights, size_t n, size_t m,
                                              const double spacing[2], contactd_mesh *out);
 
-/* What a repair did. */
+/* What a repair, or closing, did. */
 typedef enum contactd_change_kind {
     CONTACTD_DEGENERATE_TRIANGLES = 0, /* dropped: they name a vertex twice, or lie on a line and close nothing */
     CONTACTD_DUPLICATE_TRIANGLES,      /* dropped */
@@ -274,7 +280,8 @@ typedef struct contactd_change {
     uint32_t edges; /* of a hole, else 0 */
 } contactd_change;
 typedef struct contactd_repair {
-    int was_asked; /* 0: the mesh was registered without; all else is 0 */
+    contactd_closing closing;
+    int was_asked; /* 0: the mesh was registered without a repair; all below is 0 */
     uint64_t counts[CONTACTD_CHANGE_KINDS], fill_triangles;
     double moved; /* m, the most that welding has moved a corner of a triangle */
     uint32_t n_changes;

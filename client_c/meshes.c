@@ -50,13 +50,17 @@ static contactd_code take_options(contactd_client *client, const contactd_mesh_o
     source->max_hole = options->max_hole;
     source->scale = options->scale;
     source->weld = options->weld;
+    if (options->closing != CONTACTD_CLOSING_NONE && options->closing != CONTACTD_CLOSING_HULL)
+        return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "closing", "closing %d is none of contactd_closing",
+                        (int)options->closing);
+    source->closing = (wire_mesh_closing)options->closing;
     memcpy(source->open_direction, options->open_direction, sizeof source->open_direction);
     return CONTACTD_OK;
 }
 
 static void take_repair(const wire_mesh_info *info, contactd_repair *to) {
     const double *from = info->repair;
-    *to = (contactd_repair){.was_asked = from != NULL};
+    *to = (contactd_repair){.closing = (contactd_closing)info->closing, .was_asked = from != NULL};
     if (!from) return;
     for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) to->counts[k] = (uint64_t)from[k];
     to->fill_triangles = (uint64_t)from[CONTACTD_CHANGE_KINDS];

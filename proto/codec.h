@@ -93,6 +93,7 @@ typedef struct wire_error {
 typedef enum wire_mesh_format {
     WIRE_FORMAT_AUTO = 0, WIRE_FORMAT_OBJ, WIRE_FORMAT_OFF, WIRE_FORMAT_PLY, WIRE_FORMAT_STL,
 } wire_mesh_format;
+typedef enum wire_mesh_closing { WIRE_CLOSING_NONE = 0, WIRE_CLOSING_HULL } wire_mesh_closing;
 typedef struct wire_register_mesh {
     wire_array vertices, triangles, file;
     wire_mesh_format format;
@@ -102,6 +103,7 @@ typedef struct wire_register_mesh {
     double open_direction[3]; /* all 0: the surface is closed */
     double scale; /* m; 0: 1 */
     double weld; /* m; 0: the default */
+    wire_mesh_closing closing;
 } wire_register_mesh;
 enum { WIRE_REPAIR_COUNTS = 6, WIRE_REPAIR_ROW = 6, WIRE_REPAIR_ROWS = 20 }; /* of wire_mesh_info.repair */
 typedef struct wire_mesh_info {
@@ -117,6 +119,7 @@ typedef struct wire_mesh_info {
     uint32_t shells, doubled_shells;
     double center_of_mass[3], inertia[9]; /* 0 where absent */
     double moved; /* m, by the repair */
+    wire_mesh_closing closing;
 } wire_mesh_info;
 typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;

@@ -159,6 +159,13 @@ struct Decoder {
         return true;
     }
 
+    bool closing(fb::MeshClosing in, wire_mesh_closing *out) {
+        if (in > fb::MeshClosing_MAX)
+            return fail(CONTACTD_UNSUPPORTED, "closing", "closing %u is not known here", unsigned(in));
+        *out = wire_mesh_closing(in);
+        return true;
+    }
+
     bool mesh_info(const fb::MeshInfo *in, wire_mesh_info *out) {
         out->mesh = in->mesh();
         out->vertices = in->vertices();
@@ -172,6 +179,7 @@ struct Decoder {
         out->shells = in->shells();
         out->doubled_shells = in->doubled_shells();
         out->moved = in->moved();
+        if (!closing(in->closing(), &out->closing)) return false;
         if (!numbers(in->center_of_mass(), "center_of_mass", 3, nullptr, out->center_of_mass) ||
             !numbers(in->inertia(), "inertia", 9, nullptr, out->inertia))
             return false;
@@ -638,6 +646,7 @@ struct Decoder {
         out->max_hole = in->max_hole();
         out->scale = in->scale();
         out->weld = in->weld();
+        if (!closing(in->closing(), &out->closing)) return false;
         if (!numbers(in->open_direction(), "open_direction", 3, nullptr, out->open_direction) ||
             !array(in->vertices(), "vertices", F32 | F64, 3, &out->vertices) ||
             !array(in->triangles(), "triangles", U32, 3, &out->triangles) ||

@@ -276,7 +276,7 @@ struct Encoder {
         }
         return fb::CreateMeshInfo(*fbb, m.mesh, hash, name, m.vertices, m.triangles, m.bytes, m.volume, m.area, lo, hi,
                                   m.bodies, m.existed, repair, m.closing_vertices, m.shells, m.doubled_shells, center,
-                                  inertia, m.moved);
+                                  inertia, m.moved, fb::MeshClosing(m.closing));
     }
 
     Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {
@@ -450,7 +450,8 @@ struct Encoder {
             if (d[0] != 0 || d[1] != 0 || d[2] != 0) direction = numbers(d, 3);
             return fb::CreateRegisterMesh(*fbb, vertices, triangles, file, fb::MeshFormat(u.register_mesh.format), name,
                                           u.register_mesh.repair, u.register_mesh.max_hole, direction,
-                                          u.register_mesh.scale, u.register_mesh.weld)
+                                          u.register_mesh.scale, u.register_mesh.weld,
+                                          fb::MeshClosing(u.register_mesh.closing))
                 .Union();
         }
         case WIRE_MESH_INFO:

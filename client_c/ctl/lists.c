@@ -107,7 +107,8 @@ static void mesh_json(const contactd_mesh_info *m, const contactd_repair *repair
     }
     json_count("bodies", m->bodies);
     json_bool("existed", m->existed);
-    if (repair) repair_json(repair);
+    if (repair && repair->closing == CONTACTD_CLOSING_HULL) json_text("closing", "hull");
+    if (repair && repair->was_asked) repair_json(repair);
     json_close('}');
 }
 
@@ -128,6 +129,12 @@ static void mesh_row(const contactd_mesh_info *m) {
 bool ctl_mesh_options(ctl *ctl, contactd_mesh_options *out) {
     contactd_mesh_options_init(out);
     out->repair = ctl->options[OPT_REPAIR] != NULL;
+    const char *closing = ctl->options[OPT_CLOSING];
+    if (closing && strcmp(closing, "hull") != 0) {
+        ctl_mistake("--closing takes hull, not %s", closing);
+        return false;
+    }
+    if (closing) out->closing = CONTACTD_CLOSING_HULL;
     return ctl_number(ctl, OPT_MAX_HOLE, &out->max_hole) && ctl_number(ctl, OPT_WELD, &out->weld) &&
            ctl_number(ctl, OPT_SCALE, &out->scale) &&
            ctl_numbers(ctl, OPT_OPEN_DIRECTION, out->open_direction, 3, "3 numbers");
@@ -160,9 +167,10 @@ int ctl_mesh_add(ctl *ctl) {
             continue;
         }
         if (ctl->json)
-            mesh_json(&info, repair.was_asked ? &repair : NULL);
+            mesh_json(&info, &repair);
         else
             mesh_row(&info);
+        if (!ctl->json && repair.closing == CONTACTD_CLOSING_HULL) printf("  it is the convex hull\n");
         if (!ctl->json && repair.was_asked) repair_rows(&repair);
     }
     if (shown && ctl->json) json_close(']');

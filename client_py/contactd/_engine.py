@@ -495,6 +495,7 @@ class EngineLink:
         lib.ct_mesh_options_init(options)
         options.repair, options.max_hole = body.get("repair", False), body.get("max_hole", 0.0)
         options.scale, options.weld = body.get("scale", 0.0), body.get("weld", 0.0)
+        options.closing = body.get("closing", 0)
         options.open_direction = body.get("open_direction", (0.0, 0.0, 0.0))
         out, error, name = ffi.new("ct_mesh **"), ffi.new("ct_error *"), f"mesh {body['name']}".strip()
         if "file" in body:
@@ -514,7 +515,7 @@ class EngineLink:
                 self._meshes[number], self._mesh_facts[number] = out[0], facts
             else:
                 native.free("ct_mesh", out[0])
-        facts = facts | {"mesh": number}
+        facts = facts | {"mesh": number, "closing": int(options.closing)}
         if options.repair:
             kinds = range(_CHANGES)
             first = [(k, c.index, *c.at, c.edges) for k in kinds

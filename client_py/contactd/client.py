@@ -212,6 +212,8 @@ class MeshRepair:
 _CHANGES = ("degenerate_triangles", "duplicate_triangles", "welded_vertices", "turned_triangles", "filled_holes")
 
 
+Closing = Literal["hull"]
+_CLOSINGS: dict[str, int] = {"hull": ENUMS["MeshClosing"]["Hull"].value}
 Unit = Literal["m", "dm", "cm", "mm", "um", "in", "ft"]
 _UNITS = {"m": 1.0, "dm": 0.1, "cm": 0.01, "mm": 1e-3, "um": 1e-6, "in": 0.0254, "ft": 0.3048}
 
@@ -229,7 +231,7 @@ def _scale_of(scale: float | None, unit: str, object: str) -> float:
 
 
 def _making(repair: bool, max_hole: float, weld: float, open_direction: Sequence[float] | None, scale: float | None,
-            unit: str, object: str) -> dict[str, Any]:
+            unit: str, closing: str | None, object: str) -> dict[str, Any]:
     if not isinstance(repair, (bool, np.bool_)):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {repair!r}", object=object, field="repair")
     wide = _arrays.real(max_hole, field="max_hole")
@@ -237,6 +239,10 @@ def _making(repair: bool, max_hole: float, weld: float, open_direction: Sequence
     out = ({"repair": True} if repair else {}) | ({"max_hole": wide} if wide else {}) | ({"scale": factor} if factor != 1 else {})
     near = _arrays.real(weld, field="weld", object=object)
     out |= {"weld": near} if near else {}
+    if closing not in (None, *_CLOSINGS):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected None or {', '.join(map(repr, _CLOSINGS))}, got {closing!r}", object=object,
+                        field="closing")
+    out |= {"closing": _CLOSINGS[closing]} if closing is not None else {}
     if open_direction is None:
         return out
     if not np.iterable(open_direction) or isinstance(open_direction, str):
@@ -327,6 +333,11 @@ class Mesh:
     def bytes(self) -> int:
         """Memory that it holds on the server."""
         return int(self._state.info["bytes"])
+
+    @property
+    def closing(self) -> Closing | None:
+        """"hull": it was registered as the convex hull of its surface; None: as it was given."""
+        return "hull" if self._state.info.get("closing") == _CLOSINGS["hull"] else None
 
     @property
     def repair(self) -> MeshRepair | None:
@@ -438,7 +449,8 @@ class Client(SceneOpener, ShapeMaker):
 
     def register_mesh(self, vertices: ArrayLike, triangles: ArrayLike, *, name: str = "", repair: bool = False,
                       max_hole: float = 0, weld: float = 0, open_direction: Sequence[float] | None = None,
-                      scale: float | None = None, unit: Unit = "m", timeout: float | None = None) -> Mesh:
+                      scale: float | None = None, unit: Unit = "m", closing: Closing | None = None,
+                      timeout: float | None = None) -> Mesh:
         """Registers a closed surface, its triangles counter-clockwise seen from outside.
 
         Args:
@@ -459,19 +471,23 @@ class Client(SceneOpener, ShapeMaker):
                 stay along the direction wherever the rim moves, and the cap keeps its distance from the rim. With repair no
                 hole is filled, and parts that face along the direction are turned.
             unit, scale: what a 1 in the vertices is: a unit by name, or a number of m (1e-3 for mm). All else is in m.
+            closing: "hull": the mesh is the convex hull, exact, of the vertices that triangles use, whatever these do: for surfaces
+                that cannot be repaired. Vertices keep their number and order. Takes no repair and no open_direction.
+                Mesh.closing tells it.
         Raises: InvalidMeshError (a ValueError) naming the defect, the first offenders and the remedy; NonFiniteError;
             OutOfRangeError; LimitExceededError.
         """
         points = _arrays.points(vertices, field="vertices", object=f"mesh {name}".strip())
         faces = _arrays.indices(triangles, field="triangles", object=f"mesh {name}".strip(), columns=3)
-        making = _making(repair, max_hole, weld, open_direction, scale, unit, f"mesh {name}".strip())
+        making = _making(repair, max_hole, weld, open_direction, scale, unit, closing, f"mesh {name}".strip())
         return self._register(MeshState(name, points.copy(), faces.copy(), making=making), timeout)
 
     def register_mesh_file(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
                            repair: bool = False, max_hole: float = 0, weld: float = 0,
-                           open_direction: Sequence[float] | None = None, scale: float | None = None, unit: Unit = "m", timeout: float | None = None) -> Mesh:
+                           open_direction: Sequence[float] | None = None, scale: float | None = None, unit: Unit = "m",
+                           closing: Closing | None = None, timeout: float | None = None) -> Mesh:
         """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole, weld, open_direction,
-        scale and unit: as of register_mesh.
+        scale, unit and closing: as of register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.
         """
@@ -481,7 +497,7 @@ class Client(SceneOpener, ShapeMaker):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
         data = np.frombuffer(path.read_bytes(), "u1")
         state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
-                          making=_making(repair, max_hole, weld, open_direction, scale, unit, f"mesh {path.name}"))
+                          making=_making(repair, max_hole, weld, open_direction, scale, unit, closing, f"mesh {path.name}"))
         return self._register(state, timeout)
 
     def _known_mesh(self, state: MeshState) -> Mesh | None:
@@ -493,6 +509,9 @@ class Client(SceneOpener, ShapeMaker):
             if "scale" in state.making and not state.info.get("shells"):
                 raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to scale meshes: scale the vertices or the file",
                                 object=f"mesh {state.name!r}", field="scale")
+            if state.making.get("closing", 0) != (state.info.get("closing") or 0):
+                raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to take convex hulls: register a closed mesh",
+                                object=f"mesh {state.name!r}", field="closing")
             self._link.meshes.add(state)
             mesh = Mesh(self, state)
             doubled, shells = state.info.get("doubled_shells"), state.info.get("shells")

@@ -39,7 +39,8 @@ static void repair(json_out *out, const ct_mesh_changes *changes) {
     json_out_object_end(out);
 }
 
-void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, const ct_mesh_changes *changes) {
+void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, const ct_mesh_changes *changes,
+                 ct_closing closing) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", mesh->handle);
     json_out_string(out, "hash", mesh->info.hash);
@@ -61,6 +62,7 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, 
     for (int k = 0; k < 3; k++) json_out_numbers(out, NULL, mesh->info.inertia[k], 3);
     json_out_array_end(out);
     json_out_integer(out, "bodies", mesh->bodies);
+    if (closing == CT_CLOSING_HULL) json_out_string(out, "closing", "hull");
     if (changes) repair(out, changes);
     json_out_object_end(out);
 }

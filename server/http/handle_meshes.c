@@ -42,8 +42,17 @@ bool handler_find_mesh(const service *service, const identity *who, const char *
     return found || problem_take(p, &error);
 }
 
-static void show(const service *service, json_out *out, const mesh_record *mesh, const ct_mesh_changes *changes) {
-    answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash), changes);
+/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&weld=...&scale=0.001&open_direction=X,Y,Z&closing=hull */
+typedef struct upload {
+    char name[REGISTRY_NAME];
+    ct_mesh_options options;
+    ct_mesh_changes changes;
+} upload;
+
+/* how: it was just registered; NULL: it was there. */
+static void show(const service *service, json_out *out, const mesh_record *mesh, const upload *how) {
+    answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash),
+                how && how->options.repair ? &how->changes : NULL, how ? how->options.closing : CT_CLOSING_NONE);
 }
 
 static bool list(const service *service, const http_request *request, http_answer *answer, problem *p) {
@@ -67,13 +76,6 @@ static bool list(const service *service, const http_request *request, http_answe
     free(meshes);
     return handler_finish(&out, 200, answer, p);
 }
-
-/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&weld=...&scale=0.001&open_direction=X,Y,Z */
-typedef struct upload {
-    char name[REGISTRY_NAME];
-    ct_mesh_options options;
-    ct_mesh_changes changes;
-} upload;
 
 static bool query_name(text_view value, upload *out, problem *p) {
     server_error error = {0};
@@ -128,12 +130,20 @@ static bool query_open_direction(text_view value, upload *out, problem *p) {
                        "the query parameter open_direction is not X,Y,Z: three numbers, not all 0");
 }
 
+static bool query_closing(text_view value, upload *out, problem *p) {
+    out->options.closing = CT_CLOSING_HULL;
+    return (value.size == 4 && memcmp(value.data, "hull", 4) == 0) ||
+           problem_set(p, CONTACTD_INVALID_ARGUMENT, "closing",
+                       "the query parameter closing is not hull: leave it out for a mesh that is closed as it is");
+}
+
 static bool query_upload(const char *query, upload *out, problem *p) {
     static const struct {
         const char *key;
         bool (*take)(text_view value, upload *out, problem *p);
-    } known[] = {{"name", query_name}, {"repair", query_repair}, {"max_hole", query_max_hole},
-                 {"weld", query_weld}, {"scale", query_scale},   {"open_direction", query_open_direction}};
+    } known[] = {{"name", query_name},      {"repair", query_repair}, {"max_hole", query_max_hole},
+                 {"weld", query_weld},      {"scale", query_scale},   {"open_direction", query_open_direction},
+                 {"closing", query_closing}};
     enum { KNOWN = sizeof known / sizeof *known };
     bool is_seen[KNOWN] = {false};
     text_view key, value;
@@ -185,7 +195,7 @@ static bool add(const service *service, const http_request *request, http_answer
     }
     json_out out;
     json_out_init(&out, 1 << 16);
-    show(service, &out, &mesh, how.options.repair ? &how.changes : NULL);
+    show(service, &out, &mesh, &how);
     if (!handler_finish(&out, mesh.existed ? 200 : 201, answer, p)) return false;
     snprintf(answer->location, sizeof answer->location, "/v1/meshes/%s", mesh.info.hash);
     return true;

@@ -120,6 +120,7 @@ static void register_mesh(work *work) { /* on a worker */
     options.max_hole = in->max_hole;
     options.scale = in->scale;
     options.weld = in->weld;
+    options.closing = (ct_closing)in->closing;
     memcpy(options.open_direction, in->open_direction, sizeof options.open_direction);
     if (in->repair && !(request->changes = calloc(1, sizeof *request->changes))) {
         server_fail(&request->error, CONTACTD_OUT_OF_MEMORY, "mesh", "repair",

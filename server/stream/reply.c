@@ -265,6 +265,8 @@ void reply_mesh(stream *stream, request *request, const mesh_record *record, con
         message.u.mesh_info.n_repair = repair_numbers(changes, repair);
         message.u.mesh_info.moved = changes->moved;
     }
+    if (request->message.type == WIRE_REGISTER_MESH)
+        message.u.mesh_info.closing = request->message.u.register_mesh.closing;
     reply(stream, request, WIRE_MESH_INFO, &message);
 }
 

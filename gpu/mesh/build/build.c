@@ -130,7 +130,8 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     if (options->scale != 0 && options->scale != 1 && !scale_positions(soup, options->scale))
         status = ct_fail_cancelled(error);
     if (status == CT_OK)
-        status = options->closing == CT_CLOSING_HULL ? take_hull(soup, changes, error) : ct_cut_polygons(soup, changes, error);
+        status = options->closing == CT_CLOSING_HULL ? take_hull(soup, changes, error)
+                                                     : ct_cut_polygons(soup, changes, error);
     if (options->repair) ct_enter_phase("repairing the mesh");
     uint32_t *rim = NULL, n_rim = 0;
     double direction[3];

@@ -176,7 +176,8 @@ static void test_exact_sides(void **state) {
         for (int v = 0; v < 3; v++)
             for (int k = 0; k < 3; k++) p[v][k] = (float)rint(shape_uniform(&rng, -1e4, 1e4));
         for (int k = 0; k < 3; k++) /* in the plane, or next to it */
-            p[3][k] = p[0][k] + 3 * (p[1][k] - p[0][k]) - 2 * (p[2][k] - p[0][k]) + (float)(k == i % 3 ? i % 5 / 4 * (i % 2 ? 1 : -1) : 0);
+            p[3][k] = p[0][k] + 3 * (p[1][k] - p[0][k]) - 2 * (p[2][k] - p[0][k]) +
+                      (float)(k == i % 3 ? i % 5 / 4 * (i % 2 ? 1 : -1) : 0);
         const int expected = side_of(p[0], p[1], p[2], p[3]);
         assert_int_equal(ct_side_of_plane(p[0], p[1], p[2], p[3]), expected);
         counts[expected + 1]++;
@@ -184,7 +185,8 @@ static void test_exact_sides(void **state) {
     assert_true(counts[0] > 1000 && counts[1] > 1000 && counts[2] > 1000);
     /* Where doubles give 0 or the wrong sign: a tiny triangle far away, and numbers of all sizes. */
     const float a[3] = {0, 0, 0}, b[3] = {1, 0x1p-100f, 0}, c[3] = {1, 0x1p-100f, 0x1p-120f};
-    const float above[3] = {0x1p100f, 1, 0}, below[3] = {0x1p100f, 0x1.fffffep-1f, 0}, outside[3] = {0x1p100f, 0x1.000002p0f, 0};
+    const float above[3] = {0x1p100f, 1, 0}, below[3] = {0x1p100f, 0x1.fffffep-1f, 0},
+                outside[3] = {0x1p100f, 0x1.000002p0f, 0};
     assert_int_equal(ct_side_of_plane(a, b, c, above), 0);
     assert_int_equal(ct_side_of_plane(a, b, c, below), 1);
     assert_int_equal(ct_side_of_plane(a, b, c, outside), -1);
@@ -202,7 +204,8 @@ static void assert_refused(const struct shape *s, const char *said) {
 static void test_refused(void **state) {
     (void)state;
     struct shape s = shape_box(1, 1, 1);
-    for (uint32_t v = 0; v < s.n_vertices; v++) s.positions[3 * v + 2] = 3 * s.positions[3 * v] - s.positions[3 * v + 1];
+    for (uint32_t v = 0; v < s.n_vertices; v++)
+        s.positions[3 * v + 2] = 3 * s.positions[3 * v] - s.positions[3 * v + 1];
     assert_refused(&s, "in a plane");
     for (uint32_t v = 0; v < s.n_vertices; v++) s.positions[3 * v + 1] = s.positions[3 * v + 2] = s.positions[3 * v];
     assert_refused(&s, "on a line");
@@ -224,6 +227,7 @@ static void test_options(void **state) {
     for (int i = 0; i < 3; i++) {
         static const char *const SAID[3] = {"leave out repair", "leave out open_direction", "none of ct_closing"};
         ct_mesh_options_init(&options);
+        memset(&error, 0, sizeof error);
         options.closing = i == 2 ? (ct_closing)7 : CT_CLOSING_HULL;
         options.repair = i == 0;
         options.open_direction[2] = i == 1;
@@ -238,9 +242,12 @@ static void test_options(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_vertex_is_outside), cmocka_unit_test(test_known_hulls),
-        cmocka_unit_test(test_strays_do_not_count),  cmocka_unit_test(test_exact_sides),
-        cmocka_unit_test(test_refused),              cmocka_unit_test(test_options),
+        cmocka_unit_test(test_no_vertex_is_outside),
+        cmocka_unit_test(test_known_hulls),
+        cmocka_unit_test(test_strays_do_not_count),
+        cmocka_unit_test(test_exact_sides),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_options),
     };
     return cmocka_run_group_tests_name("convex hulls", tests, NULL, NULL);
 }

@@ -439,6 +439,7 @@ static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_i
     SAME(center_of_mass);
     SAME(inertia);
     SAME(moved);
+    SAME(closing);
     if (!a->repair != !b->repair) return "repair";
     if (a->repair && memcmp(a->repair, b->repair, a->n_repair * sizeof *a->repair) != 0) return "repair";
     return NULL;
@@ -721,6 +722,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.register_mesh.max_hole);
         SAME(u.register_mesh.scale);
         SAME(u.register_mesh.weld);
+        SAME(u.register_mesh.closing);
         SAME_NUMBERS(u.register_mesh.open_direction); /* of zeros: left out, too */
         break;
     case WIRE_MESH_INFO:

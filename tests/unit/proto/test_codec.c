@@ -84,6 +84,11 @@ static void every_message_round_trips(void **state) {
     round_trip(&file, 0);
     file.u.register_mesh.open_direction[1] = -0.5;
     round_trip(&file, 0);
+    file.u.register_mesh.closing = WIRE_CLOSING_HULL;
+    round_trip(&file, 0);
+    wire_message info = sample_message(&store, WIRE_MESH_INFO);
+    info.u.mesh_info.closing = WIRE_CLOSING_HULL;
+    round_trip(&info, 0);
 }
 
 /* Apart from the other samples, which are also what the last release wrote: it had no devices. */
