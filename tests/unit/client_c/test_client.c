@@ -427,6 +427,23 @@ static void self_contact_is_asked_for(void **state) {
     step_by_pose(w, 0.25);
 }
 
+/* The fake server is as one that is too old to take hulls: it takes the triangles as they are and does not say how it closed
+ * them. */
+static void a_hull_that_was_not_taken_is_found_out(void **state) {
+    world *w = *state;
+    contactd_mesh_options options;
+    contactd_mesh mesh;
+    contactd_mesh_options_init(&options);
+    options.closing = CONTACTD_CLOSING_HULL;
+    refused(w, CONTACTD_UNSUPPORTED,
+            contactd_register_mesh_with(w->client, "soup", positions, 4, triangles, 4, &options, &mesh), "mesh soup",
+            "closing");
+    options.closing = (contactd_closing)7;
+    refused(w, CONTACTD_INVALID_ARGUMENT,
+            contactd_register_mesh_with(w->client, "soup", positions, 4, triangles, 4, &options, &mesh), "mesh",
+            "closing");
+}
+
 /* A body's new mesh outlives restarts, with the positions sent since; arrays of the old size are refused. */
 static void a_mesh_is_replaced(void **state) {
     world *w = *state;
@@ -931,6 +948,7 @@ int main(void) {
         TEST(a_restart_is_not_seen),
         TEST(settings_in_force_are_told_and_kept),
         TEST(self_contact_is_asked_for),
+        TEST(a_hull_that_was_not_taken_is_found_out),
         TEST(methods_asked_for_and_running),
         TEST(a_mesh_is_replaced),
         TEST(materials_outlive_restarts),
