@@ -60,9 +60,6 @@ extern "C" const char *wire_code_name(int code) {
 extern "C" const char *wire_code_text(int code) {
     return known(code) ? codes[code].text : "an error that this version does not know";
 }
-extern "C" int wire_code_http(int code) {
-    return known(code) ? codes[code].http : 500;
-}
 extern "C" bool wire_code_retry(int code) {
     return known(code) && codes[code].retry;
 }

@@ -33,7 +33,6 @@ extern "C" {
 
 const char *wire_code_name(int code);   /* "NOT_FOUND"; "UNKNOWN" for a number that is not in the list */
 const char *wire_code_text(int code);
-int wire_code_http(int code);
 bool wire_code_retry(int code);
 
 typedef enum wire_dtype { WIRE_NONE = 0, WIRE_F32 = 1, WIRE_F64 = 2, WIRE_U32 = 3, WIRE_U8 = 4 } wire_dtype;

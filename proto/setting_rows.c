@@ -13,12 +13,6 @@
 enum { COOKIE = 0x5ce7e004, METHODS = 32 };
 static_assert((int)CT_SETTINGS < 64, "ct_settings_change.given has too few bits");
 
-const ct_setting_row *ct_setting_find(const char *name) {
-    for (int s = 0; s < CT_SETTINGS; s++)
-        if (strcmp(ct_setting_rows[s].name, name) == 0) return &ct_setting_rows[s];
-    return NULL;
-}
-
 /* ---- one setting ---- */
 
 static size_t size_of(const ct_setting_row *row) {

@@ -61,9 +61,6 @@ typedef struct ct_method_cost {
 /* Of AUTO: that of a change to it. All 0: there is no such method. */
 ct_method_cost ct_method_cost_of(ct_method method);
 
-/* The row with this name; NULL: there is none. */
-const ct_setting_row *ct_setting_find(const char *name);
-
 #define CT_GIVEN(setting) (UINT64_C(1) << (setting))
 #define CT_GIVEN_ALL      (CT_GIVEN(CT_SETTINGS) - 1)
 

@@ -146,13 +146,4 @@ static inline ct_v4l ct_v4l_multiply_low(ct_v4l a, ct_v4l b) {
 #endif
 }
 
-/* Lane k is the sum of the lanes of rows[k]. */
-static inline ct_v4l ct_v4l_sum_rows(const ct_v4l rows[4]) {
-    const ct_v4l a = __builtin_shufflevector(rows[0], rows[1], 0, 4, 2, 6) +
-                     __builtin_shufflevector(rows[0], rows[1], 1, 5, 3, 7),
-                 b = __builtin_shufflevector(rows[2], rows[3], 0, 4, 2, 6) +
-                     __builtin_shufflevector(rows[2], rows[3], 1, 5, 3, 7);
-    return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
-}
-
 #endif

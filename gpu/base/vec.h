@@ -25,10 +25,6 @@ CT_FN ct_vec3 ct_vec3_of(const double p[3]) {
     return ct_vec3_make(p[0], p[1], p[2]);
 }
 
-CT_FN ct_vec3 ct_vec3_of_floats(const float p[3]) {
-    return ct_vec3_make((double)p[0], (double)p[1], (double)p[2]);
-}
-
 CT_FN void ct_vec3_put(double out[3], ct_vec3 v) {
     out[0] = v.x, out[1] = v.y, out[2] = v.z;
 }
@@ -37,29 +33,12 @@ CT_FN ct_vec3 ct_vec3_add(ct_vec3 a, ct_vec3 b) {
     return ct_vec3_make(a.x + b.x, a.y + b.y, a.z + b.z);
 }
 
-CT_FN ct_vec3 ct_vec3_sub(ct_vec3 a, ct_vec3 b) {
-    return ct_vec3_make(a.x - b.x, a.y - b.y, a.z - b.z);
-}
-
-CT_FN ct_vec3 ct_vec3_scale(ct_vec3 a, double s) {
-    return ct_vec3_make(a.x * s, a.y * s, a.z * s);
-}
-
-/* a + s b */
-CT_FN ct_vec3 ct_vec3_add_scaled(ct_vec3 a, double s, ct_vec3 b) {
-    return ct_vec3_make(a.x + s * b.x, a.y + s * b.y, a.z + s * b.z);
-}
-
 CT_FN double ct_vec3_dot(ct_vec3 a, ct_vec3 b) {
     return a.x * b.x + a.y * b.y + a.z * b.z;
 }
 
 CT_FN ct_vec3 ct_vec3_cross(ct_vec3 a, ct_vec3 b) {
     return ct_vec3_make(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
-}
-
-CT_FN double ct_vec3_length(ct_vec3 a) {
-    return sqrt(ct_vec3_dot(a, a));
 }
 
 /* ---- of arrays, as structs and meshes hold them; out may be an operand ---- */
@@ -88,16 +67,6 @@ CT_FN ct_vec3 ct_pose_turn(const double pose[12], ct_vec3 v) {
                         pose[8] * v.x + pose[9] * v.y + pose[10] * v.z);
 }
 
-/* R' v: the inverse turn */
-CT_FN ct_vec3 ct_pose_turn_back(const double pose[12], ct_vec3 v) {
-    return ct_vec3_make(pose[0] * v.x + pose[4] * v.y + pose[8] * v.z, pose[1] * v.x + pose[5] * v.y + pose[9] * v.z,
-                        pose[2] * v.x + pose[6] * v.y + pose[10] * v.z);
-}
-
-CT_FN ct_vec3 ct_pose_place(const double pose[12], ct_vec3 p) {
-    return ct_vec3_add(ct_pose_turn(pose, p), ct_pose_origin(pose));
-}
-
 /* ---- boxes ---- */
 
 /* The box of no point: joining it with a point or a box gives these. */
@@ -119,23 +88,6 @@ CT_FN void ct_box_add_box(ct_box *box, const ct_box *other) {
         box->lo[k] = ct_lesser(other->lo[k], box->lo[k]);
         box->hi[k] = ct_greater(other->hi[k], box->hi[k]);
     }
-}
-
-/* What both have; where they are apart along an axis, lo is above hi there. */
-CT_FN ct_box ct_box_common(const ct_box *a, const ct_box *b) {
-    ct_box box;
-    for (int k = 0; k < 3; k++) {
-        box.lo[k] = ct_greater(a->lo[k], b->lo[k]);
-        box.hi[k] = ct_lesser(a->hi[k], b->hi[k]);
-    }
-    return box;
-}
-
-/* Boxes that only touch overlap. */
-CT_FN int ct_box_overlap(const ct_box *a, const ct_box *b) {
-    int overlap = 1;
-    for (int k = 0; k < 3; k++) overlap = overlap && a->lo[k] <= b->hi[k] && b->lo[k] <= a->hi[k];
-    return overlap;
 }
 
 #endif

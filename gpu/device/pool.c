@@ -153,10 +153,6 @@ void ct_pool_destroy(ct_pool **handle) {
     *handle = NULL;
 }
 
-uint32_t ct_pool_threads(const ct_pool *pool) {
-    return pool->threads;
-}
-
 void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context) {
     run *run = NULL;
     if (pool && pool->threads > 1 && n > 1) {

@@ -15,7 +15,6 @@ typedef void (*ct_pool_fn)(void *context, uint32_t index, uint32_t worker);
  * run, as far as the system allows. */
 ct_status ct_pool_create(uint32_t threads, bool in_background, ct_pool **out, ct_error *error);
 void ct_pool_destroy(ct_pool **pool);
-uint32_t ct_pool_threads(const ct_pool *pool);
 
 /* Runs task(context, 0..n-1, worker) and returns when all are done. Up to CT_MAX_CONCURRENT_BATCHES callers can share
  * the pool at a time; each also executes tasks of its own run, and all threads work for what the caller works for

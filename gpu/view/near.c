@@ -115,9 +115,9 @@ static struct query begin_query_of_body(const ct_near_body *body) {
     return q;
 }
 
-static struct query begin_query(const ct_near_body *body, const ct_window *window, bool is_uniform) {
+static struct query begin_query(const ct_near_body *body, const ct_window *window) {
     struct query q = begin_query_of_body(body);
-    for (int k = 0; k < 3; k++) q.axis[k] = ct_find_axis_limits(&window->axis[k], is_uniform);
+    for (int k = 0; k < 3; k++) q.axis[k] = ct_find_axis_limits(&window->axis[k]);
     return q;
 }
 
@@ -127,9 +127,8 @@ static ct_near run_query(struct query *q) {
     return q->near;
 }
 
-ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_uniform, uint32_t max_run,
-                     ct_triangle_run *runs) {
-    struct query q = begin_query(body, window, is_uniform);
+ct_near ct_find_near(const ct_near_body *body, const ct_window *window, uint32_t max_run, ct_triangle_run *runs) {
+    struct query q = begin_query(body, window);
     q.is_wanted = may_matter;
     q.max_run = max_run;
     q.runs = runs;
@@ -137,7 +136,7 @@ ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_
 }
 
 bool ct_has_in_front(const ct_near_body *body, const ct_window *window, int view, uint32_t n) {
-    struct query q = begin_query(body, window, true);
+    struct query q = begin_query(body, window);
     q.is_wanted = may_be_in_front;
     q.view = view;
     q.max_clusters = n;
@@ -147,7 +146,7 @@ bool ct_has_in_front(const ct_near_body *body, const ct_window *window, int view
 uint64_t ct_estimate_near(const ct_near_body *body, const ct_window *window) {
     /* One level above the clusters, if there is one. */
     const ct_clusters *c = body->clusters;
-    struct query q = begin_query(body, window, true);
+    struct query q = begin_query(body, window);
     uint64_t n = 0;
     for (uint32_t i = c->level[c->n_levels > 1]; i < c->level[(c->n_levels > 1) + 1]; i++) {
         double lo[3], hi[3];
@@ -160,7 +159,7 @@ uint64_t ct_estimate_near(const ct_near_body *body, const ct_window *window) {
 
 ct_near ct_find_straddling(const ct_near_body *body, const ct_window *window, int view, bool along_u,
                            ct_triangle_run *runs) {
-    struct query q = begin_query(body, window, true);
+    struct query q = begin_query(body, window);
     q.is_wanted = may_straddle;
     q.view = view;
     q.along_u = along_u;

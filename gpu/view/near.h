@@ -32,18 +32,17 @@ typedef struct ct_near {
  * its depths, and not in front of them where the initial winding number follows from the balance. Every triangle that
  * the raster stage would keep is in one of them, so leaving the others out changes no bit. Writes them as runs in
  * rising order, [clusters->n] at most, none longer than max_run triangles (a multiple of CT_CLUSTER_TRIANGLES); runs
- * may be NULL. is_uniform: the samples are those of the window's lattice. */
-ct_near ct_find_near(const ct_near_body *body, const ct_window *window, bool is_uniform, uint32_t max_run,
-                     ct_triangle_run *runs);
+ * may be NULL. */
+ct_near ct_find_near(const ct_near_body *body, const ct_window *window, uint32_t max_run, ct_triangle_run *runs);
 
-/* At least n clusters may lie in front of the window of a uniform view along axis `view`, before its samples: those
+/* At least n clusters may lie in front of the window of the view along axis `view`, before its samples: those
  * that ct_find_near lists for counting winding numbers alone. */
 bool ct_has_in_front(const ct_near_body *body, const ct_window *window, int view, uint32_t n);
 
-/* An upper estimate of the triangles that ct_find_near lists for uniform views, without going down to the clusters. */
+/* An upper estimate of the triangles that ct_find_near lists without going down to the clusters. */
 uint64_t ct_estimate_near(const ct_near_body *body, const ct_window *window);
 
-/* Finds the clusters that may hold a triangle which straddles the begin of the depths of a uniform view along axis
+/* Finds the clusters that may hold a triangle which straddles the begin of the depths of the view along axis
  * `view`, and lies beyond a sample along u, or v. As ct_find_near otherwise. */
 ct_near ct_find_straddling(const ct_near_body *body, const ct_window *window, int view, bool along_u,
                            ct_triangle_run *runs);

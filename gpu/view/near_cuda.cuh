@@ -40,7 +40,7 @@ CT_DEVICE void ct_find_views_of_cluster(const ct_gpu_plan *plan, const ct_gpu_bo
     CT_UNROLL
     for (int i = 0; i < 3; i++) {
         const double *row = body->pose + 4 * i;
-        limits[i] = ct_find_axis_limits(&plan->window.axis[i], true);
+        limits[i] = ct_find_axis_limits(&plan->window.axis[i]);
         lo[i] = (double)box.lo[i];
         hi[i] = (double)box.hi[i];
         if (body->rigid) ct_find_posed_extent(row, ct_bound_pose_rounding(row, &box), &box, &lo[i], &hi[i]);

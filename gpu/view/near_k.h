@@ -22,15 +22,14 @@ typedef struct ct_axis_limits {
     double begin_hi; /* the depths begin before here */
 } ct_axis_limits;
 
-/* is_uniform: the samples are those of the window's lattice. */
-CT_FN ct_axis_limits ct_find_axis_limits(const ct_lattice *a, bool is_uniform) {
+CT_FN ct_axis_limits ct_find_axis_limits(const ct_lattice *a) {
     const double margin = 2 * a->unit + 0x1p-48 * (fabs(a->origin) + a->n * a->pitch);
     ct_axis_limits limits;
     limits.lo = a->origin + a->lo * a->unit - margin;
     limits.hi = a->origin + a->hi * a->unit + margin;
     limits.begin_hi = limits.lo + 2 * margin;
-    limits.beside_lo = is_uniform ? a->origin + 0.5 * a->pitch - margin : limits.lo;
-    limits.beside_hi = is_uniform ? a->origin + (a->n - 0.5) * a->pitch + margin : limits.hi;
+    limits.beside_lo = a->origin + 0.5 * a->pitch - margin;
+    limits.beside_hi = a->origin + (a->n - 0.5) * a->pitch + margin;
     return limits;
 }
 
@@ -75,7 +74,7 @@ CT_FN uint32_t ct_find_near_views(const ct_axis_limits *limits, const uint8_t *i
     return views;
 }
 
-/* A triangle in the world box may straddle the begin of the depths of a uniform view along axis w, beyond a sample
+/* A triangle in the world box may straddle the begin of the depths of the view along axis w, beyond a sample
  * along u, or v. */
 CT_FN bool ct_may_straddle(const ct_axis_limits *limits, int w, bool along_u, const double *lo, const double *hi) {
     const int u = ct_view_u(w), v = ct_view_v(w);

@@ -28,10 +28,6 @@ const char *route_path(http_route route) {
     return routes[route].path;
 }
 
-uint32_t route_methods(http_route route) {
-    return routes[route].methods;
-}
-
 const char *route_query(http_route route, uint32_t method) {
     return method == HTTP_GET ? routes[route].get_query : method == HTTP_POST ? routes[route].post_query : "";
 }

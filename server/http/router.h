@@ -66,7 +66,6 @@ typedef enum http_route {
 } http_route;
 
 const char *route_path(http_route route);
-uint32_t route_methods(http_route route);
 /* Its query parameters, in words between blanks: "limit after"; "": none. method: one of HTTP_... */
 const char *route_query(http_route route, uint32_t method);
 

@@ -28,10 +28,6 @@ const ct_result *step_answer_result(const step_answer *answer) {
     return answer->result;
 }
 
-const server_error *step_answer_error(const step_answer *answer) {
-    return answer->error.code == CONTACTD_OK ? NULL : &answer->error;
-}
-
 uint64_t step_answer_bytes(const step_answer *answer) {
     return answer->bytes;
 }

@@ -574,19 +574,6 @@ bool registry_remove_mesh(registry *registry, uint64_t handle, const char *hash,
     return entry != NULL;
 }
 
-bool registry_own_mesh(registry *registry, uint64_t handle, const identity *who, server_error *error) {
-    pthread_mutex_lock(&registry->lock);
-    mesh_entry *entry = find(registry, handle, NULL, NULL, error);
-    bool good = entry && (shares_know(&registry->mesh_bytes, who) ||
-                          server_fail(error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory to count the mesh"));
-    good = good && add_owner(registry, entry, who, error);
-    char hash[STATE_HASH] = "";
-    if (good) memcpy(hash, entry->info.hash, sizeof hash);
-    pthread_mutex_unlock(&registry->lock);
-    if (good) store_names(registry, hash);
-    return good;
-}
-
 bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *who) {
     if (role_operates(who->role)) return true;
     pthread_mutex_lock(&registry->lock);

@@ -8,9 +8,8 @@
 /* A step's outcome: immutable and reference-counted, as the scene keeps it for repeats while it is being sent. */
 typedef struct step_answer step_answer;
 
-const ct_result *step_answer_result(const step_answer *answer);   /* NULL: the step failed */
-const server_error *step_answer_error(const step_answer *answer); /* NULL: the step succeeded */
-uint64_t step_answer_bytes(const step_answer *answer);            /* of memory */
+const ct_result *step_answer_result(const step_answer *answer); /* NULL: the step failed */
+uint64_t step_answer_bytes(const step_answer *answer);          /* of memory */
 double step_answer_queue_seconds(const step_answer *answer);
 /* That the step ran with, as asked for, and their revision (scene_record). */
 const ct_scene_settings *step_answer_settings(const step_answer *answer, uint64_t *revision);

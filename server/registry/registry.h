@@ -81,10 +81,8 @@ bool registry_is_stored(registry *registry, const char *hash);
 bool registry_restore_mesh(registry *registry, const char *hash, const identity *who, mesh_record *out,
                            server_error *error);
 
-/* A mesh belongs to the principals that registered it, and counts for the first one's share. Adds one, as registering
- * does. PRINCIPAL_NONE: nothing to note. False: the mesh is gone, or OUT_OF_MEMORY. */
-bool registry_own_mesh(registry *registry, uint64_t handle, const identity *who, server_error *error);
-/* Whether it may be seen and used: by those it belongs to, and by operators and admins. */
+/* A mesh belongs to the principals that registered it, and counts for the first one's share. Whether it may be seen and
+ * used: by those it belongs to, and by operators and admins. */
 bool registry_may_use_mesh(registry *registry, uint64_t handle, const identity *who);
 /* For a principal that leaves it: *others tells whether it still belongs to others, and so must stay. */
 void registry_disown_mesh(registry *registry, uint64_t handle, const identity *who, bool *others);
@@ -112,11 +110,9 @@ bool registry_open_session(registry *registry, const char *client, uint32_t leas
                            server_error *error);
 /* A session is its principal's from now on: before its token is told to anyone. */
 void registry_bind_session(registry *registry, uint64_t token, uint32_t principal);
-/* Notes that the session was heard. STATE_LOST if there is none of that token. */
-bool registry_touch_session(registry *registry, uint64_t token, server_error *error);
-/* The same; another principal's session counts as none. *had_left: its connection had ended before. */
-bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, bool *had_left,
-                               server_error *error);
+/* Notes that the session was heard. STATE_LOST if there is none of that token; another principal's counts as none. *had_left: its connection had ended before. */
+bool registry_touch_session(registry *registry, uint64_t token, uint32_t principal, bool *had_left,
+                            server_error *error);
 /* The session's connection has ended; a message of it takes that back. */
 void registry_leave_session(registry *registry, uint64_t token);
 /* 0: there is no such session. */

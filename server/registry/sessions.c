@@ -149,26 +149,17 @@ void registry_bind_session(registry *registry, uint64_t token, uint32_t principa
     pthread_mutex_unlock(&registry->lock);
 }
 
-static bool touch(registry *registry, uint64_t token, const uint32_t *principal, bool *had_left, server_error *error) {
+bool registry_touch_session(registry *registry, uint64_t token, uint32_t principal, bool *had_left,
+                            server_error *error) {
     pthread_mutex_lock(&registry->lock);
     session *session = find(registry, token, NULL);
-    if (session && principal && session->principal != *principal) session = NULL;
+    if (session && session->principal != principal) session = NULL;
     if (session) atomic_store_explicit(&session->heard_ns, clock_ns(), memory_order_relaxed);
     *had_left = session && session->has_left;
     if (session) session->has_left = false;
     if (!session) find(registry, 0, error);
     pthread_mutex_unlock(&registry->lock);
     return session != NULL;
-}
-
-bool registry_touch_session(registry *registry, uint64_t token, server_error *error) {
-    bool had_left;
-    return touch(registry, token, NULL, &had_left, error);
-}
-
-bool registry_touch_session_of(registry *registry, uint64_t token, uint32_t principal, bool *had_left,
-                               server_error *error) {
-    return touch(registry, token, &principal, had_left, error);
 }
 
 void registry_leave_session(registry *registry, uint64_t token) {

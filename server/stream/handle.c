@@ -92,8 +92,7 @@ static bool check_session(stream *stream, const request *request, server_error *
                            message->epoch, stream->service->epoch);
     }
     bool had_left;
-    if (!registry_touch_session_of(stream->service->registry, message->session, request->who.principal, &had_left,
-                                   error))
+    if (!registry_touch_session(stream->service->registry, message->session, request->who.principal, &had_left, error))
         return false;
     if (had_left) scheduler_return_session(stream->service->scheduler, message->session);
     note_session(stream, request, message->session);

@@ -246,8 +246,9 @@ static bool hit_body(const struct shape *shape, const double pose[12], const dou
     for (uint32_t k = 0; k < shape->n_triangles; k++) {
         double at[3][3], area[3], whole = 0;
         for (int c = 0; c < 3; c++) {
-            const ct_vec3 x =
-                ct_pose_place(pose, ct_vec3_of_floats(shape->positions + 3 * shape->triangles[3 * k + (uint32_t)c]));
+            const float *rest = shape->positions + 3 * shape->triangles[3 * k + (uint32_t)c];
+            const ct_vec3 local = ct_vec3_make((double)rest[0], (double)rest[1], (double)rest[2]),
+                          x = ct_vec3_add(ct_pose_turn(pose, local), ct_pose_origin(pose));
             const double d[3] = {x.x - p[0], x.y - p[1], x.z - p[2]};
             for (int i = 0; i < 3; i++) at[c][i] = ct_dot3(d, i < 2 ? t[i] : n);
         }

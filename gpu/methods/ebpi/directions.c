@@ -129,12 +129,6 @@ static double energy_of(const struct quartic *quartic, const double axes[3][3], 
     return sum;
 }
 
-double ct_axes_energy(const ct_gaussian_image *image, const double axes[3][3]) {
-    struct quartic quartic;
-    double slope[3];
-    return normalise(image, &quartic) ? energy_of(&quartic, axes, slope) : 1;
-}
-
 /* ---- quaternions: w, x, y, z ---- */
 
 static void normalise_quaternion(double q[4]) {

@@ -38,9 +38,6 @@ void ct_gaussian_image_begin(ct_gaussian_image *image, double extent);
 void ct_gaussian_image_add(ct_gaussian_image *image, const float *positions, const uint32_t *triangles,
                            uint32_t n_triangles, const double *pose, const ct_box *box);
 
-/* Energy of the axes, the rows, over the image's area: 1/3 to 1; 1 for an image without faces. */
-double ct_axes_energy(const ct_gaussian_image *image, const double axes[3][3]);
-
 /* Finds axes of low energy by Fletcher-Reeves on quaternions, from several starts. axes: rows, orthonormal and
  * right-handed. False: axes along the world's are nearly as good (CT_WORTH_TURNING), and are what is returned. */
 bool ct_optimize_axes(const ct_gaussian_image *image, double axes[3][3]);

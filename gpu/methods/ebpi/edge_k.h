@@ -5,7 +5,7 @@
  * figures: opposite signs where the normals are at less than a right angle. Its general case is printed the other way
  * round: as printed (alpha^i alpha^j >= 0: same sign) a symmetric roof has no error at all, two nearly coplanar faces
  * the sum of theirs, and a face that becomes steeper changes its sign on the way. The error along an edge is that of
- * the jump of the slope, |alpha^i - alpha^j|, also at silhouettes. So `as_printed` is for measuring only.
+ * the jump of the slope, |alpha^i - alpha^j|, also at silhouettes: so the signs are swapped here.
  *
  * Between two steep faces algorithm 1 gives the face that it names i the sign -1, so that the sum depends on which face
  * comes first. Here the face of the smaller depth interval has it. No order of triangles changes a bound.
@@ -25,7 +25,7 @@ typedef struct ct_ebpi_side {
 } ct_ebpi_side;
 
 /* Algorithm 1. alpha: n_u / n_w of the faces in case 1, n_v / n_w in case 2; not read of steep faces. */
-CT_FN void ct_ebpi_signs(const ct_ebpi_side side[2], const double alpha[2], int as_printed, int k[2]) {
+CT_FN void ct_ebpi_signs(const ct_ebpi_side side[2], const double alpha[2], int k[2]) {
     const double *a = side[0].normal, *b = side[1].normal;
     const int is_convex = a[0] * b[0] + a[1] * b[1] + a[2] * b[2] >= 0;
     k[0] = k[1] = 1;
@@ -41,7 +41,7 @@ CT_FN void ct_ebpi_signs(const ct_ebpi_side side[2], const double alpha[2], int 
         if (is_convex) k[1] = -1;
         return;
     }
-    if ((alpha[0] * alpha[1] >= 0) == (as_printed != 0)) return;
+    if (!(alpha[0] * alpha[1] >= 0)) return;
     k[fabs(alpha[0]) > fabs(alpha[1]) ? 1 : 0] = -1;
 }
 
@@ -60,7 +60,7 @@ CT_FN int ct_ebpi_is_coplanar(const ct_ebpi_side side[2]) {
 
 /* Algorithm 2 and equation 8: the mean over a tile of w x h of the error of an edge whose projection runs lu and lv
  * inside it. At least 0. */
-CT_FN double ct_ebpi_edge_error(const ct_ebpi_side side[2], double lu, double lv, double w, double h, int as_printed) {
+CT_FN double ct_ebpi_edge_error(const ct_ebpi_side side[2], double lu, double lv, double w, double h) {
     const double crossed = lu / w + lv / h;
     const int is_case1 = lv * w >= lu * h;
     const double across = is_case1 ? w : h, along = is_case1 ? h : w;
@@ -70,7 +70,7 @@ CT_FN double ct_ebpi_edge_error(const ct_ebpi_side side[2], double lu, double lv
     if (crossed == 0 || ct_ebpi_is_coplanar(side)) return 0;
     for (int i = 0; i < 2; i++)
         if (!side[i].is_steep) alpha[i] = side[i].normal[is_case1 ? 0 : 1] / side[i].normal[2];
-    ct_ebpi_signs(side, alpha, as_printed, k);
+    ct_ebpi_signs(side, alpha, k);
     for (int i = 0; i < 2; i++) {
         const int is_narrow = side[i].is_steep || across * fabs(alpha[i]) / 8 > side[i].depth;
         sum +=
@@ -121,7 +121,7 @@ CT_FN int ct_ebpi_edge_steps(const ct_ebpi_side side[2], double lu, double lv, d
     if ((lu == 0 && lv == 0) || ct_ebpi_is_coplanar(side)) return 0;
     for (int i = 0; i < 2; i++)
         if (!side[i].is_steep) alpha[i] = side[i].normal[is_case1 ? 0 : 1] / side[i].normal[2];
-    ct_ebpi_signs(side, alpha, 0, k);
+    ct_ebpi_signs(side, alpha, k);
     for (int i = 0; i < 2; i++) {
         if (side[i].is_steep || across * fabs(alpha[i]) / 8 > side[i].depth)
             *narrow += k[i] * side[i].depth;

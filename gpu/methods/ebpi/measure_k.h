@@ -329,7 +329,7 @@ CT_FN void ct_ebpi_add_published_edge(const ct_ebpi_frame *frame, const ct_ebpi_
                                       const ct_ebpi_side side[2], int k, ct_ebpi_sums *to) {
     double length[2], drop, narrow;
     ct_ebpi_clip_edge(&frame->rect, i->corner[k], i->corner[k == 2 ? 0 : k + 1], length);
-    const double error = ct_ebpi_edge_error(side, length[0], length[1], frame->width, frame->height, 0);
+    const double error = ct_ebpi_edge_error(side, length[0], length[1], frame->width, frame->height);
     const int has_steps = ct_ebpi_edge_steps(side, length[0], length[1], frame->width, frame->height, &drop, &narrow);
     to->kinks += ct_ebpi_depth(error);
     to->butterfly += ct_ebpi_butterfly(frame, i) + ct_ebpi_butterfly(frame, j);

@@ -65,7 +65,6 @@ enum { CT_EBPI_PARTS_AT_ONCE = 16 };
 typedef enum ct_ebpi_bound {
     CT_EBPI_STRICT,
     CT_EBPI_PUBLISHED,
-    CT_EBPI_AS_PRINTED, /* the published one with the signs of algorithm 1's general case as they are printed */
 } ct_ebpi_bound;
 
 /* Both bodies have faces over a pixel, once these are written. */

@@ -374,8 +374,7 @@ static inline __attribute__((always_inline)) ct_v4d find_errors(const struct til
     const ct_v4d beta = choose(long_side > 0.0, short_side / long_side, v4d(0));
     const ct_v4d out = across * 0.5, shift = along * beta * 0.5;
     /* ct_ebpi_signs: which face counts against the other. */
-    const ct_v4l is_alike = alpha[0] * alpha[1] >= 0.0;
-    const ct_v4l is_opposed = t->bound == CT_EBPI_AS_PRINTED ? ~is_alike : is_alike;
+    const ct_v4l is_opposed = alpha[0] * alpha[1] >= 0.0;
     const ct_v4l is_first_larger = size[0] > size[1];
     const ct_v4l is_against[2] = {is_opposed & ~is_first_larger, is_opposed & is_first_larger};
     ct_v4d sum = v4d(0);
@@ -423,7 +422,7 @@ static void add_steep_edge(struct tile_faces *t, const struct edge *e, double lu
     double drop, narrow;
     if (t->polynomial && ct_ebpi_edge_steps(side, lu, lv, t->width, t->height, &drop, &narrow))
         add_steps(t, lu / t->width, lv / t->height, greater(drop, 0), greater(narrow, 0));
-    add_depth(t, ct_ebpi_edge_error(side, lu, lv, t->width, t->height, t->bound == CT_EBPI_AS_PRINTED));
+    add_depth(t, ct_ebpi_edge_error(side, lu, lv, t->width, t->height));
     for (int k = 0; k < 2; k++) {
         const uint32_t f = k ? e->j : e->i;
         const double plane = lesser(t->reach * (fabs(t->slope[0][f]) + fabs(t->slope[1][f])), 0x1p50);

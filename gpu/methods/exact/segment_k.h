@@ -387,22 +387,6 @@ CT_FN int ct_finish_crossing(const ct_plane_sides sides[2], const ct_edge_signs 
     return ct_share_crossing(found, &ends, most, size, share, left_out);
 }
 
-/* The crossing of triangles a and b of two bodies, whose sides of each other's planes are known and mixed. moved: +1 if
- * b's body is perturbed, -1 if a's is. Fills the shares and left_out as ct_finish_crossing does. */
-CT_FN int ct_cross_triangles(const double *const a[3], const double *const b[3], const ct_normal *normal_a,
-                             const ct_normal *normal_b, const ct_plane_sides *sides_a, const ct_plane_sides *sides_b,
-                             int moved, ct_triangle_share share[2], double *left_out, int *has_ties) {
-    ct_edge_signs e;
-    ct_plane_sides sides[2];
-    double size[2];
-    ct_find_edge_signs(a, b, sides_a, sides_b, moved, &e, has_ties);
-    sides[0] = *sides_a;
-    sides[1] = *sides_b;
-    size[0] = ct_size1(normal_a);
-    size[1] = ct_size1(normal_b);
-    return ct_finish_crossing(sides, &e, size, share, left_out);
-}
-
 /* Bounds what the rounding of a crossed triangle's integrals adds to three times the volume, in units^3. That is the
  * sum over the triangles of N . (integral of w x), N the cross product of two sides; x is corner 0 plus a point of the
  * plane, which N does not see. So only N . corner 0 matters, the plane's distance from the origin: little even for a

@@ -31,7 +31,7 @@ static inline bool ct_drops_front(const ct_snapped_body *snapped, int w) {
     return snapped->initial[w] == CT_INITIAL_FROM_BALANCE || snapped->front_winding[w];
 }
 
-/* Crossings of a uniform view that were found while their triangles were binned, bin by bin. */
+/* Crossings of a view that were found while their triangles were binned, bin by bin. */
 typedef struct ct_crossings {
     const uint64_t *front;  /* the fragment's key; in the upper half l1 */
     const uint64_t *back;   /* the fragment's l2; in the upper half its tag */
@@ -45,7 +45,7 @@ struct ct_crossing_memory {
 };
 
 /* A chunk of a body's triangles, sorted into bins. Bin b has the triangles entries[offset[b]] .. entries[offset[b + 1]
- * - 1], which may cover samples of it, and, of uniform views, the crossings of small triangles, which are in no list of
+ * - 1], which may cover samples of it, and the crossings of small triangles, which are in no list of
  * entries. Memory is kept for the next use. */
 typedef struct ct_binned_chunk {
     ct_buffer offsets, entry_memory;
@@ -78,12 +78,11 @@ void ct_bin_scratch_free(ct_bin_scratch *scratch, ct_budget *budget);
 
 typedef struct ct_bin_cpu {
     /* Finds which triangles of some runs may cover a sample that matters in some view: scratch->kept. Reads cells, not
-     * coords. is_uniform: see ct_bin_plan. False: out of memory. */
+     * coords. False: out of memory. */
     bool (*cull)(ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *snapped,
-                 const ct_triangle_run *runs, size_t n_runs, bool is_uniform);
+                 const ct_triangle_run *runs, size_t n_runs);
 
-    /* Sorts scratch->kept into bins. emit_small: small triangles of a uniform plan become crossings; otherwise all are
-     * entries. False: out of memory. */
+    /* Sorts scratch->kept into bins. emit_small: small triangles become crossings; otherwise all are entries. False: out of memory. */
     bool (*bin)(ct_binned_chunk *chunk, ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *snapped,
                 const ct_window *window, const ct_bin_plan *plan, bool emit_small);
 } ct_bin_cpu;

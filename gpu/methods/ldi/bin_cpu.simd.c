@@ -12,13 +12,12 @@
 
 struct bin_output {
     struct bin_entry *entries_end;
-    ct_buffer *entries;
     struct crossing_writer crossings[3]; /* per view, into memory[view] */
     struct ct_crossing_memory *memory[3];
     ct_budget *budget;
 };
 
-/* ---- uniform views ---- */
+/* ---- triangles ---- */
 
 /* Appends the triangles in lane set `lanes` to the entries of view w. Returns the new end. */
 static inline struct bin_entry *append_entries(struct bin_entry *to, const struct tri4 *q, const struct grid *g, int w,
@@ -93,8 +92,8 @@ static inline __attribute__((always_inline)) bool bin_list(struct bin_output *to
     return true;
 }
 
-static bool bin_uniform(struct bin_output *to, const ct_snapped_body *snapped, const ct_window *window,
-                        const ct_bin_plan *plan, const ct_bin_scratch *scratch, bool emit_small) {
+static bool bin_lists(struct bin_output *to, const ct_snapped_body *snapped, const ct_window *window,
+                      const ct_bin_plan *plan, const ct_bin_scratch *scratch, bool emit_small) {
     const struct grid grid = grid_of(snapped, window, plan, emit_small);
 #define BIN_LIST(list, views, is_single)                                                                               \
     bin_list(to, snapped, &grid, scratch->kept[list], scratch->n_kept[list], views, is_single)
@@ -105,80 +104,27 @@ static bool bin_uniform(struct bin_output *to, const ct_snapped_body *snapped, c
 #undef BIN_LIST
 }
 
-/* ---- views of any tiles ---- */
-
-/* Makes sure that n more entries fit. False: out of memory. */
-static bool reserve_entries(struct bin_output *to, size_t n) {
-    const size_t used = (size_t)((char *)to->entries_end - (char *)to->entries->data);
-    if (used + n * sizeof(struct bin_entry) <= to->entries->capacity) return true;
-    if (!ct_buffer_reserve(to->entries, to->budget, 2 * used + n * sizeof(struct bin_entry), used, false)) return false;
-    to->entries_end = (struct bin_entry *)((char *)to->entries->data + used);
-    return true;
-}
-
-/* Appends triangle t, whose corners are q, to the entries of the tiles of view w that its extent meets. */
-static void append_to_tiles(struct bin_output *to, const ct_bin_plan *plan, const int32_t *const q[3], uint32_t t,
-                            int w) {
-    const int u = ct_view_u(w), v = ct_view_v(w);
-    const int32_t lo_u = ct_min3(q[0][u], q[1][u], q[2][u]), hi_u = ct_max3(q[0][u], q[1][u], q[2][u]);
-    const int32_t lo_v = ct_min3(q[0][v], q[1][v], q[2][v]), hi_v = ct_max3(q[0][v], q[1][v], q[2][v]);
-    for (uint32_t i = plan->first_tile[w]; i < plan->first_tile[w + 1]; i++) {
-        const ct_binned_tile *tile = &plan->tiles[i];
-        const ct_sample_rect r = ct_tile_rect(&tile->tile, lo_u, hi_u, lo_v, hi_v);
-        if (r.u0 >= r.u1 || r.v0 >= r.v1) continue;
-        *to->entries_end++ = (struct bin_entry){t,
-                                                i,
-                                                (uint16_t)(r.u0 >> tile->shift_u),
-                                                (uint16_t)((r.u1 - 1) >> tile->shift_u),
-                                                (uint16_t)(r.v0 >> tile->shift_v),
-                                                (uint16_t)((r.v1 - 1) >> tile->shift_v)};
-    }
-}
-
-static bool bin_tiles(struct bin_output *to, const ct_snapped_body *snapped, const ct_window *window,
-                      const ct_bin_plan *plan, const ct_bin_scratch *scratch) {
-    for (int list = 0; list < CT_KEPT_LISTS; list++)
-        for (uint32_t i = 0; i < scratch->n_kept[list]; i++) {
-            const uint32_t t = scratch->kept[list][i], *k = snapped->triangles + 3 * (size_t)t;
-            const int32_t *const q[3] = {snapped->coords[k[0]], snapped->coords[k[1]], snapped->coords[k[2]]};
-            if (CT_POLL_EVERY(i + 1, 16) && ct_is_cancelled()) return false;
-            if (!reserve_entries(to, plan->first_tile[3])) return false;
-            for (int w = 0; w < 3; w++) {
-                const ct_lattice *depth = &window->axis[w];
-                const bool is_behind = ct_min3(q[0][w], q[1][w], q[2][w]) > depth->hi;
-                const bool is_in_front = ct_max3(q[0][w], q[1][w], q[2][w]) < depth->lo;
-                if (is_behind || (is_in_front && ct_drops_front(snapped, w))) continue;
-                append_to_tiles(to, plan, q, t, w);
-            }
-        }
-    return true;
-}
-
 /* ---- a chunk ---- */
 
 static bool bin(ct_binned_chunk *chunk, ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *snapped,
                 const ct_window *window, const ct_bin_plan *plan, bool emit_small) {
     uint32_t view_bins[3], n_view_bins = 0;
     for (int w = 0; w < 3; w++) {
-        const ct_binned_tile *t = &plan->tiles[plan->first_tile[w]];
-        view_bins[w] = plan->is_uniform ? t->columns * t->rows : 0;
+        view_bins[w] = plan->tiles[w].columns * plan->tiles[w].rows;
         n_view_bins += view_bins[w];
     }
     size_t n = 0, counts = plan->n_bins + 2, all_counts = counts + n_view_bins + 3 * 2;
     for (int k = 0; k < CT_KEPT_LISTS; k++) n += scratch->n_kept[k];
-    const size_t max_entries = plan->is_uniform ? 3 * n : n; /* of other plans, grown when needed */
     chunk->snapped = snapped;
     if (!ct_buffer_reserve(&chunk->offsets, budget, all_counts * sizeof(uint32_t), 0, false) ||
-        !ct_buffer_reserve(&scratch->entries, budget, max_entries * sizeof(struct bin_entry), 0, false))
+        !ct_buffer_reserve(&scratch->entries, budget, 3 * n * sizeof(struct bin_entry), 0, false))
         return false;
-    struct bin_output to = {.entries_end = scratch->entries.data, .entries = &scratch->entries, .budget = budget};
+    struct bin_output to = {.entries_end = scratch->entries.data, .budget = budget};
     for (int w = 0; w < 3; w++) { /* crossings of a single bin need no sorting: they are written where they stay */
         to.memory[w] = view_bins[w] > 1 ? &scratch->crossings[w] : &chunk->crossing_memory[w];
         to.crossings[w] = crossing_writer_at(to.memory[w], 0);
     }
-    if (plan->is_uniform ? !bin_uniform(&to, snapped, window, plan, scratch, emit_small)
-                         : !bin_tiles(&to, snapped, window, plan, scratch))
-        return false;
+    if (!bin_lists(&to, snapped, window, plan, scratch, emit_small)) return false;
     uint32_t *count = chunk->offsets.data;
     memset(count, 0, all_counts * sizeof *count);
     if (!sort_entries(chunk, budget, plan, scratch->entries.data, to.entries_end, count)) return false;
@@ -187,7 +133,7 @@ static bool bin(ct_binned_chunk *chunk, ct_bin_scratch *scratch, ct_budget *budg
         struct crossing_writer *c = &to.crossings[w];
         if (view_bins[w] <= 1)
             count[1] = (uint32_t)c->n;
-        else if (!sort_crossings(&chunk->crossing_memory[w], budget, c, &plan->tiles[plan->first_tile[w]], count))
+        else if (!sort_crossings(&chunk->crossing_memory[w], budget, c, &plan->tiles[w], count))
             return false;
         chunk->crossings[w] = (ct_crossings){c->front, c->back, c->where, count};
         count += view_bins[w] + 2;

@@ -15,38 +15,20 @@ ct_binned_tile ct_bin_tile(const ct_tile *tile, int view, int32_t max_samples, i
     return t;
 }
 
-ct_bin_plan ct_bin_plan_uniform(const ct_window *window, int32_t max_samples, int32_t max_columns,
-                                ct_binned_tile tiles[3]) {
+ct_bin_plan ct_bin_plan_views(const ct_window *window, int32_t max_samples, int32_t max_columns,
+                              ct_binned_tile tiles[3]) {
     uint32_t n = 0;
     for (int w = 0; w < 3; w++) {
         const ct_tile tile = ct_uniform_tile(window, w);
         tiles[w] = ct_bin_tile(&tile, w, max_samples, max_columns, n);
         n += tiles[w].columns * tiles[w].rows;
     }
-    return (ct_bin_plan){.tiles = tiles, .first_tile = {0, 1, 2, 3}, .n_bins = n, .is_uniform = true};
-}
-
-ct_bin_plan ct_bin_plan_tiles(const ct_binned_tile *tiles, uint32_t n_tiles) {
-    ct_bin_plan plan = {.tiles = tiles};
-    for (uint32_t i = 0; i < n_tiles; i++) {
-        plan.first_tile[tiles[i].view + 1] = i + 1;
-        plan.n_bins = tiles[i].first + tiles[i].columns * tiles[i].rows;
-    }
-    for (int w = 0; w < 3; w++) /* a view may have no tile */
-        if (plan.first_tile[w + 1] < plan.first_tile[w]) plan.first_tile[w + 1] = plan.first_tile[w];
-    return plan;
+    return (ct_bin_plan){.tiles = tiles, .n_bins = n};
 }
 
 ct_bin ct_bin_at(const ct_bin_plan *plan, uint32_t i) {
-    uint32_t lo = 0, hi = plan->first_tile[3]; /* the last tile whose first bin is not after i */
-    while (hi - lo > 1) {
-        const uint32_t middle = lo + (hi - lo) / 2;
-        if (plan->tiles[middle].first <= i)
-            lo = middle;
-        else
-            hi = middle;
-    }
-    const ct_binned_tile *t = &plan->tiles[lo];
+    const ct_binned_tile *t = &plan->tiles[2]; /* the last one whose first bin is not after i */
+    while (t->first > i) t--;
     const uint32_t column = (i - t->first) % t->columns, row = (i - t->first) / t->columns;
     ct_bin bin = {.of = t,
                   .first_column = (int32_t)(column << t->shift_u),

@@ -2,7 +2,6 @@
 #ifndef CT_BINS_H
 #define CT_BINS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "gpu/view/tile_k.h"
@@ -17,26 +16,19 @@ typedef struct ct_binned_tile {
     uint32_t first;
 } ct_binned_tile;
 
-/* All tiles and bins of a pair. Tiles of view w are tiles[first_tile[w]] .. tiles[first_tile[w + 1] - 1]. */
+/* All bins of a pair. Each view is one tile that fills the window (ct_uniform_tile). */
 typedef struct ct_bin_plan {
-    const ct_binned_tile *tiles; /* owned by the planner */
-    uint32_t first_tile[4];
+    const ct_binned_tile *tiles; /* [3] by view, owned by the planner */
     uint32_t n_bins;
-    /* Every view is one tile that fills the window (ct_uniform_tile). Triangles are then culled and binned with the
-     * window's own lattice, and small ones are rasterised while they are binned. */
-    bool is_uniform;
 } ct_bin_plan;
 
 /* Cuts a tile into bins of at most `max_samples` samples (at least one row), numbered from `first` on. A bin is as wide
  * as its tile up to `max_columns` samples. */
 ct_binned_tile ct_bin_tile(const ct_tile *tile, int view, int32_t max_samples, int32_t max_columns, uint32_t first);
 
-/* The plan of three uniform views; tiles: [3], filled here and kept by the plan. */
-ct_bin_plan ct_bin_plan_uniform(const ct_window *window, int32_t max_samples, int32_t max_columns,
-                                ct_binned_tile tiles[3]);
-
-/* A plan of any tiles, [n_tiles] in the order of their views, as ct_bin_tile made them. */
-ct_bin_plan ct_bin_plan_tiles(const ct_binned_tile *tiles, uint32_t n_tiles);
+/* The plan of a window's three views; tiles: [3], filled here and kept by the plan. */
+ct_bin_plan ct_bin_plan_views(const ct_window *window, int32_t max_samples, int32_t max_columns,
+                              ct_binned_tile tiles[3]);
 
 /* One bin: which tile it belongs to, and its samples, counted from the tile's first. */
 typedef struct ct_bin {

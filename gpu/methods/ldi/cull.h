@@ -64,12 +64,12 @@ static inline cells8 rotate_right(cells8 x) {
     return __builtin_shufflevector(x, x, 2, 0, 1, 3, 6, 4, 5, 7);
 }
 
-/* Flags of two triangles for uniform views, those of axis w in lane w.
+/* Flags of two triangles, those of axis w in lane w.
  *
  * A triangle whose corners have the same cell along an axis passes between two samples of that axis or lies beside the
  * window: it covers no sample of the two views that the axis spans. A triangle behind the window's depths bounds no
  * span; neither does one in front, which has to be counted only where the initial winding number is. */
-static inline cells8 uniform_flags(cells8 a, cells8 b, cells8 c, cells8 dropped) {
+static inline cells8 flags_of(cells8 a, cells8 b, cells8 c, cells8 dropped) {
     const cells8 mask = {CT_CELL_MASK, CT_CELL_MASK, CT_CELL_MASK, 0, CT_CELL_MASK, CT_CELL_MASK, CT_CELL_MASK, 0};
     const cells8 axis = {1, 2, 4, 0, 1, 2, 4, 0};
     cells8 kept = (a & b & c & dropped) == 0;
@@ -80,16 +80,6 @@ static inline cells8 uniform_flags(cells8 a, cells8 b, cells8 c, cells8 dropped)
     cells8 none = samples == 0;
     none = rotate_left(none) | rotate_right(none);
     return (kept & ~none & (axis * IN_VIEW)) | ((samples > 1) & (axis * SEVERAL));
-}
-
-/* The same for views of any tiles, whose samples are not those of the cells: only triangles beside the window, or in
- * depths that do not matter, are culled. */
-static inline cells8 tiled_flags(cells8 a, cells8 b, cells8 c, cells8 dropped) {
-    const cells8 axis = {1, 2, 4, 0, 1, 2, 4, 0};
-    cells8 kept = (a & b & c & dropped) == 0;
-    cells8 beside = (a & b & c & (CT_CELL_BEFORE | CT_CELL_AFTER)) != 0;
-    beside = rotate_left(beside) | rotate_right(beside);
-    return (kept & ~beside & (axis * IN_VIEW)) | (axis * SEVERAL);
 }
 
 /* The list (CT_KEPT_LISTS) of a triangle by its flags. Triangles of no view go to a list that is not read, so that the
@@ -112,12 +102,12 @@ static inline void append_kept(struct kept_lists *to, uint32_t triangle, int64_t
 }
 
 static inline __attribute__((always_inline)) void cull_two(const ct_snapped_body *snapped, uint32_t t, uint32_t second,
-                                                           cells8 dropped, struct kept_lists *to, bool is_uniform) {
+                                                           cells8 dropped, struct kept_lists *to) {
     const uint32_t *k = snapped->triangles + 3 * (size_t)t, *l = snapped->triangles + 3 * (size_t)second;
     const cells8 in_view = {IN_VIEW << 0, IN_VIEW << 1, IN_VIEW << 2, 0, IN_VIEW << 0, IN_VIEW << 1, IN_VIEW << 2, 0};
     const cells8 a = load_cells(snapped, k[0], l[0]), b = load_cells(snapped, k[1], l[1]),
                  c = load_cells(snapped, k[2], l[2]);
-    const cells8 flags = is_uniform ? uniform_flags(a, b, c, dropped) : tiled_flags(a, b, c, dropped);
+    const cells8 flags = flags_of(a, b, c, dropped);
     const ct_v2l views = (ct_v2l)(flags & in_view);
     if (!(views[0] | views[1])) return; /* neither is kept: the usual case, and well predicted */
     append_kept(to, t, ((ct_v2l)flags)[0]);
@@ -126,34 +116,31 @@ static inline __attribute__((always_inline)) void cull_two(const ct_snapped_body
 
 /* Triangles [first, last). */
 static inline __attribute__((always_inline)) void cull_range(const ct_snapped_body *snapped, uint32_t first,
-                                                             uint32_t last, struct kept_lists *to, bool prefetch,
-                                                             bool is_uniform) {
+                                                             uint32_t last, struct kept_lists *to, bool prefetch) {
     const cells8 dropped = dropped_marks(snapped);
     uint32_t t = first;
     if (prefetch)
         for (; t + AHEAD + 1 < last; t += 2) {
             const uint32_t *soon = snapped->triangles + 3 * (size_t)(t + AHEAD);
             for (int j = 0; j < 6; j++) __builtin_prefetch(&snapped->cells[soon[j]]);
-            cull_two(snapped, t, t + 1, dropped, to, is_uniform);
+            cull_two(snapped, t, t + 1, dropped, to);
         }
-    for (; t + 1 < last; t += 2) cull_two(snapped, t, t + 1, dropped, to, is_uniform);
-    if (t < last) cull_two(snapped, t, t, dropped, to, is_uniform);
+    for (; t + 1 < last; t += 2) cull_two(snapped, t, t + 1, dropped, to);
+    if (t < last) cull_two(snapped, t, t, dropped, to);
 }
 
 static bool cull(ct_bin_scratch *scratch, ct_budget *budget, const ct_snapped_body *snapped,
-                 const ct_triangle_run *runs, size_t n_runs, bool is_uniform) {
+                 const ct_triangle_run *runs, size_t n_runs) {
     size_t capacity = AHEAD + 4; /* the padding of a list */
     for (size_t i = 0; i < n_runs; i++) capacity += runs[i].end - runs[i].first;
     if (!ct_buffer_reserve(&scratch->kept_memory, budget, LISTS * capacity * sizeof(uint32_t), 0, false)) return false;
     struct kept_lists to;
     for (int k = 0; k < LISTS; k++) to.end[k] = (uint32_t *)scratch->kept_memory.data + k * capacity;
     for (size_t i = 0; i < n_runs; i++) {
-        if (!is_uniform)
-            cull_range(snapped, runs[i].first, runs[i].end, &to, false, false);
-        else if (needs_prefetch(snapped))
-            cull_range(snapped, runs[i].first, runs[i].end, &to, true, true);
+        if (needs_prefetch(snapped)) /* each inlined with its constant */
+            cull_range(snapped, runs[i].first, runs[i].end, &to, true);
         else
-            cull_range(snapped, runs[i].first, runs[i].end, &to, false, true);
+            cull_range(snapped, runs[i].first, runs[i].end, &to, false);
     }
     for (int k = 0; k < CT_KEPT_LISTS; k++) {
         scratch->kept[k] = (uint32_t *)scratch->kept_memory.data + k * capacity;

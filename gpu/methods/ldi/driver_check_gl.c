@@ -112,8 +112,7 @@ ct_status ct_raster_gl_check_driver(ct_raster_gl *gl, const char *renderer, ct_e
     fill_scene(scene);
     ct_budget budget = {0};
     ct_binned_tile tiles[3];
-    const ct_bin_plan plan =
-        ct_bin_plan_uniform(&scene->window, 1 << 20, CT_MAX_RESOLUTION, tiles); /* a bin per view */
+    const ct_bin_plan plan = ct_bin_plan_views(&scene->window, 1 << 20, CT_MAX_RESOLUTION, tiles); /* a bin per view */
     ct_quads quads[2] = {{.n = 0}, {.n = 0}};
     ct_draw_region region = {.columns = COLUMNS, .rows = ROWS, .shift_u = SHIFT, .shift_v = SHIFT};
     const ct_quads *parts[2] = {&quads[0], &quads[1]};

@@ -84,16 +84,14 @@ static bool add_triangle(struct large_bin *bin, const ct_window *window, const c
 }
 
 /* False: the path does not apply. */
-static bool add_triangles(struct large_bin *bin, const ct_window *window, const ct_bin_plan *plan, uint32_t number,
+static bool add_triangles(struct large_bin *bin, const ct_window *window, uint32_t number,
                           const ct_binned_chunk *chunks, size_t n_chunks) {
     const ct_ray_lists *rays = bin->rays;
     size_t n = 0;
     for (size_t i = 0; i < n_chunks; i++) {
         if (chunks[i].snapped->front_winding[rays->view]) return false; /* rays may begin inside */
-        if (plan->is_uniform) {
-            const uint32_t *crossing = chunks[i].crossings[rays->view].offset + (number - rays->bin.of->first);
-            if (crossing[1] > crossing[0]) return false; /* small triangles cross rays of the bin */
-        }
+        const uint32_t *crossing = chunks[i].crossings[rays->view].offset + (number - rays->bin.of->first);
+        if (crossing[1] > crossing[0]) return false; /* small triangles cross rays of the bin */
         n += chunks[i].offset[number + 1] - chunks[i].offset[number];
     }
     if (n > MAX_LARGE || SAMPLES_EACH * n > ct_ray_count(rays)) return false;
@@ -396,7 +394,7 @@ ct_large_status CT_VARIANT(ct_large_triangles)(ct_ray_lists *rays, const ct_wind
     bin.scratch = scratch;
     bin.budget = budget;
     bin.n = 0;
-    if (!add_triangles(&bin, window, plan, number, chunks, n_chunks)) return CT_LARGE_NOT_APPLICABLE;
+    if (!add_triangles(&bin, window, number, chunks, n_chunks)) return CT_LARGE_NOT_APPLICABLE;
     sort_by_facing(&bin);
     if (!cover_bin(&bin) || !ct_buffer_reserve(&scratch->ray, budget, RAY_BYTES, 0, false)) return CT_LARGE_FAILED;
     *rastered_at = ct_now();

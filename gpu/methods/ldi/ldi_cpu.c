@@ -96,8 +96,8 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
     if (!status && settings->cell_size > 0)
         status = ct_plan_cell_axes(&pair->window, settings->cell_size, plan->cells, error);
     if (status) return status;
-    plan->bins = ct_bin_plan_uniform(&pair->window, is_drawn ? DRAWN_BIN_SAMPLES : BIN_SAMPLES,
-                                     is_drawn ? CT_MAX_RESOLUTION : BIN_COLUMNS, plan->tiles);
+    plan->bins = ct_bin_plan_views(&pair->window, is_drawn ? DRAWN_BIN_SAMPLES : BIN_SAMPLES,
+                                   is_drawn ? CT_MAX_RESOLUTION : BIN_COLUMNS, plan->tiles);
     plan->rule = ct_is_self_task(pair) ? CT_SPAN_OF_SELF : CT_SPAN_OF_PAIR;
     pair->n_contacts = 1;
     pair->cost = cost_of(pair);

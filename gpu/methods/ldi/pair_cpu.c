@@ -53,8 +53,7 @@ static void snap_bodies(ct_pair_context *context) {
 
 static uint64_t sample_count(const ct_bin_plan *plan) {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < plan->first_tile[3]; i++)
-        n += (uint64_t)plan->tiles[i].tile.n_u * (uint64_t)plan->tiles[i].tile.n_v;
+    for (int w = 0; w < 3; w++) n += (uint64_t)plan->tiles[w].tile.n_u * (uint64_t)plan->tiles[w].tile.n_v;
     return n;
 }
 
@@ -66,7 +65,7 @@ static uint64_t snapped_vertices(const ct_pair_context *context, int b) {
  * more than everything else. Not where several threads work on the pair: two could write one vertex at the same time.
  */
 static bool is_sparse(const ct_pair_context *context) {
-    return !context->is_spread && context->plan->bins.is_uniform &&
+    return !context->is_spread &&
            8 * sample_count(&context->plan->bins) < snapped_vertices(context, 0) + snapped_vertices(context, 1);
 }
 
@@ -87,8 +86,7 @@ static void bin_chunk(void *argument, uint32_t i, uint32_t worker) {
     const ct_snapped_body *snapped = &context->snapped[b];
     const uint32_t first = context->chunk_runs[b][i], end = context->chunk_runs[b][i + 1];
     ct_enter_phase("binning triangles");
-    if (ct_is_cancelled() || !kernels->cull(scratch, &device->budget, snapped, context->runs[b] + first, end - first,
-                                            context->plan->bins.is_uniform)) {
+    if (ct_is_cancelled() || !kernels->cull(scratch, &device->budget, snapped, context->runs[b] + first, end - first)) {
         context->has_failed = true;
         return;
     }
@@ -256,7 +254,7 @@ static ct_near list_near(const ct_pair_context *context, int b, ct_triangle_run 
     if (ct_cpu_near_body(pair, b, &body)) {
         for (int w = 0; w < 3; w++)
             if (context->snapped[b].front_winding[w]) body.initial[w] = CT_INITIAL_FROM_BALANCE; /* drops the front */
-        return ct_find_near(&body, &pair->window, context->plan->bins.is_uniform, CT_PAIR_TRIANGLE_CHUNK, runs);
+        return ct_find_near(&body, &pair->window, CT_PAIR_TRIANGLE_CHUNK, runs);
     }
     const ct_mesh *mesh = pair->body[b]->mesh;
     ct_near near = {.n_triangles = mesh->n_triangles, .n_vertices = mesh->n_vertices};
@@ -342,8 +340,7 @@ static bool find_view_front_winding(ct_pair_context *context, int b, int w, cons
 static bool find_front_winding(ct_pair_context *context, int b) {
     const ct_pair_task *pair = context->pair;
     ct_near_body body;
-    if (ct_ldi_device_of(context->device)->draw || !context->plan->bins.is_uniform || !ct_cpu_near_body(pair, b, &body))
-        return true;
+    if (ct_ldi_device_of(context->device)->draw || !ct_cpu_near_body(pair, b, &body)) return true;
     size_t first = 0;
     ct_buffer *memory = &ct_pair_driver(context)->front_winding[b];
     if (!ct_buffer_reserve(memory, &context->device->budget, sample_count(&context->plan->bins) * sizeof(int32_t), 0,

@@ -32,7 +32,6 @@ typedef struct ct_draw_region {
 } ct_draw_region;
 
 /* Flags of a quad. */
-#define CT_QUAD_INSIDE    7u  /* ct_edge_inside of edge k at bit k */
 #define CT_QUAD_CLOCKWISE 8u  /* clockwise in (u, v): rays enter the body here */
 #define CT_QUAD_BEFORE    16u /* in front of the window: add to the initial winding number, make no fragments */
 

@@ -197,11 +197,9 @@ static bool raster(ct_ray_lists *rays, ct_budget *budget, const ct_window *windo
         if (CT_POLL_EVERY(i + 1, 8) && ct_is_cancelled()) to.has_failed = true;
         to.is_second = (int32_t)snapped->body != rays->first_body;
         to.counts_front = snapped->initial[rays->view] == CT_INITIAL_COUNTED && !snapped->front_winding[rays->view];
-        if (plan->is_uniform) {
-            const ct_crossings *crossings = &chunk->crossings[rays->view];
-            const uint32_t *offset = crossings->offset + (bin - rays->bin.of->first);
-            append_crossings(&to, crossings, offset[0], offset[1]);
-        }
+        const ct_crossings *crossings = &chunk->crossings[rays->view];
+        const uint32_t *offset = crossings->offset + (bin - rays->bin.of->first);
+        append_crossings(&to, crossings, offset[0], offset[1]);
         raster_entries(&to, window, snapped, chunk->entries + chunk->offset[bin],
                        chunk->entries + chunk->offset[bin + 1]);
     }

@@ -20,10 +20,6 @@ struct linear {
     double at, du, dv;
 };
 
-static inline double linear_at(struct linear l, double column, double row) {
-    return l.at + row * l.dv + column * l.du;
-}
-
 /* At a column of four rows. */
 static inline ct_v4d linear_on_rows(struct linear l, double column, double row) {
     const ct_v4d ramp = {0, 1, 2, 3};

@@ -49,12 +49,11 @@ static struct grid grid_of(const ct_snapped_body *snapped, const ct_window *wind
                                        .lo = v4i(a->lo),
                                        .hi = v4i(a->hi),
                                        .pitch = (ct_v4d){} + (double)(1 << a->shift)};
-        const uint32_t tile = plan->first_tile[k];
-        const ct_binned_tile *t = &plan->tiles[tile];
+        const ct_binned_tile *t = &plan->tiles[k];
         g.view[k] = (struct view_grid){.columns = v4i(t->tile.n_u),
                                        .bin_shift_u = v4i(t->shift_u),
                                        .bin_shift_v = v4i(t->shift_v),
-                                       .tile = tile,
+                                       .tile = (uint32_t)k,
                                        .drops_in_front = v4i(-(int32_t)ct_drops_front(snapped, k)),
                                        .next_row = (ct_v4u){} + ((uint64_t)1 << 32 | (uint32_t)t->tile.n_u)};
     }

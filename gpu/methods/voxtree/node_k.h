@@ -54,15 +54,6 @@ CT_FN uint32_t ct_voxel_count_bits(uint64_t bits) {
 #endif
 }
 
-/* The index of the lowest bit that is set; some bit must be. */
-CT_FN uint32_t ct_voxel_lowest_bit(uint64_t bits) {
-#ifdef __CUDA_ARCH__
-    return (uint32_t)__ffsll((long long)bits) - 1;
-#else
-    return (uint32_t)__builtin_ctzll(bits);
-#endif
-}
-
 CT_FN const ct_voxel_brick *ct_voxel_brick_at(const ct_voxel_level *level, uint32_t x, uint32_t y, uint32_t z) {
     return &level->bricks[((size_t)(z >> 2) * level->n_bricks + (y >> 2)) * level->n_bricks + (x >> 2)];
 }

@@ -50,14 +50,14 @@ static void add_found(struct found *found, ct_mesh *mesh, const double *pose, co
     const ct_clusters *clusters = ct_mesh_clusters(mesh, NULL);
     ct_near_body body = {clusters, clusters->rest, pose, {0}, mesh->n_triangles};
     for (int w = 0; w < 3; w++) body.initial[w] = (uint8_t)ct_find_initial_winding(box, other, w);
-    found->counted += ct_find_near(&body, window, true, UINT32_MAX, NULL).n_clusters;
+    found->counted += ct_find_near(&body, window, UINT32_MAX, NULL).n_clusters;
     for (int w = 0; w < 3; w++) {
         if (body.initial[w] != CT_INITIAL_COUNTED) continue;
         body.initial[w] = CT_INITIAL_FROM_BALANCE;
         for (int along = 0; along < 2; along++)
             found->straddling += ct_find_straddling(&body, window, w, along == 0, NULL).n_clusters;
     }
-    found->kept += ct_find_near(&body, window, true, UINT32_MAX, NULL).n_clusters;
+    found->kept += ct_find_near(&body, window, UINT32_MAX, NULL).n_clusters;
 }
 
 static struct found find_of_pair(const struct stage *stage, ct_mesh *const meshes[2], const double poses[2][12],

@@ -11,18 +11,13 @@ static void test_vectors(void **state) {
     (void)state;
     const ct_vec3 a = ct_vec3_make(1, -2, 3), b = ct_vec3_make(4, 5, -6);
     assert_vec(ct_vec3_add(a, b), 5, 3, -3);
-    assert_vec(ct_vec3_sub(a, b), -3, -7, 9);
-    assert_vec(ct_vec3_scale(a, 2), 2, -4, 6);
-    assert_vec(ct_vec3_add_scaled(a, 2, b), 9, 8, -9);
     assert_true(ct_vec3_dot(a, b) == 4 - 10 - 18);
     const ct_vec3 n = ct_vec3_cross(a, b);
     assert_vec(n, -3, 18, 13);
     assert_true(ct_vec3_dot(n, a) == 0 && ct_vec3_dot(n, b) == 0);
-    assert_true(ct_vec3_length(ct_vec3_make(2, 3, 6)) == 7);
-    const float p[3] = {0.5f, 1, 2};
     double out[3];
-    ct_vec3_put(out, ct_vec3_of_floats(p));
-    assert_vec(ct_vec3_of(out), 0.5, 1, 2);
+    ct_vec3_put(out, a);
+    assert_vec(ct_vec3_of(out), 1, -2, 3);
 }
 
 static void test_arrays(void **state) {
@@ -43,9 +38,7 @@ static void test_poses(void **state) {
     const double pose[12] = {0, -1, 0, 10, 1, 0, 0, 20, 0, 0, 1, 30};
     const ct_vec3 v = ct_vec3_make(1, 2, 3);
     assert_vec(ct_pose_turn(pose, v), -2, 1, 3);
-    assert_vec(ct_pose_turn_back(pose, ct_pose_turn(pose, v)), 1, 2, 3);
     assert_vec(ct_pose_origin(pose), 10, 20, 30);
-    assert_vec(ct_pose_place(pose, v), 8, 21, 33);
 }
 
 static void test_boxes(void **state) {
@@ -56,14 +49,8 @@ static void test_boxes(void **state) {
     ct_box_add_point(&a, (double[3]){2, -1, 4});
     ct_box_add_point(&b, (double[3]){2, 0, 1});
     ct_box_add_point(&b, (double[3]){5, 3, 2});
-    assert_true(ct_box_overlap(&a, &b)); /* they share the plane x = 2 */
-    const ct_box common = ct_box_common(&a, &b);
-    assert_true(common.lo[0] == 2 && common.hi[0] == 2 && common.lo[1] == 0 && common.hi[1] == 0);
     ct_box_add_box(&b, &a);
     assert_true(b.lo[0] == 0 && b.lo[1] == -1 && b.lo[2] == 0 && b.hi[0] == 5 && b.hi[1] == 3 && b.hi[2] == 4);
-    ct_box far = ct_box_none();
-    ct_box_add_point(&far, (double[3]){9, 9, 9});
-    assert_false(ct_box_overlap(&a, &far));
 }
 
 int main(void) {

@@ -61,7 +61,7 @@ static void test_terms(void **state) {
         const double p = shape_uniform(&rng, 0.1, 1), q = shape_uniform(&rng, 0.1, 1);
         double term[CT_EBPI_TERMS], sum = 0;
         if ((lv * w * p >= lu * h * q) != (lv * w >= lu * h)) continue;
-        const double error = ct_ebpi_edge_error(side, lu, lv, w * p, h * q, 0) * p * q;
+        const double error = ct_ebpi_edge_error(side, lu, lv, w * p, h * q) * p * q;
         if (!find_terms(side, lu, lv, w, h, term)) continue;
         const double power[] = {p * p, q * q, p * q, q * q * q / p, p * p * p / q, q, p};
         for (int k = 0; k < CT_EBPI_TERMS; k++) sum += term[k] * power[k];

@@ -179,8 +179,10 @@ static struct crossing cross(const struct triangle *a, const struct triangle *b,
     const ct_normal normal_a = normal_of(a), normal_b = normal_of(b);
     ct_find_sides(p, q, &normal_b, -moved, &c.sides[0], &c.has_ties);
     ct_find_sides(q, p, &normal_a, moved, &c.sides[1], &c.has_ties);
-    c.found = ct_cross_triangles(p, q, &normal_a, &normal_b, &c.sides[0], &c.sides[1], moved, c.share, &left_out,
-                                 &c.has_ties);
+    ct_edge_signs signs;
+    ct_find_edge_signs(p, q, &c.sides[0], &c.sides[1], moved, &signs, &c.has_ties);
+    c.found = ct_finish_crossing(c.sides, &signs, (const double[]){ct_size1(&normal_a), ct_size1(&normal_b)}, c.share,
+                                 &left_out);
     return c;
 }
 

@@ -146,9 +146,10 @@ static ct_integrals sum_crossings(const double t[3][3], const double face[4][3][
         ct_find_sides(p, q, &normal_f, -1, &sides[0], &has_ties);
         ct_find_sides(q, p, &normal, 1, &sides[1], &has_ties);
         if (ct_is_one_sided(&sides[0]) || ct_is_one_sided(&sides[1])) continue;
-        if (ct_cross_triangles(p, q, &normal, &normal_f, &sides[0], &sides[1], 1, share, &left_out, &has_ties) !=
-            CT_TRIANGLES_CROSS)
-            continue;
+        ct_edge_signs signs;
+        ct_find_edge_signs(p, q, &sides[0], &sides[1], 1, &signs, &has_ties);
+        const double normals[2] = {ct_size1(&normal), ct_size1(&normal_f)};
+        if (ct_finish_crossing(sides, &signs, normals, share, &left_out) != CT_TRIANGLES_CROSS) continue;
         for (int i = 0; i < CT_INTEGRALS; i++) sum.of[i] += share[0].integrals.of[i];
         *error += share[0].rounding / ct_size1(&normal);
         for (int k = 0; k < 3; k++) jump[k] += share[0].jump[k];

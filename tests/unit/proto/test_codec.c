@@ -156,7 +156,6 @@ static void newer_codes_and_methods_keep_their_number(void **state) {
     assert_non_null(strstr(wire_warning_text(CONTACTD_WARNING_BODY_INVERTED), "inside out"));
     assert_string_equal(wire_code_name(999), "UNKNOWN");
     assert_string_equal(wire_code_name(-1), "UNKNOWN");
-    assert_int_equal(wire_code_http(999), 500);
     assert_string_equal(wire_code_name(CONTACTD_BUSY), "BUSY");
     assert_true(wire_code_retry(CONTACTD_BUSY));
     assert_false(wire_code_retry(CONTACTD_MALFORMED));

@@ -118,7 +118,7 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
     ct_budget budget = {.limit = how->limit};
     ct_binned_tile tiles[3];
     const ct_bin_plan plan =
-        ct_bin_plan_uniform(window, how->bin_samples, how->bin_columns ? how->bin_columns : 8192, tiles);
+        ct_bin_plan_views(window, how->bin_samples, how->bin_columns ? how->bin_columns : 8192, tiles);
     ct_snapped_body snapped[2];
     ct_binned_chunk chunks[400];
     ct_bin_scratch scratch;
@@ -139,7 +139,7 @@ static inline bool cast_run(const ct_window *window, struct cast_body *bodies, u
         for (uint32_t t = 0; ok && t < s->n_triangles; t += how->chunk) {
             uint32_t end = t + how->chunk < s->n_triangles ? t + how->chunk : s->n_triangles;
             assert_true(n_chunks < 400);
-            ok = how->set->bin->cull(&scratch, &budget, &snapped[b], &(ct_triangle_run){t, end}, 1, true) &&
+            ok = how->set->bin->cull(&scratch, &budget, &snapped[b], &(ct_triangle_run){t, end}, 1) &&
                  how->set->bin->bin(&chunks[n_chunks++], &scratch, &budget, &snapped[b], window, &plan, !how->entries);
         }
     }

@@ -361,7 +361,7 @@ static void test_reads_only_kept_triangles(void **state) {
     const int32_t n[3] = {20, 20, 20}, shift[3] = {10, 10, 10}; /* an eighth of the sphere */
     const ct_window window = cast_window(n, shift);
     ct_binned_tile tiles[3];
-    const ct_bin_plan plan = ct_bin_plan_uniform(&window, 100, CT_MAX_RESOLUTION, tiles);
+    const ct_bin_plan plan = ct_bin_plan_views(&window, 100, CT_MAX_RESOLUTION, tiles);
     for (int set = 0; set < cast_n_sets(); set++) {
         struct cast_body body = cast_body_of(shape_icosphere(1, 3));
         const struct shape *s = &body.shape;
@@ -380,7 +380,7 @@ static void test_reads_only_kept_triangles(void **state) {
         memset(&scratch, 0, sizeof scratch);
         memset(&bin, 0, sizeof bin);
         assert_true(
-            cast_sets[set].bin->cull(&scratch, &budget, &snapped, &(ct_triangle_run){first, s->n_triangles}, 1, true));
+            cast_sets[set].bin->cull(&scratch, &budget, &snapped, &(ct_triangle_run){first, s->n_triangles}, 1));
         bool *known = calloc(s->n_vertices, sizeof *known);
         for (int list = 0; list < CT_KEPT_LISTS; list++)
             for (uint32_t i = 0; i < 3 * scratch.n_kept[list]; i++)
@@ -409,7 +409,7 @@ static void test_bins(void **state) {
         for (int k = 0; k < 3; k++) n[k] = between(&rng, 1, round % 2 ? 4096 : 50);
         ct_window window = cast_window(n, shift);
         ct_binned_tile tiles[3];
-        const ct_bin_plan plan = ct_bin_plan_uniform(&window, samples, columns, tiles);
+        const ct_bin_plan plan = ct_bin_plan_views(&window, samples, columns, tiles);
         uint32_t total = 0;
         for (int w = 0; w < 3; w++) {
             const ct_binned_tile *t = &tiles[w];
@@ -437,98 +437,11 @@ static void test_bins(void **state) {
     }
 }
 
-/* Any tiles: origins, pitches and sizes that have nothing to do with the window's lattice. Each sample of each tile has
- * exactly the fragments of the triangles that cover it. */
-static void test_tiles(void **state) {
-    (void)state;
-    uint64_t rng = 17;
-    size_t fragments = 0;
-    enum { TILES = 7 };
-    for (int round = 0; round < 60; round++) {
-        const int32_t n[3] = {16, 16, 16}, shift[3] = {10, 10, 10};
-        ct_window window = cast_window(n, shift);
-        struct cast_body body = cast_body_of(round % 2 ? shape_icosphere(1, 1) : shape_torus(1, 0.4, 9, 7));
-        scatter(&rng, &window, &body, round % 3);
-        cast_fill_cells(&window, &body);
-        ct_binned_tile tiles[TILES];
-        uint32_t first = 0;
-        for (int i = 0; i < TILES; i++) {
-            const ct_tile tile = {between(&rng, -2000, 8000),
-                                  between(&rng, -2000, 8000),
-                                  between(&rng, 1, 11),
-                                  between(&rng, 1, 11),
-                                  between(&rng, 1, 40),
-                                  between(&rng, 1, 40),
-                                  1};
-            const int view = i < 3 ? 0 : i < 5 ? round % 2 : 2; /* on odd rounds view 1 has two, else none */
-            tiles[i] = ct_bin_tile(&tile, view, between(&rng, 1, 300), between(&rng, 1, 50), first);
-            first += tiles[i].columns * tiles[i].rows;
-        }
-        const ct_bin_plan plan = ct_bin_plan_tiles(tiles, TILES);
-        assert_int_equal(plan.n_bins, first);
-        const struct cast_set *set = &cast_sets[round % cast_n_sets()];
-        const uint32_t *triangles = body.shape.triangles;
-        const ct_snapped_body snapped = {(const ct_coords *)body.coords, body.cells, triangles,
-                                         body.shape.n_triangles,         0,          {0}};
-        ct_budget budget = {.limit = 0};
-        ct_bin_scratch scratch = {{0}};
-        ct_binned_chunk chunk = {{0}};
-        ct_ray_lists rays = {{0}};
-        assert_true(set->bin->cull(&scratch, &budget, &snapped, &(ct_triangle_run){0, snapped.n_triangles}, 1,
-                                   plan.is_uniform));
-        assert_true(set->bin->bin(&chunk, &scratch, &budget, &snapped, &window, &plan, true));
-        for (uint32_t b = 0; b < plan.n_bins; b++) {
-            assert_true(set->raster->raster(&rays, &budget, &window, &plan, b, &chunk, 1));
-            const ct_bin *bin = &rays.bin;
-            const ct_tile *tile = &bin->of->tile;
-            const int w = rays.view, u = ct_view_u(w), v = ct_view_v(w);
-            for (int32_t row = 0; row < bin->rows; row++)
-                for (int32_t column = 0; column < bin->columns; column++) {
-                    const int32_t at_u = ct_tile_u(tile, bin->first_column + column);
-                    const int32_t at_v = ct_tile_v(tile, bin->first_row + row);
-                    uint32_t expected = 0, found = 0;
-                    for (uint32_t t = 0; t < snapped.n_triangles; t++) {
-                        ct_triangle_setup s;
-                        const uint32_t *k = triangles + 3 * t;
-                        if (ct_make_setup(&s, body.coords[k[0]], body.coords[k[1]], body.coords[k[2]], u, v, w, at_u,
-                                          at_v, tile->shift_u, tile->shift_v))
-                            expected += (uint32_t)ct_covers(&s, s.edge[0], s.edge[1], s.edge[2]);
-                    }
-                    for (uint32_t f = rays.head[row * bin->columns + column]; f != CT_END;
-                         f = rays.fragments[f].next, found++) {
-                        const uint32_t *k = triangles + 3 * rays.fragments[f].f.tag;
-                        ct_triangle_setup s = {{0}};
-                        assert_true(ct_make_setup(&s, body.coords[k[0]], body.coords[k[1]], body.coords[k[2]], u, v, w,
-                                                  at_u, at_v, tile->shift_u, tile->shift_v));
-                        assert_true(ct_covers(&s, s.edge[0], s.edge[1], s.edge[2]));
-                        const ct_fragment exact =
-                            ct_fragment_at(&s, (double)s.edge[1], (double)s.edge[2], rays.fragments[f].f.tag);
-                        assert_memory_equal(&exact, &rays.fragments[f].f, sizeof exact);
-                    }
-                    assert_int_equal(found, expected);
-                    fragments += found;
-                }
-        }
-        ct_binned_chunk_free(&chunk, &budget);
-        ct_bin_scratch_free(&scratch, &budget);
-        ct_buffer_free(&rays.head_memory, &budget);
-        ct_buffer_free(&rays.winding_memory, &budget);
-        ct_buffer_free(&rays.fragment_memory, &budget);
-        assert_int_equal(budget.used, 0);
-        cast_body_free(&body);
-    }
-    assert_true(fragments > 20000);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact_and_watertight),
-                                       cmocka_unit_test(test_before_and_after),
-                                       cmocka_unit_test(test_no_cut_changes_a_bit),
-                                       cmocka_unit_test(test_narrow_and_wide_agree),
-                                       cmocka_unit_test(test_too_little_memory),
-                                       cmocka_unit_test(test_long_rows),
-                                       cmocka_unit_test(test_reads_only_kept_triangles),
-                                       cmocka_unit_test(test_bins),
-                                       cmocka_unit_test(test_tiles)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exact_and_watertight),      cmocka_unit_test(test_before_and_after),
+        cmocka_unit_test(test_no_cut_changes_a_bit),      cmocka_unit_test(test_narrow_and_wide_agree),
+        cmocka_unit_test(test_too_little_memory),         cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_reads_only_kept_triangles), cmocka_unit_test(test_bins)};
     return cmocka_run_group_tests_name("raster", tests, NULL, NULL);
 }

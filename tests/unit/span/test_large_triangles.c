@@ -28,7 +28,7 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
     memset(out, 0, sizeof *out);
     ct_budget budget = {.limit = 0};
     ct_binned_tile tiles[3];
-    const ct_bin_plan plan = ct_bin_plan_uniform(window, 4096, first ? 32 : 8192, tiles);
+    const ct_bin_plan plan = ct_bin_plan_views(window, 4096, first ? 32 : 8192, tiles);
     ct_snapped_body snapped[2];
     ct_binned_chunk chunks[2];
     ct_bin_scratch binning;
@@ -44,8 +44,7 @@ static void run(int set, const ct_window *window, struct cast_body bodies[2], ui
                                        .n_triangles = s->n_triangles,
                                        .body = b};
         for (int w = 0; w < 3; w++) snapped[b].initial[w] = (uint8_t)cast_initial(&bodies[b], w);
-        assert_true(
-            cast_sets[set].bin->cull(&binning, &budget, &snapped[b], &(ct_triangle_run){0, s->n_triangles}, 1, true));
+        assert_true(cast_sets[set].bin->cull(&binning, &budget, &snapped[b], &(ct_triangle_run){0, s->n_triangles}, 1));
         assert_true(cast_sets[set].bin->bin(&chunks[i], &binning, &budget, &snapped[b], window, &plan, crossings));
     }
     const ct_span_options options = {.triangles = {bodies[0].shape.triangles, bodies[1].shape.triangles}};

@@ -112,7 +112,7 @@ static void test_as_defined(void **state) {
                 covered++;
                 if (i >= column) covered_here[r] |= (uint64_t)1 << (i - column);
                 if (isnan(p.depth.at)) continue;
-                double error = depth_error(&any, e[1], e[2], linear_at(p.depth, i, row));
+                double error = depth_error(&any, e[1], e[2], p.depth.at + row * p.depth.dv + i * p.depth.du);
                 if (error > worst) worst = error;
             }
             if (result != SETUP_OK || (r + 1 < ROWS_AT_ONCE && row + 1 < rows)) continue;

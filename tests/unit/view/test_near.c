@@ -46,7 +46,7 @@ static bool set_up(struct scene *s, uint64_t *rng, double far) {
 }
 
 /* Marks the triangles that the cull of the raster stage keeps. */
-static void mark_kept(const struct scene *s, bool is_uniform, const uint8_t initial[3], uint8_t *is_kept) {
+static void mark_kept(const struct scene *s, const uint8_t initial[3], uint8_t *is_kept) {
     const ct_mesh *mesh = s->mesh;
     ct_coords *coords = malloc(mesh->n_vertices * sizeof *coords);
     ct_cells *cells = malloc(mesh->n_vertices * sizeof *cells);
@@ -59,7 +59,7 @@ static void mark_kept(const struct scene *s, bool is_uniform, const uint8_t init
     ct_bin_scratch scratch = {{0}};
     ct_budget budget = {.limit = 0};
     const ct_triangle_run all = {0, mesh->n_triangles};
-    assert_true(ct_bin_cpu_base.cull(&scratch, &budget, &snapped, &all, 1, is_uniform));
+    assert_true(ct_bin_cpu_base.cull(&scratch, &budget, &snapped, &all, 1));
     memset(is_kept, 0, mesh->n_triangles);
     for (int list = 0; list < CT_KEPT_LISTS; list++)
         for (uint32_t i = 0; i < scratch.n_kept[list]; i++) is_kept[scratch.kept[list][i]] = 1;
@@ -76,13 +76,12 @@ static void check(struct shape shape, double far) {
     uint64_t rng = 77, n_near = 0, n_all = 0;
     for (int round = 0; round < 60; round++) {
         if (!set_up(&s, &rng, far)) continue;
-        const bool is_uniform = round % 4 != 0;
         ct_near_body body = {s.clusters, s.clusters->rest, s.pose, {0}, s.mesh->n_triangles};
         for (int w = 0; w < 3; w++) body.initial[w] = (uint8_t)ct_find_initial_winding(&s.box, &s.other, w);
-        const ct_near near = ct_find_near(&body, &s.window, is_uniform, MAX_RUN, runs);
-        const ct_near counted = ct_find_near(&body, &s.window, is_uniform, MAX_RUN, NULL);
+        const ct_near near = ct_find_near(&body, &s.window, MAX_RUN, runs);
+        const ct_near counted = ct_find_near(&body, &s.window, MAX_RUN, NULL);
         assert_memory_equal(&near, &counted, sizeof near);
-        mark_kept(&s, is_uniform, body.initial, is_kept);
+        mark_kept(&s, body.initial, is_kept);
         uint64_t in_runs = 0, next = 0;
         for (uint32_t r = 0; r < near.n_runs; r++) {
             assert_true(runs[r].first >= next && runs[r].end > runs[r].first);

@@ -357,6 +357,11 @@ static void test_names(void **state) {
     assert_int_equal(strlen(name), REGISTRY_NAME - 2);
 }
 
+static bool is_known(registry *registry, uint64_t token, server_error *error) {
+    bool had_left;
+    return registry_touch_session(registry, token, 0, &had_left, error);
+}
+
 static void test_sessions(void **state) {
     (void)state;
     registry *registry = make(1 << 20);
@@ -370,11 +375,11 @@ static void test_sessions(void **state) {
     assert_false(registry_open_session(registry, "one more", 0, &all[3], &error));
     assert_int_equal(error.code, CONTACTD_LIMIT_EXCEEDED);
     error = (server_error){0};
-    for (int i = 0; i < 3; i++) assert_true(registry_touch_session(registry, all[i].token, &error));
-    assert_false(registry_touch_session(registry, all[0].token + 1, &error));
+    for (int i = 0; i < 3; i++) assert_true(is_known(registry, all[i].token, &error));
+    assert_false(is_known(registry, all[0].token + 1, &error));
     assert_int_equal(error.code, CONTACTD_STATE_LOST);
     error = (server_error){0};
-    assert_false(registry_touch_session(registry, 0, &error));
+    assert_false(is_known(registry, 0, &error));
     assert_int_equal(error.code, CONTACTD_STATE_LOST);
     registry_free(&registry);
 }
@@ -396,10 +401,10 @@ static void test_silent_sessions_are_taken_out(void **state) {
     assert_int_equal(registry_take_silent_sessions(registry, between + 20 * ms, gone, 4), 1);
     assert_int_equal(gone[0]->token, a.token);
     session_release(&gone[0]);
-    assert_false(registry_touch_session(registry, a.token, &error));
+    assert_false(is_known(registry, a.token, &error));
     error = (server_error){0};
-    assert_true(registry_touch_session(registry, b.token, &error));
-    assert_true(registry_touch_session(registry, c.token, &error));
+    assert_true(is_known(registry, b.token, &error));
+    assert_true(is_known(registry, c.token, &error));
     atomic_store(&busy->pending, 0);
     session_release(&busy);
     assert_int_equal(registry_take_silent_sessions(registry, clock_ns() + 2000 * ms, gone, 1), 1);
@@ -423,7 +428,7 @@ static void test_idle_sessions_make_room(void **state) {
     atomic_store(&sessions[1]->pending, 1);
     assert_true(registry_open_session(registry, "fresh", 0, &fresh, &error)); /* in the place of the third */
     assert_int_equal(metrics_counter_value(counts, METRICS_SESSIONS_REAPED), 1);
-    assert_false(registry_touch_session(registry, old[2].token, &error));
+    assert_false(is_known(registry, old[2].token, &error));
     assert_int_equal(error.code, CONTACTD_STATE_LOST);
     error = (server_error){0};
     session *new = session_acquire(registry, fresh.token, &error);
@@ -435,7 +440,7 @@ static void test_idle_sessions_make_room(void **state) {
     registry_leave_session(registry, fresh.token + 1); /* of no session */
     assert_false(registry_open_session(registry, "one more", 0, &unwanted, &error));
     registry_leave_session(registry, fresh.token);
-    assert_true(registry_touch_session(registry, fresh.token, &error)); /* it came back */
+    assert_true(is_known(registry, fresh.token, &error)); /* it came back */
     assert_false(registry_open_session(registry, "one more", 0, &unwanted, &error));
     error = (server_error){0};
     registry_leave_session(registry, fresh.token);
@@ -443,9 +448,9 @@ static void test_idle_sessions_make_room(void **state) {
     sessions[0]->scenes = 0;
     atomic_store(&sessions[1]->pending, 0);
     assert_true(registry_open_session(registry, "one more", 0, &fresh, &error)); /* the longest unheard went */
-    assert_false(registry_touch_session(registry, old[0].token, &error));
+    assert_false(is_known(registry, old[0].token, &error));
     error = (server_error){0};
-    assert_true(registry_touch_session(registry, old[1].token, &error));
+    assert_true(is_known(registry, old[1].token, &error));
     for (int i = 0; i < 3; i++) session_release(&sessions[i]);
     registry_free(&registry);
 }
@@ -465,7 +470,7 @@ static void test_session_table(void **state) {
     for (int i = 0; i < 334; i++) session_release(&gone[i]);
     for (int i = 0; i < 1000; i++) {
         server_error lost = {0};
-        assert_int_equal(registry_touch_session(registry, all[i].token, &lost), i % 3 != 0);
+        assert_int_equal(is_known(registry, all[i].token, &lost), i % 3 != 0);
     }
     registry_free(&registry);
 }

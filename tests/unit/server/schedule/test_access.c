@@ -47,8 +47,7 @@ static void test_roles(void **state) {
                    other = {.principal = 2, .role = ROLE_SIMULATOR, .name = "other"},
                    looker = {.principal = 3, .role = ROLE_OPERATOR, .name = "looker"},
                    admin = {.principal = 4, .role = ROLE_ADMIN, .name = "admin"};
-    server_error error = {0};
-    assert_true(registry_own_mesh(world->registry, world->box, &mine, &error));
+    register_box(world, &mine);
     command open = {.kind = COMMAND_OPEN, .who = mine};
     assert_true(scheduler_execute(world->scheduler, &open));
     uint64_t scene = open.out.scene.handle;
@@ -82,7 +81,7 @@ static void test_roles(void **state) {
     ct_body_options_init(&add.in.add_body.options);
     assert_false(scheduler_execute(world->scheduler, &add));
     assert_int_equal(add.error.code, CONTACTD_NOT_FOUND);
-    assert_true(registry_own_mesh(world->registry, world->box, &other, &error));
+    register_box(world, &other);
     assert_true(scheduler_execute(world->scheduler, &add));
 }
 
@@ -90,16 +89,17 @@ static void test_lease(void **state) {
     world *world = *state;
     session_record session;
     server_error error = {0};
+    bool had_left;
     assert_true(registry_open_session(world->registry, "short", 20000, &session, &error));
     uint64_t scene = open_scene(world, session.token, 8);
     add_settled_box(world, session.token, scene, 0);
     scheduler_reap(world->scheduler);
-    assert_true(registry_touch_session(world->registry, session.token, &error));
+    assert_true(registry_touch_session(world->registry, session.token, PRINCIPAL_NONE, &had_left, &error));
     struct session *silent = session_acquire(world->registry, session.token, &error);
     atomic_store(&silent->heard_ns, 0); /* as long ago as the clock can tell */
     session_release(&silent);
     scheduler_reap(world->scheduler);
-    assert_false(registry_touch_session(world->registry, session.token, &error));
+    assert_false(registry_touch_session(world->registry, session.token, PRINCIPAL_NONE, &had_left, &error));
     assert_int_equal(error.code, CONTACTD_STATE_LOST);
     registry_totals totals;
     for (int i = 0; i < 60000; i++) {

@@ -276,7 +276,7 @@ static void test_client_comes_back(void **state) {
     assert_int_equal(n_done, 0);
     atomic_store(&shut, false);
     bool had_left = false;
-    assert_true(registry_touch_session_of(world->registry, session, PRINCIPAL_NONE, &had_left, NULL));
+    assert_true(registry_touch_session(world->registry, session, PRINCIPAL_NONE, &had_left, NULL));
     assert_true(had_left);
     scheduler_return_session(world->scheduler, session);
     await_done(2);

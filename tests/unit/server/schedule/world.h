@@ -29,6 +29,17 @@ static inline world *world_new(void) {
     return world;
 }
 
+/* world->box: the same mesh for all who register it. */
+static inline void register_box(world *world, const identity *who) {
+    server_error error = {0};
+    struct shape box = shape_box(1, 1, 1);
+    mesh_record mesh;
+    assert_true(registry_register_arrays(world->registry, box.positions, CT_F32, box.n_vertices, box.triangles,
+                                         box.n_triangles, "box", NULL, who, &mesh, NULL, &error));
+    shape_free(&box);
+    world->box = mesh.handle;
+}
+
 /* in_flight: steps of a session, and as many sessions and scenes. */
 static inline void world_start(world *world, uint32_t queue, uint32_t in_flight, uint64_t window_us) {
     world->metrics = metrics_new();
@@ -46,13 +57,7 @@ static inline void world_start(world *world, uint32_t queue, uint32_t in_flight,
     pthread_mutex_lock(&world->scheduler->lock);
     world->scheduler->preemption = (preemption){0};
     pthread_mutex_unlock(&world->scheduler->lock);
-    struct shape box = shape_box(1, 1, 1);
-    mesh_record mesh;
-    assert_true(registry_register_arrays(world->registry, box.positions, CT_F32, box.n_vertices, box.triangles,
-                                         box.n_triangles, "box", NULL, &(identity){.principal = PRINCIPAL_NONE}, &mesh,
-                                         NULL, &error));
-    shape_free(&box);
-    world->box = mesh.handle;
+    register_box(world, &(identity){.principal = PRINCIPAL_NONE});
 }
 
 /* Leaves nothing behind: what scenes held is given back when the scheduler ends. */
