@@ -549,8 +549,9 @@ class EngineLink:
         if not body.get("with_geometry"):
             return _Answer("MeshInfo", facts)
         array, lib = self.native.array, self.native.lib
-        return _Answer("MeshGeometry", facts,
-                       vertices=np.array(array(None, lib.ct_mesh_positions(mesh), 3 * facts["vertices"], "<f4")),
+        vertices = np.empty(3 * facts["vertices"])
+        lib.ct_mesh_positions_f64(mesh, self.native.ffi.from_buffer("double[]", vertices))
+        return _Answer("MeshGeometry", facts, vertices=vertices.astype("<f4"),
                        triangles=np.array(array(None, lib.ct_mesh_triangles(mesh), 3 * facts["triangles"], "<u4")))
 
     def _ListMeshes(self, *_: Any) -> _Answer:

@@ -381,8 +381,8 @@ class Scene(SceneSettings, ShapeAdder):
         """Moves bodies and computes their contacts. Bodies not named stay where they are.
 
         Args:
-            positions: (n, 3) world positions of all vertices of a deformable body, m. float32 is sent as it is, without
-                a copy; anything else is rounded to float32 first.
+            positions: (n, 3) world positions of all vertices of a deformable body, m. float32 and float64 are
+                sent as they are, without a copy; integers as float64.
                 Of many bodies: (bodies, array) with the array (b, n, 3), or that of all their vertices one body after the
                 other, (sum of n, 3).
             poses: (4, 4), (3, 4) or (7,) pose of a rigid body, as of add_body. Of many: (bodies, array) with (b, 4, 4), (b, 3, 4), or (b, 7),

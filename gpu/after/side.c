@@ -48,15 +48,19 @@ static void rigid_velocity(const ct_side *side, const double p[3], double out[3]
     for (int i = 0; i < 3; i++) out[i] += side->velocity->twist[i];
 }
 
-static void place_rows(ct_side *side, const float *positions, const uint32_t *vertices, const double center[3]) {
-    const double *pose = side->body->pose; /* the identity for a deformable body */
+static void place_rows(ct_side *side, const ct_surface *surface, const uint32_t *vertices, const double center[3]) {
+    const double *pose = side->body->pose;
     for (uint64_t k = 0; k < side->n; k++) {
         if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return;
         double *row = row_of(side, k);
-        const float *p = positions + 3 * (size_t)vertices[k];
+        double p[3];
+        for (int i = 0; i < 3; i++) {
+            const size_t at = 3 * (size_t)vertices[k] + (size_t)i;
+            p[i] = (double)surface->positions[at] + (surface->low ? (double)surface->low[at] : 0);
+        }
         for (int i = 0; i < 3; i++)
-            row[POSITION + i] = pose[4 * i] * (double)p[0] + pose[4 * i + 1] * (double)p[1] +
-                                pose[4 * i + 2] * (double)p[2] + (pose[4 * i + 3] - center[i]);
+            row[POSITION + i] =
+                pose[4 * i] * p[0] + pose[4 * i + 1] * p[1] + pose[4 * i + 2] * p[2] + (pose[4 * i + 3] - center[i]);
         if (side->body->kind == CT_BODY_RIGID || !side->velocity)
             rigid_velocity(side, row + POSITION, row + VELOCITY);
         else
@@ -126,14 +130,13 @@ ct_status ct_side_measure(ct_surfaces *surfaces, const ct_step *step, const ct_r
                       .u = contact->tangents[0],
                       .v = contact->tangents[1],
                       .rows = rows};
-    for (int i = 0; i < 3; i++)
-        side->origin[i] = (body->kind == CT_BODY_RIGID ? body->pose[4 * i + 3] : 0) - contact->center[i];
+    for (int i = 0; i < 3; i++) side->origin[i] = body->given[4 * i + 3] - contact->center[i];
     if (body->is_half_space || !rows) return CT_OK;
     side->n = contact->count[s];
     side->weights = result->weights + contact->first[s];
     const ct_status status = ct_surfaces_get(surfaces, index, "velocities", &surface, error);
     if (status) return status;
-    place_rows(side, surface->positions, result->vertices + contact->first[s], contact->center);
+    place_rows(side, surface, result->vertices + contact->first[s], contact->center);
     measure_middle(side);
     measure_moments(side);
     return CT_OK;

@@ -21,6 +21,7 @@ bool ct_surfaces_open(ct_surfaces *surfaces, const ct_scene *scene) {
 void ct_surfaces_close(ct_surfaces *surfaces) {
     for (uint32_t i = 0; surfaces->of && i < surfaces->scene->n_bodies; i++) {
         free(surfaces->of[i].own_positions);
+        free(surfaces->of[i].own_low);
         free(surfaces->of[i].own_boxes);
     }
     free(surfaces->of);
@@ -46,16 +47,20 @@ ct_status ct_surfaces_get(ct_surfaces *surfaces, uint32_t index, const char *fie
     const ct_body *body = scene->bodies[index];
     if (body->kind == CT_BODY_RIGID) {
         surface->positions = body->mesh->positions;
+        surface->low = body->mesh->low;
         surface->body = body;
         return CT_OK;
     }
-    if (!surface->own_positions) surface->own_positions = malloc((size_t)body->mesh->n_vertices * 12);
-    if (!surface->own_positions)
+    const size_t bytes = (size_t)body->mesh->n_vertices * 12;
+    if (!surface->own_positions) surface->own_positions = malloc(bytes);
+    if (body->low_reach > 0 && !surface->own_low) surface->own_low = malloc(bytes);
+    if (!surface->own_positions || (body->low_reach > 0 && !surface->own_low))
         return ct_fail(error, CT_OUT_OF_MEMORY, field, "no memory for positions of body %u", body->id);
     const ct_status status = scene->engine->backend->body_positions(scene->engine->devices[scene->device].device, body,
-                                                                    surface->own_positions, error);
+                                                                    surface->own_positions, surface->own_low, error);
     if (status) return status;
     surface->positions = surface->own_positions;
+    surface->low = surface->own_low;
     surface->body = body;
     return CT_OK;
 }
@@ -76,6 +81,7 @@ ct_status ct_surfaces_tree(ct_surfaces *surfaces, uint32_t index, const char *fi
             const uint32_t end = clusters->n - first < CLUSTERS ? clusters->n : first + CLUSTERS;
             if (ct_is_cancelled()) return ct_fail_cancelled(error);
             ct_clusters_refit(clusters, surface->positions, first, end, surface->own_boxes);
+            if (surface->low) ct_clusters_widen(first, end, surface->own_boxes);
         }
         ct_clusters_refit_tree(clusters, surface->own_boxes);
         surface->boxes = surface->own_boxes;

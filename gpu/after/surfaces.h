@@ -8,11 +8,11 @@
 
 typedef struct ct_surface {
     const ct_body *body;
-    const float *positions;      /* [vertices][3], m, in the axes of the body's pose, which is the identity for a
-                                    deformable one; of a half-space, of no use */
+    const float *positions;      /* [vertices][3], m, in the axes of the body's pose; of a half-space, of no use */
     const ct_clusters *clusters; /* NULL until ct_surfaces_tree */
     const ct_cluster_box *boxes; /* [clusters->n_nodes] of these positions */
-    float *own_positions;        /* freed with the surfaces */
+    const float *low;            /* [vertices][3] what float32 leaves of the positions (mesh/split.h); NULL: nothing */
+    float *own_positions, *own_low; /* freed with the surfaces */
     ct_cluster_box *own_boxes;
 } ct_surface;
 

@@ -257,7 +257,7 @@ CT_DEVICE void write_contact(const ct_answer_tables &b, uint64_t c) {
         for (int k = 0; k < 2; k++) {
             const ct_gpu_body *body = b.bodies[pair->body[k]];
             double origin[3] = {0, 0, 0};
-            for (int i = 0; i < 3 && body->rigid; i++) origin[i] = body->pose[4 * i + 3];
+            for (int i = 0; i < 3; i++) origin[i] = body->about[i];
             if (b.turned) ct_turn_into_views(&b.turned[c], origin);
             const ct_moments moments = moments_of(&parts[k]);
             ct_moments_finish(&moments, window, &units, origin, contact->generalized_gradient[k]);

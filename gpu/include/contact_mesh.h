@@ -47,8 +47,9 @@ ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, co
                        ct_mesh **out, ct_error *error);
 
 /* Makes a mesh from arrays: positions [n_vertices][3] of dtype, in m, and triangles [n_triangles][3] of uint32. Neither
- * pointer needs to be aligned. Vertices keep their order: vertex k of a gradient is vertex k here. float64 is rounded
- * to float32. Fails as ct_mesh_read does, but for PARSE_ERROR; also INVALID_ARGUMENT. */
+ * pointer needs to be aligned. Vertices keep their order: vertex k of a gradient is vertex k here. float64
+ * keeps 48 bits beside an origin near the mesh, so that it may lie anywhere; where float32 holds every number, it is the
+ * same mesh as in float32. Repairs and checks look at the upper 24 bits. Fails as ct_mesh_read does, but for PARSE_ERROR; also INVALID_ARGUMENT. */
 ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
                          size_t n_triangles, const ct_mesh_limits *limits, ct_mesh **out, ct_error *error);
 
@@ -181,8 +182,10 @@ typedef struct ct_mesh_info {
     /* Of the volume at density 1, for integrators; of an open surface with what closes it. */
     double center_of_mass[3]; /* m */
     double inertia[3][3];     /* m^5, about the centre of mass: times a density in kg/m^3, kg m^2 */
+    ct_dtype dtype;           /* CT_F64: float32 holds not all of its positions */
+    double origin[3];         /* m, what ct_mesh_positions counts from; 0 for float32 */
     double lo[3], hi[3];      /* m, bounding box of the rest positions; vertices that no triangle uses count nowhere */
-    char hash[33];            /* 128-bit content hash of (positions as float32, triangles), hex */
+    char hash[33];            /* 128-bit content hash of (positions, triangles), hex */
 } ct_mesh_info;
 
 void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info);
@@ -201,7 +204,11 @@ typedef struct ct_mesh_room {
 /* Before a body uses the mesh. Without it, or with a NULL ask, nothing is refused. */
 void ct_mesh_set_room(ct_mesh *mesh, const ct_mesh_room *room);
 
-const float *ct_mesh_positions(const ct_mesh *mesh); /* [vertices][3], rest positions, owned by the mesh */
+const float *
+ct_mesh_positions(const ct_mesh *mesh); /* [vertices][3], rest positions, rounded to float32 and counted from
+                                                        ct_mesh_info.origin; owned by the mesh */
+/* The rest positions in full, to out[vertices][3]. */
+void ct_mesh_positions_f64(const ct_mesh *mesh, double *out);
 /* [triangles][3], owned by the mesh. Not in the order given, and corners may be rotated; orientation is kept. */
 const uint32_t *ct_mesh_triangles(const ct_mesh *mesh);
 /* The rim's vertices that closing ones are copies of, [closing_vertices], owned by the mesh; NULL: there are none. */

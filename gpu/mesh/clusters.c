@@ -116,6 +116,7 @@ static void *make(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     enum { SOME = 64 }; /* clusters between polls, some 20 us */
     for (uint32_t first = 0; first < n && !ct_is_cancelled(); first += SOME)
         ct_clusters_refit(c, mesh->positions, first, n - first < SOME ? n : first + SOME, owned->rest);
+    if (mesh->low) ct_clusters_widen(0, n, owned->rest);
     if (!ct_is_cancelled()) ct_clusters_refit_tree(c, owned->rest);
     *bytes =
         sizeof *owned + (n + 1 + (uint64_t)c->first_vertex[n]) * sizeof(uint32_t) + c->n_nodes * sizeof(ct_cluster_box);
@@ -126,6 +127,14 @@ static const ct_mesh_slot_kind kind = {"cluster tree", make, destroy};
 
 const ct_clusters *ct_mesh_clusters(ct_mesh *mesh, ct_error *error) {
     return ct_mesh_slot_get(mesh, &kind, error);
+}
+
+void ct_clusters_widen(uint32_t first, uint32_t end, ct_cluster_box *boxes) {
+    for (uint32_t c = first; c < end; c++)
+        for (int k = 0; k < 3; k++) {
+            boxes[c].lo[k] = nextafterf(boxes[c].lo[k], -INFINITY);
+            boxes[c].hi[k] = nextafterf(boxes[c].hi[k], INFINITY);
+        }
 }
 
 void ct_clusters_refit(const ct_clusters *clusters, const float *positions, uint32_t first, uint32_t end,

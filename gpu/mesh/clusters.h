@@ -36,6 +36,9 @@ enum { CT_CLUSTERED_TRIANGLES = 16 * CT_CLUSTER_TRIANGLES };
 /* Made when first asked for, in O(triangles). NULL: OUT_OF_MEMORY. See ct_mesh_slot_get. */
 const ct_clusters *ct_mesh_clusters(ct_mesh *mesh, ct_error *error);
 
+/* Lets boxes [first, end) of clusters reach around lower parts of positions too (split.h). */
+void ct_clusters_widen(uint32_t first, uint32_t end, ct_cluster_box *boxes);
+
 /* Computes the boxes of clusters [first, end) from positions [vertices][3]. */
 void ct_clusters_refit(const ct_clusters *clusters, const float *positions, uint32_t first, uint32_t end,
                        ct_cluster_box *boxes);

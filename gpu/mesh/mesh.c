@@ -7,6 +7,7 @@
 
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/mesh/split.h"
 
 struct ct_mesh_slot {
     const ct_mesh_slot_kind *kind;
@@ -189,6 +190,7 @@ void ct_mesh_release(ct_mesh **mesh) {
     pthread_cond_destroy(&released->made);
     pthread_mutex_destroy(&released->lock);
     free(released->positions);
+    free(released->low);
     free(released->triangles);
     free(released->rim);
     free(released->strays);
@@ -202,17 +204,22 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
     info->triangles = mesh->n_triangles;
     info->closing_vertices = mesh->n_closing;
     info->bytes = sizeof *mesh + 12 * ((uint64_t)mesh->n_vertices + mesh->n_triangles) + 4 * (uint64_t)mesh->n_closing +
+                  (mesh->low ? 12 * (uint64_t)mesh->n_vertices : 0) +
                   (mesh->as_given ? 12 * (uint64_t)mesh->n_vertices + 4 * (uint64_t)mesh->n_strays : 0) +
                   atomic_load_explicit(&mesh->slot_bytes, memory_order_relaxed);
     info->components = mesh->components;
-    memcpy(info->center_of_mass, mesh->center_of_mass, sizeof info->center_of_mass);
+    for (int k = 0; k < 3; k++) {
+        info->origin[k] = mesh->origin[k];
+        info->center_of_mass[k] = mesh->origin[k] + mesh->center_of_mass[k];
+        info->lo[k] = mesh->origin[k] + mesh->lo[k];
+        info->hi[k] = mesh->origin[k] + mesh->hi[k];
+    }
+    info->dtype = mesh->low ? CT_F64 : CT_F32;
     memcpy(info->inertia, mesh->inertia, sizeof info->inertia);
     info->shells = mesh->n_shells;
     info->doubled_shells = mesh->n_doubled;
     info->volume = mesh->volume;
     info->area = mesh->area;
-    memcpy(info->lo, mesh->lo, sizeof info->lo);
-    memcpy(info->hi, mesh->hi, sizeof info->hi);
     for (int i = 0; i < 16; i++) {
         info->hash[2 * i] = digits[mesh->hash[i] >> 4];
         info->hash[2 * i + 1] = digits[mesh->hash[i] & 15];
@@ -222,6 +229,16 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
 
 const float *ct_mesh_positions(const ct_mesh *mesh) {
     return mesh->as_given ? mesh->as_given : mesh->positions;
+}
+
+const double *ct_mesh_origin(const ct_mesh *mesh) {
+    return mesh->origin;
+}
+
+void ct_mesh_positions_f64(const ct_mesh *mesh, double *out) {
+    const float *high = ct_mesh_positions(mesh);
+    for (size_t i = 0; i < 3 * (size_t)mesh->n_vertices; i++)
+        out[i] = mesh->origin[i % 3] + ((double)high[i] + (mesh->low ? (double)mesh->low[i] : 0));
 }
 
 const uint32_t *ct_mesh_rim(const ct_mesh *mesh) {

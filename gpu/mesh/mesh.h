@@ -28,7 +28,9 @@ struct ct_mesh {
     uint32_t n_triangles;
     uint32_t components, n_shells, n_doubled; /* see ct_mesh_info */
     double center_of_mass[3], inertia[3][3];
-    float *positions;      /* [n_vertices][3], m */
+    float *positions;      /* [n_vertices][3], m, from `origin` */
+    double origin[3];      /* m, in the coordinates given; 0 but for doubles that float32 would round (split.h) */
+    float *low;            /* [n_vertices][3] what float32 leaves of these positions; NULL: nothing */
     uint32_t *triangles;   /* [n_triangles][3], in the order of order.h. Each is rotated so that the corner with the
                             lexicographically smallest rest position comes first: results then do not depend on the
                             order in the file */
@@ -39,9 +41,9 @@ struct ct_mesh {
                             triangle uses, so that they count nowhere; strays.h */
     uint32_t *strays;      /* [n_strays], rising */
     uint32_t anchor;
-    float *as_given; /* [n_vertices][3] with strays where they were given; NULL: there are none */
-    double volume, area, lo[3], hi[3];
-    uint8_t hash[16]; /* of counts, positions and triangles as given, before ordering and rotation */
+    float *as_given;                   /* [n_vertices][3] with strays where they were given; NULL: there are none */
+    double volume, area, lo[3], hi[3]; /* as center_of_mass from the origin */
+    uint8_t hash[16];                  /* of counts, positions and triangles as given, before ordering and rotation */
 
     _Atomic(ct_mesh_slot *) slots;   /* linked list; slots are only ever added at its head, and freed with the mesh.
                                         Their content may be freed before */
@@ -62,6 +64,18 @@ static inline uint32_t ct_mesh_given(const ct_mesh *mesh) {
 static inline uint32_t ct_mesh_moves_with(const ct_mesh *mesh, uint32_t vertex) {
     const uint32_t given = ct_mesh_given(mesh);
     return vertex < given ? vertex : mesh->rim[vertex - given];
+}
+
+/* m, the largest |coordinate| of a position, from the origin. */
+static inline double ct_mesh_reach(const ct_mesh *mesh) {
+    double reach = 0;
+    for (int k = 0; k < 3; k++) {
+        const double lo = mesh->lo[k] < 0 ? -mesh->lo[k] : mesh->lo[k],
+                     hi = mesh->hi[k] < 0 ? -mesh->hi[k] : mesh->hi[k];
+        if (lo > reach) reach = lo;
+        if (hi > reach) reach = hi;
+    }
+    return reach;
 }
 
 /* Returns the mesh's content of this kind, which lives as long as the mesh, or as long as somebody holds it. The first

@@ -26,6 +26,7 @@ void ct_soup_init(ct_soup *soup, const ct_mesh_limits *limits) {
 
 void ct_soup_free(ct_soup *soup) {
     free(soup->positions);
+    free(soup->low);
     free(soup->triangles);
     free(soup->polygons);
     memset(soup, 0, sizeof *soup);

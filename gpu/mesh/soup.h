@@ -12,7 +12,10 @@ typedef struct ct_polygon {
 } ct_polygon;
 
 typedef struct ct_soup {
-    float *positions;    /* [n_vertices][3] */
+    float *positions; /* [n_vertices][3] from `origin`, m */
+    double origin[3];
+    float *low; /* [n_low][3] what float32 leaves of the first vertices (split.h), those given; NULL: nothing */
+    size_t n_low;
     uint32_t *triangles; /* [n_triangles][3], not yet checked against n_vertices */
     size_t n_vertices, n_triangles;
     size_t vertex_capacity, triangle_capacity;

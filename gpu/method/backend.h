@@ -30,8 +30,9 @@ typedef struct ct_backend {
      * resident state. On any thread. */
     ct_status (*body_create)(ct_device *device, ct_body *body, ct_error *error);
     void (*body_destroy)(ct_device *device, ct_body *body);
-    /* Copies a deformable body's current positions, [vertices][3], to the host. With no step of its scene running. */
-    ct_status (*body_positions)(ct_device *device, const ct_body *body, float *out, ct_error *error);
+    /* Copies a deformable body's current positions, [vertices][3], to the host, in the axes of ct_body_pose; to `low`,
+     * unless it is NULL, what float32 leaves of them. With no step of its scene running. */
+    ct_status (*body_positions)(ct_device *device, const ct_body *body, float *out, float *low, ct_error *error);
     /* Takes back the updates of a step that failed: its bodies are again what they were before, to the bit. Called
      * after each failed step, also where none of its updates had been applied. */
     void (*undo)(ct_device *device, ct_step *step);

@@ -213,6 +213,8 @@ static ct_gpu_body state_of(const ct_body *body, const ct_mesh_copy *copy, float
     state.meets_itself = body->self_contact;
     state.is_inverted = !state.rigid && body->volume < 0;
     memcpy(state.pose, body->pose, sizeof state.pose);
+    ct_body_origin(body, state.about);
+    state.is_rounded = info->dtype == CT_F64;
     for (int k = 0; k < 3; k++) {
         state.box[k] = ct_order_key(body->box.lo[k]);
         state.box[3 + k] = ct_order_key(body->box.hi[k]);
@@ -227,6 +229,33 @@ static void free_resident(ct_device *device, ct_resident *resident) {
     free(resident);
 }
 
+/* What a deformable body begins with, in world axes: float32 of its rest positions, and its clusters' boxes around
+ * them. */
+struct world_rest {
+    float *positions;
+    ct_cluster_box *boxes;
+};
+
+static void free_rest(world_rest *rest) {
+    free(rest->positions);
+    free(rest->boxes);
+}
+
+/* False: out of memory. */
+static bool find_rest(const ct_body *body, const ct_mesh_info *info, const ct_clusters *clusters, world_rest *rest) {
+    const float *from = ct_mesh_rest(body->mesh);
+    *rest = {(float *)malloc(info->vertices * 12), (ct_cluster_box *)malloc(cluster_bytes(clusters) + 1)};
+    if (!rest->positions || !rest->boxes) return false;
+    for (uint64_t i = 0; i < 3 * info->vertices; i++)
+        rest->positions[i] = (float)((double)from[i] + info->origin[i % 3]);
+    for (uint32_t i = 0; clusters && i < clusters->n; i++)
+        for (int k = 0; k < 3; k++) { /* rounding keeps order */
+            rest->boxes[i].lo[k] = (float)((double)clusters->rest[i].lo[k] + info->origin[k]);
+            rest->boxes[i].hi[k] = (float)((double)clusters->rest[i].hi[k] + info->origin[k]);
+        }
+    return true;
+}
+
 /* Allocates and uploads a body's own state. */
 static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_info *info, ct_resident *resident,
                              ct_error *error) {
@@ -239,21 +268,33 @@ static ct_status upload_body(ct_device *device, ct_body *body, const ct_mesh_inf
     resident->bytes = ct_gpu_rounded(sizeof(ct_gpu_body) + own);
     resident->body = (ct_gpu_body *)ct_gpu_alloc(device, resident->bytes, CT_MEMORY_BODIES, NULL);
     if (!resident->body) return no_memory(device, body, "the state", resident->bytes, error);
+    world_rest rest = {NULL, NULL};
+    if (!is_rigid) {
+        static const double nowhere[3] = {0, 0, 0};
+        ct_body_place(body, body->given, nowhere);
+        if (!find_rest(body, info, clusters, &rest)) {
+            free_rest(&rest);
+            return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory on the host for %llu positions",
+                           (unsigned long long)info->vertices);
+        }
+    }
     if (body->is_half_space)
         ct_half_space_box(body->pose, &body->box);
     else
-        body->box = box_of(body, ct_mesh_rest(body->mesh), info->vertices);
+        body->box = box_of(body, is_rigid ? ct_mesh_rest(body->mesh) : rest.positions, info->vertices);
+    ct_gpu_note_rounding(body, info->dtype == CT_F64);
     float *positions = (float *)(resident->body + 1);
     resident->before = is_rigid ? NULL : (float *)((char *)positions + positions_and_boxes);
     ct_gpu_body state = state_of(body, resident->mesh, positions, info);
     state.searches_box = is_rigid && clusters && clusters->has_all_vertices && clusters->n >= CT_SEARCHED_CLUSTERS;
     resident->n_box_chunks = ct_gpu_box_chunks(info->vertices, (uint32_t)info->triangles, state.searches_box);
     bool ok = copy_in(device, resident->body, &state, sizeof state);
-    if (!is_rigid) {
-        ok = ok && copy_in(device, positions, ct_mesh_rest(body->mesh), info->vertices * 12);
-        if (clusters) ok = ok && copy_in(device, state.cluster_boxes, clusters->rest, cluster_bytes(clusters));
-    }
-    return wait(device) && ok ? CT_OK : ct_gpu_lost(device, error); /* the wait is for `state` too */
+    if (!is_rigid)
+        ok = ok && copy_in(device, positions, rest.positions, info->vertices * 12) &&
+             (!clusters || copy_in(device, state.cluster_boxes, rest.boxes, cluster_bytes(clusters)));
+    ok = wait(device) && ok; /* also for what goes out of scope here */
+    free_rest(&rest);
+    return ok ? CT_OK : ct_gpu_lost(device, error);
 }
 
 ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error) {
@@ -316,10 +357,18 @@ void ct_gpu_scene_forget(ct_device *device, ct_scene *scene) {
     scene->table = NULL;
 }
 
-ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error) {
+void ct_gpu_note_rounding(ct_body *body, bool is_rounded) {
+    double reach = 0;
+    for (int k = 0; k < 3; k++) reach = fmax(reach, fmax(fabs(body->box.lo[k]), fabs(body->box.hi[k])));
+    body->low_reach = is_rounded ? CT_HIGH_ROUNDING * reach : 0;
+}
+
+/* What float32 leaves is not kept here. */
+ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, float *low, ct_error *error) {
     if (device->lost) return ct_gpu_lost(device, error);
     const uint64_t bytes = (uint64_t)body->resident->n_vertices * 12;
     device->downloaded += bytes;
+    if (low) memset(low, 0, bytes);
     const bool ok =
         ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device") &&
         ct_gpu_ok(device, cudaMemcpyAsync(out, body->resident->body + 1, bytes, cudaMemcpyDeviceToHost, device->setup),

@@ -41,27 +41,34 @@ void ct_kernels_list(char *names, size_t size); /* those that this processor run
 /* What a body was before the step that runs, so that a step that fails changes nothing (upload_cpu.c). */
 typedef struct ct_body_before {
     ct_box box;
-    uint32_t box_level; /* rigid, as in ct_resident */
-    double pose[12];    /* rigid */
-    double volume;      /* deformable, as in ct_body, and the next two */
+    uint32_t box_level;          /* rigid, as in ct_resident */
+    double given[12], origin[3]; /* of positions; see ct_body_place */
+    double low_reach;
+    double volume; /* deformable, as in ct_body, and the next two */
     bool is_volume_old;
     uint32_t updates_since_volume;
     bool is_kept;     /* the step has updated the body, or changed its box */
     uint32_t n_swaps; /* updates of all its vertices; after one, ct_resident.other has the positions before */
-    float *rows;      /* [n_rows][3] of vertices that updates of a part of the body overwrote before, in their order */
+    bool has_low;     /* deformable, as in ct_resident */
+    float *
+        rows; /* [n_rows][6], high and low, of vertices that updates of a part of the body overwrote before, in their order */
     size_t n_rows, row_capacity;
 } ct_body_before;
 
 /* A body's state. */
 struct ct_resident {
-    float *positions; /* [n_vertices][3] and CT_VOLUME_PADDING bytes: deformable, world; NULL for a rigid
+    float *positions;       /* [n_vertices][3] and CT_VOLUME_PADDING bytes: deformable, from `origin`; NULL for a rigid
                          body, whose mesh has them */
-    float *other;     /* the same size: what an update of all vertices is written to, before the two are
+    float *other;           /* the same size: what an update of all vertices is written to, before the two are
                          swapped; NULL until the first */
+    float *low, *other_low; /* the same of what float32 leaves (mesh/split.h); NULL until needed, and what a body that
+                               has never needed it has */
+    bool has_low;           /* not all of `low` is 0 */
+    double origin[3];       /* m, what the positions count from */
     ct_body_before before;
     const ct_clusters *clusters; /* the mesh's; NULL: too small a mesh to look for near clusters */
-    ct_cluster_box *boxes;       /* [clusters->n_nodes]: deformable, world; NULL for a rigid body: the rest boxes */
-    bool is_stale;               /* boxes are those of older positions */
+    ct_cluster_box *boxes; /* [clusters->n_nodes]: deformable, from `origin`; NULL for a rigid body: the rest boxes */
+    bool is_stale;         /* boxes are those of older positions */
     /* While a step's updates are applied: */
     ct_box next_box;     /* box of the checked positions that are not applied yet */
     size_t updates_left; /* updates of this body still to be applied */
@@ -196,7 +203,11 @@ void ct_workspaces_free_scratch(ct_device *device);
  * cluster boxes stale. */
 ct_status ct_cpu_upload(ct_device *device, ct_step *step);
 void ct_cpu_undo(ct_device *device, ct_step *step); /* as ct_backend.undo */
-void ct_cpu_keep_body(ct_body *body);               /* before the step changes it: for undo. Once in a step is enough */
+/* The box of a rigid body at its pose. */
+void ct_cpu_find_posed_box(const ct_device *device, const ct_body *body, ct_box *box);
+/* Sets the box of a deformable body, whose positions are finite. */
+void ct_cpu_find_deformed_box(const ct_device *device, ct_body *body);
+void ct_cpu_keep_body(ct_body *body); /* before the step changes it: for undo. Once in a step is enough */
 void ct_cpu_measure_old_volumes(const ct_device *device, const ct_scene *scene); /* see ct_body.is_volume_old */
 
 /* near_cpu.c: */

@@ -57,7 +57,8 @@ struct ct_body_before {
     bool is_kept; /* the step has moved the body */
     ct_box box;
     uint32_t box_level;
-    double pose[12];
+    double given[12];
+    double low_reach;
     double volume;
     bool is_volume_old;
     uint32_t updates_since_volume;
@@ -293,7 +294,9 @@ template <class T> bool ct_host_add(ct_host_list *list, const T &value) {
 
 ct_status ct_gpu_body_create(ct_device *device, ct_body *body, ct_error *error);
 void ct_gpu_body_destroy(ct_device *device, ct_body *body);
-ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error);
+ct_status ct_gpu_body_positions(ct_device *device, const ct_body *body, float *out, float *low, ct_error *error);
+/* Once the body's box is known: whether float32 holds not all of the positions that callers gave. */
+void ct_gpu_note_rounding(ct_body *body, bool is_rounded);
 void ct_gpu_mesh_forget(ct_device *device, const ct_mesh *mesh);
 uint64_t ct_gpu_mesh_bytes(ct_device *device, const char *hash);
 void ct_gpu_scene_forget(ct_device *device, ct_scene *scene);

@@ -13,7 +13,8 @@ void ct_gpu_keep_body(ct_body *body) {
     kept->is_kept = true;
     kept->box = body->box;
     kept->box_level = body->resident->box_level;
-    memcpy(kept->pose, body->pose, sizeof kept->pose);
+    memcpy(kept->given, body->given, sizeof kept->given);
+    kept->low_reach = body->low_reach;
     kept->volume = body->volume;
     kept->is_volume_old = body->is_volume_old;
     kept->updates_since_volume = body->updates_since_volume;
@@ -76,10 +77,11 @@ static void undo_body(ct_device *device, const ct_step *step, ct_body *body) {
     ct_resident *resident = body->resident;
     const ct_body_before *kept = &resident->kept;
     if (body->kind == CT_BODY_RIGID)
-        memcpy(body->pose, kept->pose, sizeof body->pose);
+        ct_body_place(body, kept->given, ct_mesh_origin(body->mesh));
     else
         undo_positions(device, step, body);
     body->box = kept->box;
+    body->low_reach = kept->low_reach;
     resident->box_level = kept->box_level;
     body->volume = kept->volume;
     body->is_volume_old = kept->is_volume_old;

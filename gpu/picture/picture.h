@@ -84,7 +84,7 @@ typedef struct ct_snapshot_body {
     ct_mesh *mesh; /* one reference */
     bool rigid;
     bool is_backdrop; /* a half-space's sheet, which the picture need not frame */
-    double pose[12];  /* identity for a deformable body */
+    double pose[12];  /* of the positions */
     float *positions; /* [vertices][3], world; NULL for a rigid body, which has its mesh's positions */
     bool is_half_space;
     double plane[4]; /* of a half-space: all points p with plane[0..2] . p <= plane[3] */

@@ -45,7 +45,7 @@ static ct_status copy_body(ct_scene *scene, const ct_body *from, ct_snapshot_bod
         return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a copy of body %u's %u positions", from->id,
                        from->mesh->n_vertices);
     ct_device *device = scene->engine->devices[scene->device].device;
-    return scene->engine->backend->body_positions(device, from, to->positions, error);
+    return scene->engine->backend->body_positions(device, from, to->positions, NULL, error);
 }
 
 /* The box around the bodies that are shown, half-spaces excepted. False: there is none. */

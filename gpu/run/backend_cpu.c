@@ -100,6 +100,19 @@ static void facts(const ct_device *device, ct_engine_facts *f) {
 
 /* ---- bodies ---- */
 
+static void body_destroy(ct_device *device, ct_body *body) {
+    (void)device;
+    if (!body->resident) return;
+    free(body->resident->positions);
+    free(body->resident->other);
+    free(body->resident->low);
+    free(body->resident->other_low);
+    free(body->resident->before.rows);
+    free(body->resident->boxes);
+    free(body->resident);
+    body->resident = NULL;
+}
+
 static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) {
     const ct_mesh *mesh = body->mesh;
     bool rigid = body->kind == CT_BODY_RIGID;
@@ -112,33 +125,37 @@ static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) 
     }
     if (!rigid) memcpy(resident->positions, mesh->positions, bytes);
     ct_status status = ct_cpu_attach_clusters(body, resident, error);
-    if (status) {
-        free(resident->positions);
-        free(resident);
-        return status;
+    if (!status && !rigid && mesh->low) {
+        resident->low = malloc(bytes + CT_VOLUME_PADDING);
+        resident->has_low = resident->low;
+        if (!resident->low)
+            status = ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices",
+                             mesh->n_vertices);
+        else
+            memcpy(resident->low, mesh->low, bytes);
     }
     body->resident = resident;
-    if (body->is_half_space)
-        ct_half_space_box(body->pose, &body->box);
-    else
-        device->kernels->snap->box(mesh->positions, mesh->n_vertices, rigid ? body->pose : NULL, &body->box);
+    if (status) {
+        body_destroy(device, body);
+        return status;
+    }
+    memcpy(resident->origin, mesh->origin, sizeof resident->origin);
+    ct_body_place(body, body->given, mesh->origin);
+    if (!rigid) {
+        ct_cpu_find_deformed_box(device, body);
+        return CT_OK;
+    }
+    body->low_reach = mesh->low ? 2 * CT_HIGH_ROUNDING * ct_mesh_reach(mesh) : 0; /* 2: turned along a diagonal */
+    ct_cpu_find_posed_box(device, body, &body->box);
     return CT_OK;
 }
 
-static void body_destroy(ct_device *device, ct_body *body) {
-    (void)device;
-    if (!body->resident) return;
-    free(body->resident->positions);
-    free(body->resident->other);
-    free(body->resident->before.rows);
-    free(body->resident->boxes);
-    free(body->resident);
-    body->resident = NULL;
-}
-
-static ct_status body_positions(ct_device *device, const ct_body *body, float *out, ct_error *error) {
+static ct_status body_positions(ct_device *device, const ct_body *body, float *out, float *low, ct_error *error) {
+    const size_t bytes = (size_t)body->mesh->n_vertices * 12;
     (void)device, (void)error;
-    memcpy(out, body->resident->positions, (size_t)body->mesh->n_vertices * 12);
+    memcpy(out, body->resident->positions, bytes);
+    if (low && body->resident->has_low) memcpy(low, body->resident->low, bytes);
+    if (low && !body->resident->has_low) memset(low, 0, bytes);
     return CT_OK;
 }
 

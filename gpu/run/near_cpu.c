@@ -33,6 +33,7 @@ enum { REFIT_CHUNK = 256 };
 struct refit {
     const ct_snap_cpu *snap;
     ct_resident *resident;
+    bool has_low;
 };
 
 static void refit_chunk(void *argument, uint32_t i, uint32_t worker) {
@@ -41,6 +42,7 @@ static void refit_chunk(void *argument, uint32_t i, uint32_t worker) {
     ct_resident *resident = refit->resident;
     const uint32_t first = i * REFIT_CHUNK, end = first + REFIT_CHUNK, n = resident->clusters->n;
     refit->snap->refit(resident->clusters, resident->positions, first, end < n ? end : n, resident->boxes);
+    if (refit->has_low) ct_clusters_widen(first, end < n ? end : n, resident->boxes);
 }
 
 /* Finding the near clusters saves nothing if most are near, but refitting costs as much as culling a third of the
@@ -59,7 +61,7 @@ void ct_cpu_refit_clusters(ct_device *device, ct_step *step, bool always, ct_poo
     for (size_t p = 0; !step->error.status && p < scene->broad.n_pairs; p++) {
         const ct_body *body[2] = {scene->bodies[scene->broad.pairs[p].a], scene->bodies[scene->broad.pairs[p].b]};
         for (int b = 0; b < 2; b++) {
-            struct refit refit = {device->kernels->snap, body[b]->resident};
+            struct refit refit = {device->kernels->snap, body[b]->resident, body[b]->low_reach > 0};
             ct_resident *resident = refit.resident;
             if (!resident->is_stale) continue;
             if (!always && !is_worth_refitting(&body[b]->box, &body[1 - b]->box)) continue;
@@ -73,7 +75,7 @@ void ct_cpu_refit_clusters(ct_device *device, ct_step *step, bool always, ct_poo
 
 /* ---- queries ---- */
 
-static void find_posed_box(const ct_device *device, const ct_body *body, ct_box *box) {
+void ct_cpu_find_posed_box(const ct_device *device, const ct_body *body, ct_box *box) {
     /* Below this many vertices one pass over all of them is faster than six searches. */
     enum { FEW_VERTICES = 2048 };
     const ct_clusters *clusters = body->resident->clusters;
@@ -84,6 +86,7 @@ static void find_posed_box(const ct_device *device, const ct_body *body, ct_box 
         ct_posed_box(clusters, mesh->positions, body->pose, box);
     else
         device->kernels->snap->box(mesh->positions, mesh->n_vertices, body->pose, box);
+    ct_body_widen_box(body, box);
 }
 
 struct posed_boxes {
@@ -115,7 +118,7 @@ static void find_box(void *argument, uint32_t i, uint32_t worker) {
     if (resident->box_level)
         ct_voxel_posed_box(ct_voxel_tree_of(body->mesh, resident->box_level, NULL), body->pose, &body->box);
     else
-        find_posed_box(boxes->device, body, &body->box);
+        ct_cpu_find_posed_box(boxes->device, body, &body->box);
 }
 
 void ct_cpu_find_posed_boxes(ct_device *device, ct_step *step, bool of_voxels, ct_pool *pool) {
@@ -133,7 +136,7 @@ bool ct_cpu_near_body(const ct_pair_task *pair, int b, ct_near_body *near) {
     const bool is_rigid = body->kind == CT_BODY_RIGID;
     *near = (ct_near_body){.clusters = resident->clusters,
                            .boxes = is_rigid ? resident->clusters->rest : resident->boxes,
-                           .pose = is_rigid ? body->pose : NULL,
+                           .pose = ct_body_pose(body),
                            .n_triangles = body->mesh->n_triangles};
     for (int w = 0; w < 3; w++)
         near->initial[w] = (uint8_t)ct_find_initial_winding(&body->box, &pair->body[1 - b]->box, w);

@@ -89,6 +89,7 @@ static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
     ct_body **moved = (ct_body **)workspace->moved_bodies.data, **posed = (ct_body **)workspace->posed_bodies.data;
     const ct_box *boxes = (const ct_box *)((const char *)workspace->answer_host.host + sizeof(ct_gpu_counts) +
                                            b->n_steps * sizeof(ct_gpu_step_totals));
+    const ct_gpu_box_update *updates = (const ct_gpu_box_update *)workspace->box_updates.data;
     const ct_gpu_pose_write *poses = (const ct_gpu_pose_write *)workspace->pose_writes.data;
     const double *volumes = (const double *)(boxes + b->n_box_updates);
     ct_step *const *steps = (ct_step *const *)workspace->members.data;
@@ -97,13 +98,19 @@ static void copy_state_to_host(ct_workspace *workspace, const ct_batch *b) {
         ct_gpu_keep_body(moved[i]);
         moved[i]->box = boxes[i];
         moved[i]->resident->box_level = 0;
+        if (moved[i]->kind != CT_BODY_RIGID) ct_gpu_note_rounding(moved[i], updates[i].is_rounded);
         moved[i]->resident->is_behind = false;
         const bool is_due =
             !moved[i]->resident->is_only_behind && ct_body_volume_is_due(moved[i], moved[i]->resident->n_triangles);
         moved[i]->resident->is_only_behind = false;
         if (is_due || workspace->method->needs_volumes) ct_body_set_volume(moved[i], volumes[i]);
     }
-    for (uint32_t i = 0; i < b->n_pose_writes; i++) memcpy(posed[i]->pose, poses[i].pose, sizeof poses[i].pose);
+    for (uint32_t i = 0; i < b->n_pose_writes; i++) {
+        double given[12];
+        memcpy(given, poses[i].pose, sizeof given);
+        for (int k = 0; k < 3; k++) given[4 * k + 3] = poses[i].about[k];
+        ct_body_place(posed[i], given, ct_mesh_origin(posed[i]->mesh));
+    }
 }
 
 static bool is_cancelled(const ct_step *step) {

@@ -264,8 +264,8 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     body->mask = o->mask;
     ct_body_options identity;
     ct_body_options_init(&identity);
-    memcpy(body->pose, o->kind == CT_BODY_DEFORMABLE ? identity.pose : o->pose, sizeof body->pose);
     body->mesh = mesh;
+    ct_body_place(body, o->kind == CT_BODY_DEFORMABLE ? identity.pose : o->pose, mesh->origin);
     body->volume = mesh->volume;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     status = scene->engine->backend->body_create(device->device, body, error);
@@ -338,7 +338,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     if (body->is_half_space)
         return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no mesh to replace", id);
     if (!mesh) return ct_fail(error, CT_INVALID_ARGUMENT, "mesh", "body %u: no mesh was given", id);
-    ct_status status = body->kind == CT_BODY_RIGID ? ct_pose_check_reach(body->pose, mesh, id, error) : CT_OK;
+    ct_status status = body->kind == CT_BODY_RIGID ? ct_pose_check_reach(body->given, mesh, id, error) : CT_OK;
     if (!status) status = prepare_mesh(scene, &scene->settings, mesh, body->kind, body->self_contact, error);
     if (status) return status;
     ct_engine_device *device = &scene->engine->devices[scene->device];
@@ -347,6 +347,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     next.volume = mesh->volume;
     next.condition = CT_WARNING_NONE;
     next.resident = NULL;
+    ct_body_place(&next, body->given, mesh->origin);
     next.device_bytes = 0;
     next.updates_since_volume = 0;
     next.is_volume_old = false;
@@ -374,7 +375,7 @@ static void fill_info(const ct_body *body, ct_body_info *info) {
                            .kind = body->is_half_space ? CT_BODY_HALF_SPACE : body->kind,
                            .vertices = body->is_half_space ? 0 : ct_mesh_given(body->mesh),
                            .mesh = body->is_half_space ? NULL : body->mesh};
-    memcpy(info->pose, body->pose, sizeof info->pose);
+    memcpy(info->pose, body->given, sizeof info->pose);
     info->self_contact = body->self_contact;
     info->material = body->material;
     memcpy(info->lo, body->box.lo, sizeof info->lo);

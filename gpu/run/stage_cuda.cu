@@ -195,9 +195,21 @@ static outcome add_any(ct_workspace *workspace, const ct_step *step, const ct_bo
     return workspace->n_rows == w.first_row || ct_host_add(&workspace->position_writes, w) ? DONE : NO_MEMORY;
 }
 
+/* Whether float32 does not hold all positions of a body that callers gave, once the step's updates are applied. */
+static bool will_be_rounded(const ct_step *step, const ct_body *body) {
+    bool is_rounded = body->low_reach > 0;
+    for (size_t i = 0; i < step->n_updates; i++) {
+        const ct_update *u = &step->updates[i];
+        if (u->body != body->id || u->kind == CT_UPDATE_POSE) continue;
+        if (u->kind == CT_UPDATE_POSITIONS) is_rounded = false;
+        is_rounded = is_rounded || (u->dtype == CT_F64 && !ct_are_floats(u->positions, 3 * u->count, 1));
+    }
+    return is_rounded;
+}
+
 /* Adds all updates of a body in this step; u is the last of them. The pose that a body has already is not sent. */
 static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
-    if (u->kind == CT_UPDATE_POSE && !memcmp(u->pose, body->pose, sizeof body->pose) && !body->resident->is_behind)
+    if (u->kind == CT_UPDATE_POSE && !memcmp(u->pose, body->given, sizeof body->given) && !body->resident->is_behind)
         return DONE;
     const uint64_t n_vertices = body->resident->n_vertices;
     ct_gpu_box_update update;
@@ -205,13 +217,15 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
     update.first_chunk = workspace->n_box_chunks;
     update.measures_volume =
         workspace->method->needs_volumes || ct_body_will_measure_volume(body, body->resident->n_triangles);
+    update.is_rounded = will_be_rounded(step, body);
     body->resident->is_only_behind = false;
     if (!ct_host_add(&workspace->box_updates, update) || !ct_host_add(&workspace->moved_bodies, body)) return NO_MEMORY;
     workspace->n_box_chunks += body->resident->n_box_chunks;
     if (u->kind == CT_UPDATE_POSE) {
         ct_gpu_pose_write pose;
         pose.body = body->resident->body;
-        memcpy(pose.pose, u->pose, sizeof pose.pose);
+        ct_pose_from_origin(u->pose, ct_mesh_origin(body->mesh), pose.pose);
+        for (int k = 0; k < 3; k++) pose.about[k] = u->pose[4 * k + 3];
         return ct_host_add(&workspace->pose_writes, pose) && ct_host_add(&workspace->posed_bodies, body) ? DONE
                                                                                                          : NO_MEMORY;
     }
@@ -225,7 +239,7 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
 
 /* Adds a deformable body whose positions are right, but whose box and volume on the device are not. */
 static bool add_box(ct_workspace *workspace, ct_body *body) {
-    const ct_gpu_box_update update = {body->resident->body, workspace->n_box_chunks, 1};
+    const ct_gpu_box_update update = {body->resident->body, workspace->n_box_chunks, body->low_reach > 0, 1};
     workspace->n_box_chunks += body->resident->n_box_chunks;
     return ct_host_add(&workspace->box_updates, update) && ct_host_add(&workspace->moved_bodies, body);
 }
@@ -244,7 +258,7 @@ static outcome add_bodies_behind(ct_workspace *workspace, const ct_step *step) {
             ct_update update;
             memset(&update, 0, sizeof update);
             update.kind = CT_UPDATE_POSE;
-            memcpy(update.pose, body->pose, sizeof update.pose);
+            memcpy(update.pose, body->given, sizeof update.pose);
             if (outcome o = add_body(workspace, step, body, &update, true)) return o;
         } else if (!add_box(workspace, body)) {
             return NO_MEMORY;

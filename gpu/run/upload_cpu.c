@@ -1,11 +1,13 @@
 /* upload_cpu.c - applies a step's updates to the bodies' state, and measures the deformable bodies that moved. All numbers
  * are checked before anything is applied, and what they overwrite is kept until the step has ended well. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/base/fail.h"
 #include "gpu/mesh/closing.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/mesh/split.h"
 #include "gpu/method/device_cpu.h"
 #include "gpu/scene/rows.h"
 
@@ -30,12 +32,37 @@ void ct_cpu_keep_body(ct_body *body) {
     before->volume = body->volume;
     before->is_volume_old = body->is_volume_old;
     before->updates_since_volume = body->updates_since_volume;
-    if (body->kind == CT_BODY_RIGID) memcpy(before->pose, body->pose, sizeof before->pose);
+    before->has_low = body->resident->has_low;
+    before->low_reach = body->low_reach;
+    memcpy(before->given, body->given, sizeof before->given);
+    memcpy(before->origin, body->resident->origin, sizeof before->origin);
 }
 
 static void keep_row(ct_resident *resident, uint64_t vertex) {
-    ct_body_before *before = &resident->before;
-    memcpy(before->rows + 3 * before->n_rows++, resident->positions + 3 * vertex, 12);
+    float *row = resident->before.rows + 6 * resident->before.n_rows++;
+    memcpy(row, resident->positions + 3 * vertex, 12);
+    if (resident->has_low) memcpy(row + 3, resident->low + 3 * vertex, 12);
+}
+
+static void put_back_row(ct_resident *resident, uint64_t vertex) {
+    const float *row = resident->before.rows + 6 * --resident->before.n_rows;
+    memcpy(resident->positions + 3 * vertex, row, 12);
+    if (resident->before.has_low) memcpy(resident->low + 3 * vertex, row + 3, 12);
+}
+
+/* Memory for another copy of a body's positions, or of their lower parts. */
+static ct_status reserve_copy(float **copy, const ct_body *body, ct_error *error) {
+    if (!*copy) *copy = malloc((size_t)body->mesh->n_vertices * 12 + CT_VOLUME_PADDING);
+    if (*copy) return CT_OK;
+    return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices",
+                   body->mesh->n_vertices);
+}
+
+/* Whether the body has lower parts of positions once it has been updated. */
+static bool will_have_low(const ct_body *body, const ct_update *u) {
+    const ct_resident *resident = body->resident;
+    if (u->dtype == CT_F64 && !ct_are_floats(u->positions, 3 * u->count, 1)) return true;
+    return u->kind != CT_UPDATE_POSITIONS && (resident->has_low || body->is_placed);
 }
 
 /* Memory for what the updates of a step overwrite of deformable bodies. */
@@ -49,16 +76,17 @@ static ct_status reserve_before(ct_step *step) {
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
         ct_resident *resident = body->resident;
         ct_body_before *before = &resident->before;
-        if (u->kind == CT_UPDATE_POSITIONS) {
-            if (!resident->other) resident->other = malloc((size_t)body->mesh->n_vertices * 12 + CT_VOLUME_PADDING);
-            if (!resident->other)
-                return ct_fail(&step->error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices",
-                               body->mesh->n_vertices);
-            continue;
+        ct_status status = CT_OK;
+        if (u->kind == CT_UPDATE_POSITIONS) status = reserve_copy(&resident->other, body, &step->error);
+        if (!status && will_have_low(body, u)) {
+            status = reserve_copy(&resident->low, body, &step->error);
+            if (!status) status = reserve_copy(&resident->other_low, body, &step->error);
         }
+        if (status) return status;
+        if (u->kind == CT_UPDATE_POSITIONS) continue;
         before->n_rows += u->count;
         if (before->n_rows <= before->row_capacity) continue;
-        float *grown = realloc(before->rows, before->n_rows * 12);
+        float *grown = realloc(before->rows, before->n_rows * 24);
         if (!grown)
             return ct_fail(&step->error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %zu vertices",
                            before->n_rows);
@@ -70,35 +98,78 @@ static ct_status reserve_before(ct_step *step) {
 
 /* ---- updates ---- */
 
-static void exchange_positions(ct_resident *resident) {
-    float *before = resident->positions;
-    resident->positions = resident->other;
-    resident->other = before;
+static void exchange(float **a, float **b) {
+    float *c = *a;
+    *a = *b;
+    *b = c;
 }
 
-/* Returns where all positions of the body are written to: its other memory, as what it had is kept; in place after the
- * step's first such update. */
-static float *swap_positions(ct_resident *resident) {
+static void exchange_positions(ct_resident *resident) {
+    exchange(&resident->positions, &resident->other);
+    exchange(&resident->low, &resident->other_low);
+}
+
+/* Lets all positions of the body be written to its other memory, as what it had is kept; in place after the step's first
+ * such update. */
+static void swap_positions(ct_resident *resident) {
     if (resident->before.n_swaps++ == 0) exchange_positions(resident);
-    return resident->positions;
+}
+
+/* From now on the body has lower parts, all 0 until they are written. */
+static void begin_low(const ct_body *body, ct_resident *resident) {
+    if (resident->has_low) return;
+    resident->has_low = true;
+    memset(resident->low, 0, (size_t)body->mesh->n_vertices * 12);
 }
 
 /* Writes row k of an update. What was there is kept, unless the body's other memory has it. */
 static void write_row(ct_resident *resident, const ct_update *u, uint64_t k, uint64_t vertex) {
+    float *high = resident->positions + 3 * vertex;
     if (resident->before.n_swaps == 0) keep_row(resident, vertex);
-    ct_update_row(u, k, resident->positions + 3 * vertex);
+    if (!resident->has_low) {
+        ct_update_row(u, k, high);
+        return;
+    }
+    double x[3];
+    ct_update_row_f64(u, k, x);
+    ct_split_row(x, resident->origin, high, resident->low + 3 * vertex);
+}
+
+/* All positions, whose origin follows the body. */
+static void write_all(ct_body *body, const ct_update *u) {
+    ct_resident *resident = body->resident;
+    static const double nowhere[3];
+    const bool will_split = will_have_low(body, u);
+    swap_positions(resident);
+    resident->has_low = false;
+    memcpy(resident->origin, nowhere, sizeof nowhere);
+    if (will_split) {
+        begin_low(body, resident);
+        ct_choose_split_origin(u->positions, u->count, 1, resident->origin);
+    }
+    ct_body_place(body, body->given, resident->origin);
+    if (u->dtype == CT_F32) {
+        memcpy(resident->positions, u->positions, u->count * 12);
+        return;
+    }
+    for (uint64_t k = 0; k < u->count; k++) {
+        double x[3];
+        ct_update_row_f64(u, k, x);
+        float rest[3], *low = will_split ? resident->low + 3 * k : rest;
+        ct_split_row(x, resident->origin, resident->positions + 3 * k, low);
+    }
 }
 
 static void apply(ct_body *body, const ct_update *u) {
     ct_resident *resident = body->resident;
     ct_cpu_keep_body(body);
     if (u->kind == CT_UPDATE_POSE) {
-        resident->has_moved |= memcmp(body->pose, u->pose, sizeof body->pose) != 0;
-        memcpy(body->pose, u->pose, sizeof body->pose);
+        resident->has_moved |= memcmp(body->given, u->pose, sizeof body->given) != 0;
+        ct_body_place(body, u->pose, body->mesh->origin);
         return;
     }
     uint64_t row = 0;
-    float *positions;
+    if (u->kind != CT_UPDATE_POSITIONS && will_have_low(body, u)) begin_low(body, resident);
     switch (u->kind) {
     case CT_UPDATE_RANGES:
         for (uint64_t i = 0; i < u->n_indices; i += 2) {
@@ -110,18 +181,33 @@ static void apply(ct_body *body, const ct_update *u) {
         for (uint64_t k = 0; k < u->n_indices; k++) write_row(resident, u, k, ct_update_index(u, k));
         break;
     default:
-        positions = swap_positions(resident);
-        if (u->dtype == CT_F32)
-            memcpy(positions, u->positions, u->count * 12);
-        else
-            for (uint64_t k = 0; k < u->count; k++) ct_update_row(u, k, positions + 3 * k);
+        write_all(body, u);
     }
 }
 
 static void measure_volume(const ct_device *device, ct_body *body) {
     const ct_mesh *mesh = body->mesh;
+    const double *origin = body->resident->origin;
+    ct_box box;
+    for (int k = 0; k < 3; k++) { /* as the positions count */
+        box.lo[k] = body->box.lo[k] - origin[k];
+        box.hi[k] = body->box.hi[k] - origin[k];
+    }
     ct_body_set_volume(body, device->kernels->volume->signed_volume(body->resident->positions, mesh->triangles,
-                                                                    mesh->n_triangles, &body->box));
+                                                                    mesh->n_triangles, &box));
+}
+
+void ct_cpu_find_deformed_box(const ct_device *device, ct_body *body) {
+    const ct_resident *resident = body->resident;
+    double reach = 0;
+    device->kernels->snap->box(resident->positions, body->mesh->n_vertices, NULL, &body->box);
+    for (int k = 0; k < 3; k++) {
+        reach = fmax(reach, fmax(fabs(body->box.lo[k]), fabs(body->box.hi[k])));
+        body->box.lo[k] += resident->origin[k];
+        body->box.hi[k] += resident->origin[k];
+    }
+    body->low_reach = resident->has_low ? CT_HIGH_ROUNDING * reach : 0;
+    ct_body_widen_box(body, &body->box);
 }
 
 /* The box and the volume of a deformable body whose updates have all been applied; `last` is the last of them. */
@@ -131,9 +217,9 @@ static void measure_deformed(const ct_device *device, ct_body *body, const ct_up
     resident->is_stale = resident->boxes != NULL;
     ct_move_closing(mesh, resident->positions);
     if (last->kind == CT_UPDATE_POSITIONS && last->dtype == CT_F32 && !mesh->n_closing)
-        body->box = resident->next_box;
+        body->box = resident->next_box, body->low_reach = 0;
     else
-        device->kernels->snap->box(resident->positions, mesh->n_vertices, NULL, &body->box);
+        ct_cpu_find_deformed_box(device, body);
     if (ct_body_volume_is_due(body, mesh->n_triangles)) measure_volume(device, body);
 }
 
@@ -166,16 +252,13 @@ static void swap_back(ct_resident *resident) {
 
 /* Takes back an update of a part of a deformable body, whose kept rows are the last ones. */
 static void undo_rows(ct_resident *resident, const ct_update *u) {
-    ct_body_before *before = &resident->before;
     if (u->kind == CT_UPDATE_INDEXED) {
-        for (uint64_t k = u->n_indices; k-- > 0;)
-            memcpy(resident->positions + 3 * (size_t)ct_update_index(u, k), before->rows + 3 * --before->n_rows, 12);
+        for (uint64_t k = u->n_indices; k-- > 0;) put_back_row(resident, ct_update_index(u, k));
         return;
     }
     for (uint64_t i = u->n_indices; i > 0; i -= 2) {
         const uint64_t first = ct_update_index(u, i - 2);
-        for (uint64_t k = ct_update_index(u, i - 1); k-- > 0;)
-            memcpy(resident->positions + 3 * (first + k), before->rows + 3 * --before->n_rows, 12);
+        for (uint64_t k = ct_update_index(u, i - 1); k-- > 0;) put_back_row(resident, first + k);
     }
 }
 
@@ -184,8 +267,10 @@ static void undo_body(ct_body *body) {
     ct_body_before *before = &resident->before;
     before->is_kept = false;
     body->box = before->box;
+    body->low_reach = before->low_reach;
+    memcpy(resident->origin, before->origin, sizeof before->origin);
+    ct_body_place(body, before->given, before->origin);
     if (body->kind == CT_BODY_RIGID) {
-        memcpy(body->pose, before->pose, sizeof body->pose);
         resident->box_level = before->box_level;
         resident->has_moved = false;
         return;
@@ -193,6 +278,7 @@ static void undo_body(ct_body *body) {
     body->volume = before->volume;
     body->is_volume_old = before->is_volume_old;
     body->updates_since_volume = before->updates_since_volume;
+    resident->has_low = before->has_low;
     resident->is_stale = resident->boxes != NULL;
     ct_move_closing(body->mesh, resident->positions);
 }

@@ -6,6 +6,7 @@
 #include "gpu/base/box.h"
 #include "gpu/base/kernel.h"
 #include "gpu/mesh/cluster_k.h"
+#include "gpu/mesh/split_k.h"
 #include "gpu/mesh/volume_k.h"
 #include "gpu/scene/counts_cuda.cuh"
 
@@ -27,8 +28,10 @@ struct ct_gpu_body {
     const ct_gpu_own_surface *own_surface; /* the same, if it meets itself */
     uint32_t is_inverted;                  /* a deformable body whose volume was negative when it was measured last */
     uint32_t is_half_space;
-    uint32_t meets_itself, unused; /* meets_itself: it has a pair with itself, whatever its group and mask */
+    uint32_t meets_itself; /* it has a pair with itself, whatever its group and mask */
+    uint32_t is_rounded;   /* float32 does not hold all positions that were given: see ct_gpu_rounding */
     double pose[12];
+    double about[3];                 /* m, the point of torques: ct_body_origin */
     uint64_t box[6];                 /* world, lo then hi, as ct_order_key */
     int64_t volume_high, volume_low; /* a deformable body's, of its last update: see ct_volume_of_sum */
 };
@@ -65,6 +68,12 @@ CT_FN ct_box ct_gpu_box(const ct_gpu_body *body) {
 CT_FN double ct_gpu_volume(const ct_gpu_body *body) {
     const ct_box box = ct_gpu_box(body);
     return ct_volume_of_sum(body->volume_high, body->volume_low, ct_volume_scale_of(&box).unit);
+}
+
+/* m, the most that positions on the device are off along an axis from those that were given in double precision.
+ * reach: m, the largest |coordinate| of the positions. */
+CT_FN double ct_gpu_rounding(const ct_gpu_body *body, double reach) {
+    return body->is_rounded ? 2 * CT_HIGH_ROUNDING * reach : 0; /* 2: turned along a diagonal */
 }
 
 struct ct_gpu_step {
@@ -108,14 +117,15 @@ struct ct_gpu_position_write {
 
 struct ct_gpu_pose_write {
     ct_gpu_body *body;
-    double pose[12];
+    double pose[12], about[3];
 };
 
 /* A body whose box is computed anew, by as many blocks as it has box chunks: CT_BOX_CHUNK vertices, or CT_BOX_CLUSTERS
  * clusters of a body whose box is searched. */
 struct ct_gpu_box_update {
     ct_gpu_body *body;
-    uint64_t first_chunk : 63;
+    uint64_t first_chunk : 62;
+    uint64_t is_rounded : 1;      /* of a deformable body */
     uint64_t measures_volume : 1; /* ct_body_volume_is_due */
 };
 enum { CT_BOX_CHUNK = 2048, CT_BOX_CLUSTERS = 64 };

@@ -18,6 +18,18 @@ static inline void ct_update_row(const ct_update *u, uint64_t k, float out[3]) {
     }
 }
 
+/* Position k as it was given. */
+static inline void ct_update_row_f64(const ct_update *u, uint64_t k, double out[3]) {
+    const char *row = (const char *)u->positions + k * (u->dtype == CT_F64 ? 24 : 12);
+    float p[3];
+    if (u->dtype == CT_F64) {
+        memcpy(out, row, 24);
+        return;
+    }
+    memcpy(p, row, 12);
+    for (int i = 0; i < 3; i++) out[i] = (double)p[i];
+}
+
 static inline uint32_t ct_update_index(const ct_update *u, uint64_t i) {
     uint32_t value;
     memcpy(&value, (const char *)u->indices + 4 * i, 4);

@@ -7,6 +7,7 @@
 
 #include "gpu/base/box.h"
 #include "gpu/include/contact.h"
+#include "gpu/mesh/split.h"
 #include "gpu/scene/broadphase.h"
 #include "gpu/scene/material.h"
 #include "gpu/scene/stray_updates.h"
@@ -21,7 +22,10 @@ typedef struct ct_body {
     ct_mesh *mesh;      /* the body holds one reference */
     bool is_half_space; /* kind is RIGID, and the mesh is that of ct_half_space_mesh */
     uint32_t group, mask;
-    double pose[12];           /* rigid: the current pose; deformable: identity */
+    double given[12];          /* the current pose as callers know it; deformable: identity */
+    double pose[12];           /* of what `positions` has, which counts from an origin (mesh/split.h) */
+    bool is_placed;            /* the positions are not in the world's axes: a rigid body, or one with an origin */
+    double low_reach;          /* m, the most that lower parts of positions add to a coordinate in the world; 0: none */
     ct_box box;                /* world, of the current state */
     double volume;             /* m^3, deformable: signed volume when it was measured last, set by the backend */
     bool is_volume_old;        /* deformable: it has got positions since its volume was measured */
@@ -59,6 +63,31 @@ static inline void ct_body_set_volume(ct_body *body, double volume) {
     body->volume = volume;
     body->is_volume_old = false;
     body->updates_since_volume = 1;
+}
+
+/* Sets the pose of what counts from this origin. */
+static inline void ct_body_place(ct_body *body, const double given[12], const double origin[3]) {
+    memmove(body->given, given, sizeof body->given);
+    ct_pose_from_origin(given, origin, body->pose);
+    body->is_placed = body->kind == CT_BODY_RIGID || origin[0] != 0 || origin[1] != 0 || origin[2] != 0;
+}
+
+/* The pose that takes positions to the world; NULL: they are in the world. */
+static inline const double *ct_body_pose(const ct_body *body) {
+    return body->is_placed ? body->pose : NULL;
+}
+
+/* The point that a body's torques are about: the translation of a rigid body's pose, else 0 0 0. */
+static inline void ct_body_origin(const ct_body *body, double origin[3]) {
+    for (int k = 0; k < 3; k++) origin[k] = body->given[4 * k + 3];
+}
+
+/* Lets the body's box reach around lower parts of positions too. */
+static inline void ct_body_widen_box(const ct_body *body, ct_box *box) {
+    for (int k = 0; k < 3 && body->low_reach > 0; k++) {
+        box->lo[k] -= body->low_reach;
+        box->hi[k] += body->low_reach;
+    }
 }
 
 /* A body's handle: its slot + 1 in the low 20 bits, the slot's generation in the high 12. */

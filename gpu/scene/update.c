@@ -40,9 +40,11 @@ ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
 ct_status ct_pose_check_reach(const double pose[12], const ct_mesh *mesh, uint32_t id, ct_error *error) {
     char name[24];
     double extent = 0, away = 0;
+    double placed[12];
+    ct_pose_from_origin(pose, mesh->origin, placed);
     for (int k = 0; k < 3; k++) {
         extent = fmax(extent, mesh->hi[k] - mesh->lo[k]);
-        away = fmax(away, fabs(pose[4 * k + 3]));
+        away = fmax(away, fabs(placed[4 * k + 3]));
     }
     if (away <= CT_POSE_REACH * extent) return CT_OK;
     return ct_fail(error, CT_OUT_OF_RANGE, "pose",

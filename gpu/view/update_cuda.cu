@@ -44,6 +44,10 @@ CT_KERNEL write_positions_and_poses(const ct_resident_tables b) {
     CT_EACH_BLOCK(chunk, n_chunks) write_rows(b, chunk, b.row_chunk_write[chunk]);
     CT_FOR(i, 12 * (uint64_t)b.n_pose_writes)
     b.pose_writes[i / 12].body->pose[i % 12] = b.pose_writes[i / 12].pose[i % 12];
+    CT_FOR(i, 3 * (uint64_t)b.n_pose_writes)
+    b.pose_writes[i / 3].body->about[i % 3] = b.pose_writes[i / 3].about[i % 3];
+    CT_FOR(i, b.n_box_updates)
+    if (!b.box_updates[i].body->rigid) b.box_updates[i].body->is_rounded = b.box_updates[i].is_rounded;
     CT_FOR(i, 6 * (uint64_t)b.n_box_updates) b.box_updates[i / 6].body->box[i % 6] = i % 6 < 3 ? UINT64_MAX : 0;
     CT_FOR(i, b.n_box_updates) b.box_updates[i].body->volume_high = b.box_updates[i].body->volume_low = 0;
 }

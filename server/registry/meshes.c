@@ -370,21 +370,25 @@ static void store(registry *registry, const char *hash, const state_source *sour
 static bool insert_and_store(registry *registry, ct_mesh *mesh, const ct_mesh_options *options,
                              const ct_mesh_changes *changes, state_source source, const identity *who, mesh_record *out,
                              server_error *error) {
+    double *wide = NULL;
     ct_mesh_retain(mesh);
     const bool good = insert(registry, mesh, source.name, who, NULL, out, error);
     if (changes->is_changed) {
         ct_mesh_info info;
         ct_mesh_get_info(mesh, &info);
+        if (info.dtype == CT_F64 && registry->state) wide = malloc(info.vertices * 3 * sizeof *wide);
+        if (wide) ct_mesh_positions_f64(mesh, wide);
         source = (state_source){.name = source.name,
-                                .positions = ct_mesh_positions(mesh),
-                                .dtype = CT_F32,
+                                .positions = wide ? (const void *)wide : ct_mesh_positions(mesh),
+                                .dtype = wide ? CT_F64 : CT_F32,
                                 .n_vertices = info.vertices,
                                 .triangles = ct_mesh_triangles(mesh),
                                 .n_triangles = info.triangles};
     } else {
         memcpy(source.open_direction, options->open_direction, sizeof source.open_direction);
     }
-    if (good) store(registry, out->info.hash, &source);
+    if (good && (wide || !changes->is_changed || out->info.dtype == CT_F32)) store(registry, out->info.hash, &source);
+    free(wide);
     ct_mesh_release(&mesh);
     return good;
 }

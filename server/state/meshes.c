@@ -23,7 +23,7 @@ enum { FILE_NAME = STATE_HASH + 24 };
 static const char magic_1[16] = "contactd mesh 1\n", magic_2[16] = "contactd mesh 2\n",
                   magic_3[16] = "contactd mesh 3\n";
 
-enum { FLAG_FILE = 1, FLAG_OPEN = 2 };
+enum { FLAG_FILE = 1, FLAG_OPEN = 2, FLAG_DOUBLES = 4 };
 
 /* Little-endian, as the arrays behind it are. */
 typedef struct mesh_header {
@@ -163,18 +163,8 @@ void state_set_users(state *state, bool (*is_used)(void *context, const char *ha
 
 /* ---- storing ---- */
 
-/* Positions as float32, which the mesh keeps; *copy is freed by the caller. NULL: out of memory. */
-static const void *positions_of(const state_source *source, void **copy) {
-    *copy = NULL;
-    if (source->dtype == CT_F32) return source->positions;
-    float *rounded = *copy = malloc(source->n_vertices * 3 * sizeof *rounded);
-    if (!rounded) return NULL;
-    for (size_t i = 0; i < 3 * source->n_vertices; i++) {
-        double x;
-        memcpy(&x, (const char *)source->positions + 8 * i, sizeof x);
-        rounded[i] = (float)x;
-    }
-    return rounded;
+static uint64_t row_bytes(const state_source *source) {
+    return source->dtype == CT_F64 ? 24 : 12;
 }
 
 static bool is_open(const state_source *source) {
@@ -184,15 +174,13 @@ static bool is_open(const state_source *source) {
 
 static int write_mesh(state *state, const char *hash, const char *temporary, const mesh_header *header,
                       const state_source *source) {
-    void *copy = NULL;
-    const void *positions = source->file ? NULL : positions_of(source, &copy);
-    if (!source->file && !positions) return ENOMEM;
     unsigned char checksum[CHECKSUM];
     const state_part parts[] = {
         {header, sizeof *header},
         {checksum, sizeof checksum},
         {source->open_direction, is_open(source) ? OPEN_DIRECTION : 0},
-        {source->file ? source->file : positions, source->file ? source->size : 12 * source->n_vertices},
+        {source->file ? source->file : source->positions,
+         source->file ? source->size : row_bytes(source) * source->n_vertices},
         {source->triangles, source->file ? 0 : 12 * source->n_triangles},
     };
     enum { N = sizeof parts / sizeof *parts };
@@ -201,9 +189,7 @@ static int write_mesh(state *state, const char *hash, const char *temporary, con
     for (int i = 0; i < N; i++)
         if (parts[i].data != checksum && parts[i].size) crypto_generichash_update(&sum, parts[i].data, parts[i].size);
     crypto_generichash_final(&sum, checksum, sizeof checksum);
-    int why = state_write_file(state->meshes_fd, temporary, hash, parts, N);
-    free(copy);
-    return why;
+    return state_write_file(state->meshes_fd, temporary, hash, parts, N);
 }
 
 static void note_use(state *state, stored_mesh *mesh) {
@@ -218,11 +204,13 @@ static void note_use(state *state, stored_mesh *mesh) {
 }
 
 void state_put_mesh(state *state, const char *hash, const state_source *source) {
-    mesh_header header = {.flags = (source->file ? FLAG_FILE : 0) | (is_open(source) ? FLAG_OPEN : 0),
-                          .format = (uint32_t)source->format,
-                          .n_vertices = source->file ? 0 : source->n_vertices,
-                          .n_triangles = source->file ? 0 : source->n_triangles,
-                          .size = source->file ? source->size : 12 * (source->n_vertices + source->n_triangles)};
+    const bool has_doubles = !source->file && source->dtype == CT_F64;
+    mesh_header header = {
+        .flags = (source->file ? FLAG_FILE : 0) | (is_open(source) ? FLAG_OPEN : 0) | (has_doubles ? FLAG_DOUBLES : 0),
+        .format = (uint32_t)source->format,
+        .n_vertices = source->file ? 0 : source->n_vertices,
+        .n_triangles = source->file ? 0 : source->n_triangles,
+        .size = source->file ? source->size : row_bytes(source) * source->n_vertices + 12 * source->n_triangles};
     memcpy(header.magic, magic_3, sizeof magic_3);
     snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");
     stored_mesh mesh = {.bytes = sizeof header + CHECKSUM + (is_open(source) ? OPEN_DIRECTION : 0) + header.size};
@@ -305,9 +293,11 @@ static const char *make_mesh(const char *bytes, size_t size, const char *hash, c
     if (is_new ? header.flags & FLAG_FILE : header.flags) {
         status = ct_mesh_read_with(content, header.size, (ct_mesh_format)header.format, &options, out, NULL, NULL);
     } else {
-        if (header.n_vertices > header.size / 12 || header.n_triangles != header.size / 12 - header.n_vertices)
+        const ct_dtype dtype = is_new && header.flags & FLAG_DOUBLES ? CT_F64 : CT_F32;
+        const uint64_t row = dtype == CT_F64 ? 24 : 12;
+        if (header.n_vertices > header.size / row || header.n_triangles != (header.size - row * header.n_vertices) / 12)
             return "its counts are not those of its length";
-        status = ct_mesh_create_with(content, CT_F32, header.n_vertices, content + 12 * header.n_vertices,
+        status = ct_mesh_create_with(content, dtype, header.n_vertices, content + row * header.n_vertices,
                                      header.n_triangles, &options, out, NULL, NULL);
     }
     if (status == CT_OUT_OF_MEMORY) return "";

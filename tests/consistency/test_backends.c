@@ -326,7 +326,8 @@ static void test_other_meshes(void **state) {
             contacts += compare("other meshes, at rest", &twin, NULL, NULL, 1, want);
             double *moved = calloc(shape->n_vertices, 3 * sizeof *moved);
             assert_non_null(moved);
-            for (uint32_t i = 0; i < 3 * shape->n_vertices; i++) moved[i] = shape->positions[i] + 0.11 * step;
+            for (uint32_t i = 0; i < 3 * shape->n_vertices; i++)
+                moved[i] = (double)(float)(shape->positions[i] + 0.11 * step);
             const ct_update update = {.body = twin.of[0].body[0],
                                       .kind = CT_UPDATE_POSITIONS,
                                       .positions = moved,
@@ -392,7 +393,7 @@ static void test_updates(void **state) {
     const uint32_t body = twin.of[0].body[0];
     for (int step = 0; step < 24; step++) {
         jitter(&soft, &rng);
-        for (uint32_t v = 0; v < 3 * soft.n_vertices; v++) wide[v] = soft.positions[v] * 1.0000001;
+        for (uint32_t v = 0; v < 3 * soft.n_vertices; v++) wide[v] = (double)(float)(soft.positions[v] * 1.0000001);
         uint32_t many[200], ranges[] = {500, 60, 10, 30, 20, 30, 0, 1, 641, 1}, rising[] = {0, 5, 9, 500};
         uint32_t tiny[] = {1, 1, 3, 2, 90, 1};
         for (int i = 0; i < 200; i++) many[i] = (uint32_t)shape_random(&rng) % (step % 2 ? 50 : soft.n_vertices);

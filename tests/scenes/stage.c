@@ -41,16 +41,16 @@ ct_scene_settings stage_pixel(double pixel_size) {
 
 static void place_deformable(struct stage *stage, uint32_t body, const struct placed *placed) {
     const struct shape *shape = placed->shape;
-    double *positions = shape_alloc(shape->n_vertices, 3 * sizeof *positions);
+    float *positions = shape_alloc(shape->n_vertices, 3 * sizeof *positions);
     for (uint32_t v = 0; v < shape->n_vertices; v++)
         for (int k = 0; k < 3; k++) {
             const float *p = shape->positions + 3 * (size_t)v;
             const double *row = placed->pose + 4 * k;
             positions[3 * (size_t)v + (size_t)k] =
-                row[0] * (double)p[0] + row[1] * (double)p[1] + row[2] * (double)p[2] + row[3];
+                (float)(row[0] * (double)p[0] + row[1] * (double)p[1] + row[2] * (double)p[2] + row[3]);
         }
     ct_update update = {
-        .body = body, .kind = CT_UPDATE_POSITIONS, .positions = positions, .dtype = CT_F64, .count = shape->n_vertices};
+        .body = body, .kind = CT_UPDATE_POSITIONS, .positions = positions, .dtype = CT_F32, .count = shape->n_vertices};
     ct_result *result = stage_step(stage, &update, 1, 0);
     ct_result_free(&result);
     free(positions);

@@ -17,6 +17,7 @@
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/mesh/soup.h"
+#include "gpu/mesh/split.h"
 #include "gpu/mesh/strays.h"
 
 /* ---- making ---- */
@@ -40,6 +41,9 @@ static bool hash_content(const ct_soup *soup, uint64_t n_closing, uint8_t hash[1
     if (!hash_large(&sha, soup->positions, 12 * soup->n_vertices) ||
         !hash_large(&sha, soup->triangles, 12 * soup->n_triangles))
         return false;
+    if (soup->low && !hash_large(&sha, soup->low, 12 * soup->n_low)) return false;
+    if (soup->origin[0] || soup->origin[1] || soup->origin[2])
+        ct_sha256_update(&sha, soup->origin, sizeof soup->origin);
     if (n_closing) ct_sha256_update(&sha, &n_closing, sizeof n_closing);
     ct_sha256_final(&sha, digest);
     memcpy(hash, digest, 16);
@@ -54,13 +58,15 @@ static int compare_positions(const float *p, const float *q) {
 
 /* Chooses the rotation whose sequence of corner positions is lexicographically smallest. Rotations tie only where
  * corners coincide, and then either gives the same triangle. */
-static void rotate_corners(const float *positions, uint32_t *corner) {
-    const float *p[3] = {positions + 3 * (size_t)corner[0], positions + 3 * (size_t)corner[1],
-                         positions + 3 * (size_t)corner[2]};
+static void rotate_corners(const float *positions, const float *low, uint32_t *corner) {
     int best = 0;
     for (int start = 1; start < 3; start++) {
         int order = 0;
-        for (int c = 0; c < 3 && !order; c++) order = compare_positions(p[(start + c) % 3], p[(best + c) % 3]);
+        for (int c = 0; c < 3 && !order; c++) {
+            const size_t p = 3 * (size_t)corner[(start + c) % 3], q = 3 * (size_t)corner[(best + c) % 3];
+            order = compare_positions(positions + p, positions + q);
+            if (!order && low) order = compare_positions(low + p, low + q);
+        }
         if (order < 0) best = start;
     }
     if (!best) return;
@@ -69,10 +75,10 @@ static void rotate_corners(const float *positions, uint32_t *corner) {
 }
 
 /* False: cancelled. */
-static bool rotate_all_corners(const float *positions, uint32_t *triangles, size_t n) {
+static bool rotate_all_corners(const float *positions, const float *low, uint32_t *triangles, size_t n) {
     for (size_t t = 0; t < n; t++) {
         if (CT_POLL_EVERY(t, 1024) && ct_is_cancelled()) return false;
-        rotate_corners(positions, triangles + 3 * t);
+        rotate_corners(positions, low, triangles + 3 * t);
     }
     return true;
 }
@@ -102,6 +108,16 @@ static ct_status fail_repaired(ct_status status, const ct_error *cause, ct_error
     if (status == CT_INVALID_MESH)
         return ct_fail(error, status, cause->field, "what the repair leaves is refused: %s", cause->message);
     return ct_fail(error, status, cause->field, "%s", cause->message);
+}
+
+/* The copies that close a surface have no lower parts. False: out of memory. */
+static bool extend_low(ct_soup *soup) {
+    if (!soup->low || soup->n_low == soup->n_vertices) return true;
+    float *low = realloc(soup->low, 12 * soup->n_vertices);
+    if (!low) return false;
+    memset(low + 3 * soup->n_low, 0, 12 * (soup->n_vertices - soup->n_low));
+    soup->low = low;
+    return true;
 }
 
 /* False: cancelled. */
@@ -144,7 +160,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
         status = ct_validate(soup, &facts, options->repair ? &cause : error);
         if (status != CT_OK && options->repair) fail_repaired(status, &cause, error);
     }
-    ct_mesh *mesh = status == CT_OK ? calloc(1, sizeof *mesh) : NULL;
+    ct_mesh *mesh = status == CT_OK && extend_low(soup) ? calloc(1, sizeof *mesh) : NULL;
     if (!mesh) {
         ct_soup_free(soup);
         free(rim);
@@ -173,12 +189,14 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     memcpy(mesh->lo, facts.lo, sizeof mesh->lo);
     memcpy(mesh->hi, facts.hi, sizeof mesh->hi);
     mesh->positions = positions;
+    mesh->low = soup->low;
+    memcpy(mesh->origin, soup->origin, sizeof mesh->origin);
     mesh->triangles = triangles;
     ct_enter_phase("ordering triangles");
     /* Corners are rotated before triangles are ordered, so that sums over corners, and with them the order, do not
      * depend on the rotations given. A mesh as it was given has the hash of what was given. */
     if ((!changes->is_changed && !hash_content(soup, n_rim, mesh->hash)) ||
-        !rotate_all_corners(mesh->positions, mesh->triangles, soup->n_triangles) ||
+        !rotate_all_corners(mesh->positions, mesh->low, mesh->triangles, soup->n_triangles) ||
         !ct_order_triangles(positions, mesh->lo, mesh->hi, triangles, soup->n_triangles, NULL) ||
         (changes->is_changed && !hash_content(soup, n_rim, mesh->hash)) ||
         (facts.n_strays && !ct_set_strays_aside(mesh))) {
@@ -263,6 +281,24 @@ ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error)
 
 /* ---- from arrays ---- */
 
+/* Takes doubles in. False: out of memory, or cancelled. */
+static bool split_positions(ct_soup *soup, const void *doubles, size_t n, double scale) {
+    const bool has_low = !ct_are_floats(doubles, 3 * n, scale);
+    if (has_low) {
+        ct_choose_split_origin(doubles, n, scale, soup->origin);
+        soup->low = malloc(12 * n);
+        soup->n_low = n;
+        if (!soup->low) return false;
+    }
+    for (size_t i = 0; i < 3 * n; i++) {
+        if (CT_POLL_EVERY(i, 1 << 14) && ct_is_cancelled()) return false;
+        float rest = 0;
+        ct_split_double(ct_load_double(doubles, i) * scale - soup->origin[i % 3], &soup->positions[i], &rest);
+        if (has_low) soup->low[i] = rest;
+    }
+    return true;
+}
+
 ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
                          size_t n_triangles, const ct_mesh_limits *limits, ct_mesh **out, ct_error *error) {
     const ct_mesh_options options = ct_mesh_options_of(limits);
@@ -292,17 +328,12 @@ ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_ve
         return status;
     }
     ct_enter_phase("reading the mesh");
-    bool is_copied = ct_copy_large(soup.triangles, triangles_u32, 12 * n_triangles) &&
-                     (dtype != CT_F32 || ct_copy_large(soup.positions, positions, 12 * n_vertices));
-    for (size_t i = 0; dtype == CT_F64 && i < 3 * n_vertices && is_copied; i++) {
-        double x;
-        memcpy(&x, (const char *)positions + 8 * i, 8);
-        soup.positions[i] = (float)(x * scale);
-        if (CT_POLL_EVERY(i, 1 << 14)) is_copied = !ct_is_cancelled();
-    }
+    const bool is_copied = ct_copy_large(soup.triangles, triangles_u32, 12 * n_triangles) &&
+                           (dtype == CT_F32 ? ct_copy_large(soup.positions, positions, 12 * n_vertices)
+                                            : split_positions(&soup, positions, n_vertices, scale));
     if (!is_copied) {
         ct_soup_free(&soup);
-        return ct_fail_cancelled(error);
+        return ct_fail(error, CT_OUT_OF_MEMORY, "positions", "no memory for %zu vertices", n_vertices);
     }
     soup.n_vertices = n_vertices;
     soup.n_triangles = n_triangles;

@@ -158,8 +158,7 @@ static bool add_contact(const ct_workspace *workspace, const ct_gpu_counts *coun
     ct_body *bodies[2];
     for (int k = 0; k < 2; k++) {
         bodies[k] = step->scene->bodies[found->body[k] - sent->first_body];
-        for (int j = 0; j < 3; j++)
-            pair.arm[k][j] = from->origin[j] - (bodies[k]->kind == CT_BODY_RIGID ? bodies[k]->pose[4 * j + 3] : 0);
+        for (int j = 0; j < 3; j++) pair.arm[k][j] = from->origin[j] - bodies[k]->given[4 * j + 3];
         if (ok)
             list_clusters(from, (const ct_second_of_slot *)(host + at.slots), (double *)(host + at.sums), bodies[k], k,
                           clusters[k], &pair);

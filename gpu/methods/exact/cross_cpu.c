@@ -260,7 +260,7 @@ static void take_floats(ct_exact_pair *exact, const ct_exact_body *body, ct_plac
     struct ct_free_floats *free_floats = exact->free_floats;
     if (free_floats) exact->free_floats = free_floats->next;
     c->floats = free_floats ? (void *)free_floats : ct_exact_allocate(exact, sizeof *c->floats);
-    if (c->floats) ct_exact_kernels_of(exact)->place(c, &body->pose, body->positions);
+    if (c->floats) ct_exact_kernels_of(exact)->place(c, body);
 }
 
 /* After one of a cluster's pairs was crossed. */

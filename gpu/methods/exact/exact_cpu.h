@@ -48,7 +48,7 @@ typedef struct ct_placed_cluster {
     uint32_t cluster, n_triangles, n_vertices;
     uint32_t first_vertex;        /* in ct_clusters.vertices */
     const uint32_t *vertices;     /* [n_vertices] the mesh's */
-    const float (*positions)[3];  /* [n_vertices] at rest; NULL: look them up by the vertices */
+    const float (*positions)[3];  /* [n_vertices] at rest; NULL: look them up by the vertices, with their lower parts */
     const uint16_t (*corners)[3]; /* [n_triangles] into the cluster's vertices */
     const uint8_t *block_order;   /* [n_triangles] its triangles, block by block (block_order.h) */
     double (*points)[4];          /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
@@ -145,6 +145,8 @@ typedef struct ct_exact_gradient {
     const uint64_t *in_several_runs; /* as in ct_topology */
 } ct_exact_gradient;
 
+typedef struct ct_exact_body ct_exact_body;
+
 /* ---- kernels (exact_cpu.simd.c) ---- */
 
 typedef struct ct_exact_cpu {
@@ -154,7 +156,7 @@ typedef struct ct_exact_cpu {
     /* Finds the blocks of two clusters that overlap one of the other cluster: bits. */
     void (*meet_blocks)(const ct_block_boxes *a, const ct_block_boxes *b, uint16_t met[2]);
     /* Places the cluster's vertices, and fills floats if it is not NULL. */
-    void (*place)(ct_placed_cluster *cluster, const ct_lattice_pose *pose, const float *positions);
+    void (*place)(ct_placed_cluster *cluster, const ct_exact_body *body);
     /* Finds the crossings of the triangles of two clusters. moved: +1 if b's body is perturbed, -1 if a's is; in pass 1
      * of lists->has_both it is the other one. Ends early if cancelled: then lists->is_full. With lists->is_self the
      * clusters are one body's, or are the same: triangles cross that share no vertex, each two once, and of_body[0] and
@@ -200,17 +202,24 @@ void ct_sum_crossings(uint32_t cluster, ct_crossing **crossings, size_t n, ct_cr
 /* ---- bodies and their cluster trees (search_cpu.c, search_cpu.simd.c) ---- */
 
 /* A body while a pair is computed. */
-typedef struct ct_exact_body {
+struct ct_exact_body {
     const ct_topology *topology;
     const ct_cluster_box *boxes; /* [nodes] current, in the frame of the positions */
     const float *positions;      /* [vertices][3] */
+    const float *low;            /* the same, of what float32 leaves; NULL: nothing */
     ct_lattice_pose pose;
     const ct_rigid_clusters *rigid; /* NULL: the body deforms, or its mesh is small */
     uint32_t n_triangles;
     ct_placed_cluster *placed; /* of all clusters that were placed, in the order in which they were */
     uint32_t n_placed;
     uint32_t *placed_as; /* [clusters] 1 + index into placed; 0: not placed */
-} ct_exact_body;
+};
+
+/* The lattice point of a vertex. */
+static inline void ct_exact_place_vertex(const ct_exact_body *body, uint32_t vertex, double out[3]) {
+    const size_t at = 3 * (size_t)vertex;
+    ct_place_point(&body->pose, body->positions + at, body->low ? body->low + at : NULL, out);
+}
 
 ct_node_box ct_exact_node_box(const ct_exact_body *body, uint32_t node);
 

@@ -270,7 +270,7 @@ CT_DEVICE int ct_moved_against(uint64_t k, uint32_t pass) {
 /* Returns how far it was moved to reach the lattice: ct_place_point. */
 CT_DEVICE double ct_place_vertex(const ct_exact_plan *plan, const ct_gpu_body *body, uint64_t k, uint32_t vertex,
                                  double out[3]) {
-    return ct_place_point(&plan->pose[k], body->positions + 3 * (uint64_t)vertex, out);
+    return ct_place_point(&plan->pose[k], body->positions + 3 * (uint64_t)vertex, NULL, out);
 }
 
 /* Triangle i of the body, by its number in the mesh: its corners on the lattice. Returns the most that one was moved.

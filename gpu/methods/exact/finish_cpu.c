@@ -157,7 +157,7 @@ static bool list_touched(ct_exact_pair *exact, struct ct_entry_chunk *chunk) {
 static void place_candidate(const ct_exact_pair *exact, struct candidate *c) {
     if (c->is_placed) return;
     const ct_exact_body *body = &exact->part[c->body].body;
-    ct_place_point(&body->pose, body->positions + 3 * (size_t)c->vertex, c->at);
+    ct_exact_place_vertex(body, c->vertex, c->at);
     c->is_placed = true;
 }
 
@@ -330,8 +330,8 @@ static bool find_volume(const ct_exact_pair *exact, ct_contact *contact) {
 static void find_forces(const ct_exact_pair *exact, ct_contact *contact) {
     for (int b = 0; b < 2; b++) {
         const ct_body *body = exact->pair->body[b];
-        double center[3] = {0, 0, 0};
-        for (int i = 0; i < 3 && body->kind == CT_BODY_RIGID; i++) center[i] = body->pose[4 * i + 3];
+        double center[3];
+        ct_body_origin(body, center);
         ct_exact_force(&exact->totals, &exact->lattice, exact->n_passes, step_of(exact), b, center,
                        contact->generalized_gradient[b]);
     }

@@ -294,7 +294,7 @@ CT_DEVICE void make_contact(const ct_exact_tables &b, uint64_t p, const ct_exact
     if (!plan->is_contact || !(b.steps[pair->step].want & CT_WANT_ENTRIES)) return;
     for (int k = 0; k < 2; k++) {
         double center[3] = {0, 0, 0};
-        for (int i = 0; i < 3 && bodies[k]->rigid; i++) center[i] = bodies[k]->pose[4 * i + 3];
+        for (int i = 0; i < 3; i++) center[i] = bodies[k]->about[i];
         ct_exact_force(totals, &plan->lattice, n_passes, plan->step, k, center, contact->generalized_gradient[k]);
     }
     ct_frame_normal(contact, contact->generalized_gradient[0],

@@ -89,13 +89,13 @@ CT_FN ct_lattice_pose ct_lattice_pose_of(const ct_exact_lattice *lattice, const 
     return p;
 }
 
-/* The lattice point of a rest position. Returns the most that a coordinate was moved to reach it, units. */
-CT_FN double ct_place_point(const ct_lattice_pose *pose, const float *position, double out[3]) {
-    double residual = 0;
+/* The lattice point of a position and, unless it is NULL, its lower part (mesh/split.h). Returns the most that a coordinate was moved to reach it, units. */
+CT_FN double ct_place_point(const ct_lattice_pose *pose, const float *position, const float *low, double out[3]) {
+    double residual = 0, p[3];
+    for (int k = 0; k < 3; k++) p[k] = (double)position[k] + (low ? (double)low[k] : 0);
     for (int k = 0; k < 3; k++) {
         const double *row = pose->row[k];
-        const double x =
-            row[0] * (double)position[0] + row[1] * (double)position[1] + row[2] * (double)position[2] + row[3];
+        const double x = row[0] * p[0] + row[1] * p[1] + row[2] * p[2] + row[3];
         out[k] = ct_round_to_lattice(x);
         residual = fmax(residual, fabs(x - out[k]));
     }

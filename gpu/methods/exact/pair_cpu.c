@@ -93,22 +93,29 @@ static const ct_cluster_box *current_boxes(ct_exact_pair *exact, const ct_body *
     for (uint32_t first = 0; first < clusters->n; first += AT_ONCE) {
         const uint32_t left = clusters->n - first;
         if (ct_exact_is_cancelled(exact, NULL, 0)) return NULL;
-        ct_clusters_refit(clusters, body->resident->positions, first, first + (left < AT_ONCE ? left : AT_ONCE), boxes);
+        const uint32_t end = first + (left < AT_ONCE ? left : AT_ONCE);
+        ct_clusters_refit(clusters, body->resident->positions, first, end, boxes);
+        if (body->resident->has_low) ct_clusters_widen(first, end, boxes);
     }
     ct_clusters_refit_tree(clusters, boxes);
     return boxes;
 }
 
-static double reach_of(const ct_mesh *mesh) {
+/* m, the largest |coordinate| of a position. */
+static double reach_of(const ct_body *body) {
     double reach = 0;
-    for (int k = 0; k < 3; k++) reach = fmax(reach, fmax(fabs(mesh->lo[k]), fabs(mesh->hi[k])));
+    if (body->kind == CT_BODY_RIGID) return ct_mesh_reach(body->mesh);
+    for (int k = 0; k < 3; k++)
+        reach = fmax(reach, fmax(fabs(body->box.lo[k] - body->resident->origin[k]),
+                                 fabs(body->box.hi[k] - body->resident->origin[k])));
     return reach;
 }
 
 static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *placement) {
     const ct_body *body = exact->pair->body[b];
     const bool is_rigid = body->kind == CT_BODY_RIGID;
-    const double *pose = body->is_half_space ? placement->block[b] : is_rigid ? body->pose : NULL;
+    const double *pose = body->is_half_space ? placement->block[b] : ct_body_pose(body), reach = reach_of(body);
+    const bool has_low = is_rigid ? body->mesh->low != NULL : body->resident->has_low;
     ct_exact_part *part = &exact->part[b];
     ct_exact_scratch *scratch = driver_of(exact);
     ct_budget *budget = &exact->device->budget;
@@ -119,8 +126,11 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
         .topology = topology,
         .boxes = current_boxes(exact, body, topology->clusters),
         .positions = is_rigid ? body->mesh->positions : body->resident->positions,
+        .low = !has_low   ? NULL
+               : is_rigid ? body->mesh->low
+                          : body->resident->low,
         .rigid = is_rigid && ct_has_rigid_clusters(body->mesh) ? ct_mesh_rigid_clusters(body->mesh, NULL) : NULL,
-        .pose = ct_lattice_pose_of(&exact->lattice, pose, reach_of(body->mesh)),
+        .pose = ct_lattice_pose_of(&exact->lattice, pose, reach),
         .n_triangles = body->mesh->n_triangles,
     };
     const bool is_mirrored = exact->is_twin && b == 1;
@@ -129,6 +139,8 @@ static void begin_part(ct_exact_pair *exact, int b, const ct_pair_placement *pla
     part->body.placed_as =
         is_mirrored ? exact->part[0].body.placed_as : ct_exact_allocate_zeroed(exact, n_clusters * sizeof(uint32_t));
     part->body.pose.rounding += placement->rounding[b] * exact->lattice.inverse;
+    /* What doubles lose to the lower parts, and as much for the rounding of their sums. */
+    if (has_low) part->body.pose.rounding += 2 * CT_SPLIT_ROUNDING * reach * exact->lattice.inverse;
     if (!ct_buffer_reserve(&scratch->gradient[b], budget, n_vertices * sizeof(int64_t[3]),
                            scratch->gradient[b].capacity, true) ||
         !ct_buffer_reserve(&scratch->touched[b], budget, (n_words + n_groups) * sizeof(uint64_t) + n_words * 64,
@@ -180,8 +192,7 @@ static void place_chunk(void *argument, uint32_t i, uint32_t worker) {
     const uint32_t n[2] = {exact->part[0].body.n_placed, exact->part[1].body.n_placed};
     const ct_exact_chunk chunk = ct_exact_chunk_at(i, n, PLACE_CHUNK);
     ct_exact_body *body = &exact->part[chunk.part].body;
-    for (uint32_t c = chunk.first; c < chunk.end; c++)
-        ct_exact_kernels_of(exact)->place(&body->placed[c], &body->pose, body->positions);
+    for (uint32_t c = chunk.first; c < chunk.end; c++) ct_exact_kernels_of(exact)->place(&body->placed[c], body);
 }
 
 /* Places the clusters of all pairs, unless one thread crosses them: then crossing does (cross_cpu.c). */
@@ -194,7 +205,7 @@ static void place_clusters(ct_exact_pair *exact) {
 const ct_placed_cluster *ct_exact_place(ct_exact_pair *exact, int b, uint32_t cluster) {
     ct_exact_body *body = &exact->part[b].body;
     ct_placed_cluster *c = ct_exact_list_cluster(exact, b, cluster, false);
-    if (c && c->residual < 0) ct_exact_kernels_of(exact)->place(c, &body->pose, body->positions);
+    if (c && c->residual < 0) ct_exact_kernels_of(exact)->place(c, body);
     return c;
 }
 
@@ -227,7 +238,10 @@ static bool are_twins(ct_exact_pair *exact) {
     const bool is_one_mesh = a->mesh == b->mesh || (a->mesh->n_triangles == b->mesh->n_triangles &&
                                                     !memcmp(a->mesh->hash, b->mesh->hash, sizeof a->mesh->hash));
     if (!is_one_mesh || a->kind == CT_BODY_RIGID) return is_one_mesh;
-    return is_same(a->resident->positions, b->resident->positions, a->mesh->n_vertices * sizeof(float[3]));
+    const size_t bytes = a->mesh->n_vertices * sizeof(float[3]);
+    if (a->resident->has_low != b->resident->has_low) return false;
+    return is_same(a->resident->positions, b->resident->positions, bytes) &&
+           (!a->resident->has_low || is_same(a->resident->low, b->resident->low, bytes));
 }
 
 /* Fills part 1's surfaces of all passes from part 0's. */

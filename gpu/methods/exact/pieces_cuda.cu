@@ -19,7 +19,7 @@ CT_DEVICE double find_residual(const ct_slot_view &v) {
         for (uint32_t i = t; i < v.n_vertices; i += CT_BLOCK) {
             double point[3];
             residual = fmax(residual, ct_place_point(&v.plan->pose[v.side & 1],
-                                                     v.body->positions + 3 * (uint64_t)v.vertices[i], point));
+                                                     v.body->positions + 3 * (uint64_t)v.vertices[i], NULL, point));
         }
     }
     return ct_block_reduce(residual, [](double x, double y) { return fmax(x, y); });

@@ -179,13 +179,30 @@ static inline void place_point(const struct pose_columns *column, const float *p
     store_point(to, on_lattice);
 }
 
-static void place_points(ct_placed_cluster *c, const ct_lattice_pose *pose, const float *positions) {
+/* As place_point, with the lower part of a position. */
+static inline void place_double(const struct pose_columns *column, const float *p, const float *low, double *to,
+                                ct_v4d *residual) {
+    const ct_v4d x = column->of[0] * ((double)p[0] + (double)low[0]) + column->of[1] * ((double)p[1] + (double)low[1]) +
+                     column->of[2] * ((double)p[2] + (double)low[2]) + column->of[3];
+    const ct_v4d on_lattice = (x + CT_ROUND_MAGIC) - CT_ROUND_MAGIC;
+    *residual = larger(*residual, absolute(x - on_lattice));
+    store_point(to, on_lattice);
+}
+
+static void place_points(ct_placed_cluster *c, const ct_exact_body *body) {
+    const ct_lattice_pose *pose = &body->pose;
+    const float *const positions = body->positions, *const low = body->low;
     const uint32_t *const vertices = c->vertices, n = c->n_vertices;
     double(*const points)[4] = c->points;
     struct pose_columns column;
     ct_v4d residual = {0, 0, 0, 0};
     for (int j = 0; j < 4; j++) column.of[j] = (ct_v4d){pose->row[0][j], pose->row[1][j], pose->row[2][j], 0};
-    if (c->positions) {
+    if (low) {
+        for (uint32_t v = 0; v < n; v++) {
+            const size_t at = 3 * (size_t)vertices[v];
+            place_double(&column, positions + at, low + at, points[v], &residual);
+        }
+    } else if (c->positions) {
         const float *p = c->positions[0];
         for (uint32_t v = 0; v < n; v++, p += 3) {
             if (v % PREFETCH_STEP == 0) __builtin_prefetch((const char *)p + PREFETCH_RUN * sizeof *c->positions);
@@ -200,8 +217,8 @@ static void place_points(ct_placed_cluster *c, const ct_lattice_pose *pose, cons
     c->residual = fmax(residual[0], fmax(residual[1], residual[2]));
 }
 
-static void place(ct_placed_cluster *c, const ct_lattice_pose *pose, const float *positions) {
-    place_points(c, pose, positions);
+static void place(ct_placed_cluster *c, const ct_exact_body *body) {
+    place_points(c, body);
     if (c->floats) fill_floats(c);
 }
 

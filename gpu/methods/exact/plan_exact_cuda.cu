@@ -49,6 +49,10 @@ CT_DEVICE void plan_lattice(const ct_exact_tables &b, uint64_t p, const ct_clust
         const double *placed = is_half_space[k] ? placement.block[k] : bodies[k]->rigid ? bodies[k]->pose : NULL;
         plan->pose[k] = ct_lattice_pose_of(&plan->lattice, placed, bodies[k]->topology->reach);
         plan->pose[k].rounding += placement.rounding[k] * plan->lattice.inverse;
+        double reach = bodies[k]->topology->reach;
+        for (int i = 0; i < 3 && !bodies[k]->rigid; i++)
+            reach = fmax(reach, fmax(fabs(boxes[k].lo[i]), fabs(boxes[k].hi[i])));
+        plan->pose[k].rounding += ct_gpu_rounding(bodies[k], reach) * plan->lattice.inverse;
         plan->root[k] = roots[k];
         plan->window[k] = ct_place_box(&roots[k], &plan->pose[k]);
     }

@@ -518,7 +518,7 @@ void ct_exact_find_second(ct_exact_pair *exact) {
         second.center[i] = (contact->center[i] - exact->lattice.origin[i]) * exact->lattice.inverse;
         for (int b = 0; b < 2; b++) {
             const ct_body *body = exact->pair->body[b];
-            second.arm[b][i] = exact->lattice.origin[i] - (body->kind == CT_BODY_RIGID ? body->pose[4 * i + 3] : 0);
+            second.arm[b][i] = exact->lattice.origin[i] - body->given[4 * i + 3];
         }
     }
     add_clusters(&second);

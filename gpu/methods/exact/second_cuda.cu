@@ -132,7 +132,7 @@ CT_DEVICE second_view view_second(const ct_exact_tables &b, uint64_t i, uint32_t
     for (uint64_t k = 0; k < 2; k++) {
         const uint32_t index = b.pairs[v.slot.side / 2].body[(v.slot.side & 1) ^ k];
         const ct_gpu_body *body = b.bodies[index];
-        for (int j = 0; j < 3; j++) v.arm[k][j] = lattice->origin[j] - (body->rigid ? body->pose[4 * j + 3] : 0);
+        for (int j = 0; j < 3; j++) v.arm[k][j] = lattice->origin[j] - body->about[j];
         v.directions[k] =
             b.directions + v.step->first_direction + (uint64_t)(index - v.step->first_body) * v.step->n_directions;
     }

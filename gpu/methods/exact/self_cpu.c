@@ -266,7 +266,7 @@ static void move_vertex(ct_exact_pair *exact, uint32_t v, ct_int128 moment[3][3]
     ct_exact_gradient *to = &exact->part[1].gradient;
     int64_t *from = exact->part[0].gradient.of[v];
     double point[3];
-    ct_place_point(&exact->part[0].body.pose, exact->part[0].body.positions + 3 * (size_t)v, point);
+    ct_exact_place_vertex(&exact->part[0].body, v, point);
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) moment[i][j] += (ct_int128)(int64_t)point[i] * from[j];
     memcpy(to->of[v], from, sizeof to->of[v]);

@@ -117,7 +117,7 @@ static void add_cluster(const ct_exact_pair *exact, ct_exact_part *part, uint32_
     const ct_exact_cpu *kernels = ct_exact_kernels_of(exact);
     const ct_winding_numbers w = ct_exact_winding_numbers(part->body.topology, surface, k);
     ct_placed_cluster *placed = &part->body.placed[part->body.placed_as[cluster] - 1];
-    if (placed->residual < 0) kernels->place(placed, &part->body.pose, part->body.positions);
+    if (placed->residual < 0) kernels->place(placed, &part->body);
     if (surface->added_shares) {
         const ct_added_share *share = &surface->added_shares[k];
         kernels->add_some(placed, &w, share->triangles, share->n, ldexp(1, -exact->exponent), &part->gradient,

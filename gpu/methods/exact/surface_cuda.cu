@@ -81,7 +81,7 @@ CT_KERNEL mark_inside(const ct_exact_tables b) {
                     double point[3];
                     const uint32_t vertex = v.vertices[i];
                     residual = fmax(residual, ct_place_point(&v.plan->pose[v.side & 1],
-                                                             v.body->positions + 3 * (uint64_t)vertex, point));
+                                                             v.body->positions + 3 * (uint64_t)vertex, NULL, point));
                     ct_claim_page(b, ct_page_slot(b, v.side, vertex));
                     /* Its sums are divided between both parts. */
                     if (v.is_self) ct_claim_page(b, ct_page_slot(b, v.side + 1, vertex));

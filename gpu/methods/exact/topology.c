@@ -480,6 +480,7 @@ static ct_cluster_box box_triangles(const ct_mesh *mesh, uint32_t first, const u
             box.hi[k] = fmaxf(box.hi[k], p[k]);
         }
     }
+    if (mesh->low) ct_clusters_widen(0, 1, &box);
     return box;
 }
 
@@ -511,7 +512,7 @@ static void *make_rigid(ct_mesh *mesh, uint64_t *bytes, ct_error *error) {
     if (!topology) return NULL;
     const ct_clusters *clusters = topology->clusters;
     const size_t n_vertices = clusters->first_vertex[clusters->n];
-    const bool copies_positions = n_vertices <= mesh->n_triangles;
+    const bool copies_positions = n_vertices <= mesh->n_triangles && !mesh->low;
     ct_enter_phase("making a mesh's clusters");
     struct owned_clusters *owned = calloc(1, sizeof *owned);
     if (owned) {

@@ -370,7 +370,7 @@ void measure_gradient(finished_cell *cell, const ct_body *const bodies[2]) {
         memset(&moments, 0, sizeof moments);
         for (uint64_t i = cell->first[k]; i < cell->first[k + 1]; i++)
             ct_moments_add(&moments, entry_of(cell, i)->coords, entry_of(cell, i)->sums);
-        for (int i = 0; i < 3 && bodies[k]->kind == CT_BODY_RIGID; i++) origin[i] = bodies[k]->pose[4 * i + 3];
+        ct_body_origin(bodies[k], origin);
         ct_moments_finish(&moments, cell->window, &units, origin, cell->contact.generalized_gradient[k]);
         cell->contact.count[k] = cell->first[k + 1] - cell->first[k];
     }

@@ -303,7 +303,7 @@ static bool write_cell(const ct_pair_context *context, ct_arena *answers, struct
         double origin[3];
         memset(&moments, 0, sizeof moments);
         contact->count[b] = kernels->reduce_sums(&partial, 0, parts[b].capacity, &moments);
-        ct_pair_origin(pair->body[b], origin);
+        ct_body_origin(pair->body[b], origin);
         ct_moments_finish(&moments, window, &scaling.units, origin, contact->generalized_gradient[b]);
     }
     scaling.has_normal = ct_frame_normal(contact, contact->generalized_gradient[0], 0);

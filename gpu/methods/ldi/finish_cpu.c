@@ -102,7 +102,7 @@ static void reduce_sums(ct_pair_context *context) {
         ct_compacted_chunk *part = context->compacted + first_chunk_of(context, b);
         const ct_compacted_chunk *end = part + context->vertex_chunks[b];
         double origin[3];
-        ct_pair_origin(body, origin);
+        ct_body_origin(body, origin);
         ct_turn_into_views(&context->plan->turned, origin);
         ct_moments sum;
         memset(&sum, 0, sizeof sum);

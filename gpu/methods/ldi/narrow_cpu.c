@@ -125,7 +125,7 @@ static ct_extent measure(const ct_pair_task *pair, int b, const ct_narrowing *na
                          .probes = &narrowing->probes[b],
                          .triangles = body->mesh->triangles,
                          .positions = is_rigid ? body->mesh->positions : body->resident->positions,
-                         .pose = is_rigid ? body->pose : NULL,
+                         .pose = ct_body_pose(body),
                          .area_scale = ct_narrowing_area_scale(narrowing),
                          .extent = ct_extent_empty(),
                          .keep = narrowing->phase == CT_NARROW_SURFACES ? kept : NULL};

@@ -172,13 +172,9 @@ static inline uint32_t ct_all_triangle_chunks(const ct_pair_context *context) {
     return context->triangle_chunks[0] + context->triangle_chunks[1];
 }
 
-/* What a body's vertices are, in its own frame or the world's, and the pose that takes them to the world, or NULL. */
+/* What a body's vertices are; ct_body_pose takes them to the world. */
 static inline const float *ct_body_positions(const ct_body *body) {
     return body->kind == CT_BODY_RIGID ? body->mesh->positions : body->resident->positions;
-}
-
-static inline const double *ct_body_pose(const ct_body *body) {
-    return body->kind == CT_BODY_RIGID ? body->pose : NULL;
 }
 
 /* pair_cpu.c: */
@@ -201,11 +197,6 @@ bool ct_pair_place_walls(ct_pair_context *context);
 bool ct_pair_keep_parts(ct_pair_context *context);
 /* Adds its cells to context->contact, whose sums are cleared: from what these n threads collected. */
 void ct_pair_finish_cells(ct_pair_context *context, ct_ldi_scratch *const *contributors, uint32_t n);
-
-/* The point that a body's torques are about: a rigid body's translation, else 0 0 0. */
-static inline void ct_pair_origin(const ct_body *body, double origin[3]) {
-    for (int k = 0; k < 3; k++) origin[k] = body->kind == CT_BODY_RIGID ? body->pose[4 * k + 3] : 0;
-}
 
 /* narrow_cpu.c: finds the part of the overlap of the pair's boxes that both bodies reach into (region_k.h). */
 ct_box ct_cpu_find_part(const ct_pair_task *pair);

@@ -120,8 +120,8 @@ static void move_on_host(ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         ct_body *body = ct_scene_find(scene, step->updates[i].body, NULL);
         ct_gpu_keep_body(body);
-        if (memcmp(body->pose, step->updates[i].pose, sizeof body->pose) != 0) body->resident->box_level = 0;
-        memcpy(body->pose, step->updates[i].pose, sizeof body->pose);
+        if (memcmp(body->given, step->updates[i].pose, sizeof body->given) != 0) body->resident->box_level = 0;
+        ct_body_place(body, step->updates[i].pose, ct_mesh_origin(body->mesh));
     }
     for (uint32_t b = 0; b < scene->n_bodies; b++) {
         ct_body *body = scene->bodies[b];

@@ -55,7 +55,8 @@ static void open_body(struct body *body, const ct_exact_cpu *kernels, const stru
         c->points = aligned_alloc(64, (c->n_vertices * sizeof *c->points + 63) / 64 * 64);
         c->floats = aligned_alloc(64, (sizeof *c->floats + 63) / 64 * 64);
         assert_true(c->points && c->floats);
-        kernels->place(c, &on_lattice, body->mesh->positions);
+        const ct_exact_body placed = {.positions = body->mesh->positions, .pose = on_lattice};
+        kernels->place(c, &placed);
     }
 }
 

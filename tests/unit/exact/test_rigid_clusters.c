@@ -171,7 +171,7 @@ static struct posed pose_mesh(const ct_exact_cpu *kernels, struct shape shape, c
                                             .blocks = UINT16_MAX};
         p.clusters[c].points = allocate_aligned(p.clusters[c].n_vertices * sizeof *p.clusters[c].points);
         p.clusters[c].floats = allocate_aligned(sizeof *p.clusters[c].floats);
-        kernels->place(&p.clusters[c], &p.pose, p.mesh->positions);
+        kernels->place(&p.clusters[c], &(ct_exact_body){.positions = p.mesh->positions, .pose = p.pose});
         kernels->place_blocks(&rigid->blocks[c], &clusters->rest[c], &p.pose, &p.boxes[c]);
     }
     return p;
@@ -221,7 +221,7 @@ static void check_part(const ct_exact_cpu *kernels, struct posed *p, uint32_t cl
     ct_placed_cluster part = p->clusters[cluster];
     part.blocks = 0x0412;
     part.floats = allocate_aligned(sizeof *part.floats);
-    kernels->place(&part, &p->pose, p->mesh->positions);
+    kernels->place(&part, &(ct_exact_body){.positions = p->mesh->positions, .pose = p->pose});
     for (uint32_t i = 0; i < CT_EXACT_BLOCKS; i++)
         for (int k = 0; k < 6; k++) {
             const bool is_filled = part.blocks >> i & 1 && i * CT_EXACT_BLOCK < part.n_triangles;

@@ -97,7 +97,7 @@ static ct_placed_cluster *place(struct two_bodies *pair, int b, uint32_t cluster
     c->points = aligned_alloc(64, (c->n_vertices * sizeof *c->points + 63) / 64 * 64);
     c->floats = aligned_alloc(64, (sizeof *c->floats + 63) / 64 * 64);
     assert_true(c->points && c->floats);
-    pair->kernels->place(c, &body->pose, body->positions);
+    pair->kernels->place(c, body);
     assert_true(c->residual == 0);
     body->placed_as[cluster] = body->n_placed;
     return c;

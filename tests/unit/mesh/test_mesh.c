@@ -73,7 +73,7 @@ static void test_facts(void **state) {
     assert_int_equal(info.vertices, 8);
     assert_int_equal(info.triangles, 12);
     assert_int_equal(info.components, 1);
-    assert_true(info.bytes <= 8 * 12 + 12 * 12 + 400);
+    assert_true(info.bytes <= 8 * 12 + 12 * 12 + 480);
     assert_float_equal(info.volume, 6, 1e-12);
     assert_float_equal(info.area, 22, 1e-12);
     const double lo[3] = {9.5, 19, -31.5}, hi[3] = {10.5, 21, -28.5};

@@ -215,8 +215,8 @@ static void test_forms(void **state) {
             }
         for (uint32_t i = 0; i < count; i++)
             for (uint32_t k = 0; k < 3; k++) {
-                double x = box.positions[3 * touched[i] + k] * shape_uniform(&rng, 0.8, 1.2);
-                float f = (float)x;
+                const float f = (float)(box.positions[3 * touched[i] + k] * shape_uniform(&rng, 0.8, 1.2));
+                const double x = (double)f;
                 now[3 * touched[i] + k] = f;
                 if (wide)
                     memcpy(rows + row_stray + 24 * i + 8 * k, &x, 8);

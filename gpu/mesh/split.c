@@ -1,0 +1,45 @@
+/* split.c - which doubles float32 holds, and where from the others are told. */
+#include "gpu/mesh/split.h"
+
+#include <math.h>
+
+#include "gpu/base/cancel.h"
+
+enum { POLL = 1 << 14 };
+
+bool ct_are_floats(const void *doubles, size_t n, double scale) {
+    for (size_t i = 0; i < n; i++) {
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return true;
+        const double x = ct_load_double(doubles, i) * scale;
+        if (x != (double)(float)x && !isnan(x)) return false;
+    }
+    return true;
+}
+
+void ct_choose_split_origin(const void *doubles, size_t n, double scale, double origin[3]) {
+    double lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY}, extent = 0, away = 0;
+    memset(origin, 0, 3 * sizeof *origin);
+    for (size_t i = 0; i < 3 * n; i++) {
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return;
+        const double x = ct_load_double(doubles, i) * scale;
+        if (!isfinite(x)) return;
+        lo[i % 3] = fmin(lo[i % 3], x);
+        hi[i % 3] = fmax(hi[i % 3], x);
+    }
+    for (int k = 0; k < 3 && n; k++) {
+        extent = fmax(extent, hi[k] - lo[k]);
+        away = fmax(away, fmax(fabs(lo[k]), fabs(hi[k])));
+    }
+    /* Nearer than this float32 is as fine about one as about the other, but for a bit or two. */
+    if (!(away > 4 * extent) || !(extent > 0)) return;
+    int exponent;
+    frexp(extent, &exponent);
+    const double step = ldexp(1, exponent - 4); /* so that few bits of the origin are set */
+    for (int k = 0; k < 3; k++) origin[k] = rint((0.5 * lo[k] + 0.5 * hi[k]) / step) * step;
+}
+
+void ct_pose_from_origin(const double given[12], const double origin[3], double pose[12]) {
+    memcpy(pose, given, 12 * sizeof *pose);
+    for (int k = 0; k < 3; k++)
+        pose[4 * k + 3] += given[4 * k] * origin[0] + given[4 * k + 1] * origin[1] + given[4 * k + 2] * origin[2];
+}
