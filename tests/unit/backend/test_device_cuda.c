@@ -315,10 +315,10 @@ static void test_only_what_changed_is_sent(void **state) {
                     some = {stage.body[0], CT_UPDATE_INDEXED, a.positions, CT_F32, 5, five, 5, {0}};
     const struct {
         const ct_update *update;
-        uint64_t least, most;    /* bytes */
-    } cases[] = {{NULL, 0, 112}, /* one line for the scene */
-                 {&pose, 96, 96 + 144},
-                 {&pose, 0, 112}, /* the body has it already */
+        uint64_t least, most;             /* bytes */
+    } cases[] = {{NULL, 0, 112},          /* one line for the scene */
+                 {&pose, 120, 120 + 144}, /* and the point of torques */
+                 {&pose, 0, 112},         /* the body has it already */
                  {&some, 5 * 16, 5 * 16 + 192},
                  {&all, 12 * (uint64_t)a.n_vertices, 12 * (uint64_t)a.n_vertices + 192}};
     uint64_t last = 0; /* bytes of the last answer */
