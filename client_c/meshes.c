@@ -256,6 +256,9 @@ contactd_code contactd_get_mesh_geometry(contactd_client *client, contactd_mesh 
     contactd_code code = get_mesh(client, mesh, true);
     if (code != CONTACTD_OK) return code;
     const wire_mesh_geometry *g = &client->message.u.mesh_geometry;
+    if (g->vertices.dtype != WIRE_F32)
+        return ctc_fail(client, CONTACTD_INTERNAL, "mesh", "vertices",
+                        "the server sent doubles, which were not asked for");
     size_t positions = (size_t)g->vertices.count * 4, triangles = (size_t)g->triangles.count * 4;
     void *copy = realloc(client->list, positions + triangles + 1); /* frames come at any address */
     if (!copy) return ctc_no_memory(client, "mesh");

@@ -120,7 +120,7 @@ typedef struct wire_mesh_info {
     double moved; /* m, by the repair */
     wire_mesh_closing closing;
 } wire_mesh_info;
-typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry; } wire_get_mesh;
+typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry, takes_doubles; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;
 typedef struct wire_mesh_list { const wire_mesh_info *meshes; uint32_t n; } wire_mesh_list;
 typedef struct wire_remove_mesh { uint64_t mesh; const char *hash; } wire_remove_mesh;

@@ -713,12 +713,13 @@ struct Decoder {
             const auto *in = m->body_as_GetMesh();
             u.get_mesh.mesh = in->mesh();
             u.get_mesh.with_geometry = in->with_geometry();
+            u.get_mesh.takes_doubles = in->takes_doubles();
             return text(in->hash(), "hash", &u.get_mesh.hash);
         }
         case WIRE_MESH_GEOMETRY: {
             const auto *in = m->body_as_MeshGeometry();
             return require(in->info(), "info") && mesh_info(in->info(), &u.mesh_geometry.info) &&
-                   array(in->vertices(), "vertices", F32, 3, &u.mesh_geometry.vertices) &&
+                   array(in->vertices(), "vertices", F32 | F64, 3, &u.mesh_geometry.vertices) &&
                    array(in->triangles(), "triangles", U32, 3, &u.mesh_geometry.triangles);
         }
         case WIRE_MESH_LIST:

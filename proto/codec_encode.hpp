@@ -457,7 +457,9 @@ struct Encoder {
         case WIRE_MESH_INFO:
             return mesh_info(u.mesh_info).Union();
         case WIRE_GET_MESH:
-            return fb::CreateGetMesh(*fbb, u.get_mesh.mesh, text(u.get_mesh.hash), u.get_mesh.with_geometry).Union();
+            return fb::CreateGetMesh(*fbb, u.get_mesh.mesh, text(u.get_mesh.hash), u.get_mesh.with_geometry,
+                                     u.get_mesh.takes_doubles)
+                .Union();
         case WIRE_MESH_GEOMETRY: {
             auto info = mesh_info(u.mesh_geometry.info);
             auto vertices = array(u.mesh_geometry.vertices), triangles = array(u.mesh_geometry.triangles);

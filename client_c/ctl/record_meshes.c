@@ -112,7 +112,8 @@ static bool say_hello(record_meshes *m, uint64_t *session, uint64_t *epoch) {
 }
 
 static bool fetch(record_meshes *m, uint64_t mesh, ctl_frames *out) {
-    wire_message answer, question = {.type = WIRE_GET_MESH, .u.get_mesh = {.mesh = mesh, .with_geometry = true}};
+    wire_message answer,
+        question = {.type = WIRE_GET_MESH, .u.get_mesh = {.mesh = mesh, .with_geometry = true, .takes_doubles = true}};
     note_known(m, mesh); /* also where it cannot be had: it is not asked for again and again */
     bool is_answered = say_hello(m, &question.session, &question.epoch) && ask(m, &question, &answer, out);
     if (is_answered && answer.type == WIRE_MESH_GEOMETRY && !answer.u.mesh_geometry.info.closing_vertices) return true;

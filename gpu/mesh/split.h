@@ -28,6 +28,9 @@ static inline double ct_load_double(const void *from, size_t i) {
 static inline void ct_split_double(double x, float *high, float *low) {
     *high = (float)x;
     *low = (float)(x - (double)*high);
+    const double sum = (double)*high + (double)*low; /* near the middle of two floats `low` may round to the middle */
+    *high = (float)sum;
+    *low = (float)(sum - (double)*high);
 }
 
 static inline void ct_split_row(const double x[3], const double origin[3], float high[3], float low[3]) {

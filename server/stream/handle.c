@@ -173,7 +173,7 @@ static bool get_mesh(stream *stream, request *request, server_error *error) {
         return false;
     }
     if (mesh) {
-        reply_geometry(stream, request, &record, mesh);
+        reply_geometry(stream, request, &record, mesh, in->takes_doubles);
     } else {
         reply_mesh(stream, request, &record, NULL);
     }

@@ -153,7 +153,8 @@ void report_hand_over(request *request);
 void reply(stream *stream, request *request, wire_type type,
            wire_message *message); /* fills in request, session, epoch */
 void reply_error(stream *stream, request *request, uint64_t number, const server_error *error, bool retry);
-void reply_geometry(stream *stream, request *request, const mesh_record *record, ct_mesh *mesh);
+/* takes_doubles: as in wire_get_mesh. */
+void reply_geometry(stream *stream, request *request, const mesh_record *record, ct_mesh *mesh, bool takes_doubles);
 /* changes: what a repair did; NULL: none was asked for. */
 void reply_mesh(stream *stream, request *request, const mesh_record *record, const ct_mesh_changes *changes);
 void reply_meshes(stream *stream, request *request, const mesh_record *records, size_t n);

@@ -270,29 +270,33 @@ void reply_mesh(stream *stream, request *request, const mesh_record *record, con
     reply(stream, request, WIRE_MESH_INFO, &message);
 }
 
-/* The positions of a mesh in double precision, rounded: clients read them as float32. NULL: no memory. */
-static float *round_positions(const ct_mesh *mesh, const ct_mesh_info *info) {
+/* The positions of a mesh in double precision, or rounded. NULL: no memory. */
+static void *copy_positions(const ct_mesh *mesh, const ct_mesh_info *info, bool takes_doubles) {
     double *wide = malloc(info->vertices * 3 * sizeof *wide);
-    float *rounded = wide ? malloc(info->vertices * 3 * sizeof *rounded) : NULL;
-    if (rounded) ct_mesh_positions_f64(mesh, wide);
+    if (wide) ct_mesh_positions_f64(mesh, wide);
+    if (!wide || takes_doubles) return wide;
+    float *rounded = malloc(info->vertices * 3 * sizeof *rounded);
     for (size_t i = 0; rounded && i < 3 * info->vertices; i++) rounded[i] = (float)wide[i];
     free(wide);
     return rounded;
 }
 
-void reply_geometry(stream *stream, request *request, const mesh_record *record, ct_mesh *mesh) {
+void reply_geometry(stream *stream, request *request, const mesh_record *record, ct_mesh *mesh, bool takes_doubles) {
     const ct_mesh_info *info = &record->info;
-    float *rounded = info->dtype == CT_F64 ? round_positions(mesh, info) : NULL;
-    if (info->dtype == CT_F64 && !rounded) {
+    const bool has_doubles = info->dtype == CT_F64;
+    void *copy = has_doubles ? copy_positions(mesh, info, takes_doubles) : NULL;
+    if (has_doubles && !copy) {
         server_error error = {0};
         server_fail(&error, CONTACTD_OUT_OF_MEMORY, "mesh", "", "no memory for %llu positions",
                     (unsigned long long)info->vertices);
         reply_error(stream, request, request->message.request, &error, true);
         return;
     }
+    const wire_dtype dtype = has_doubles && takes_doubles ? WIRE_F64 : WIRE_F32;
+    const void *positions = copy ? copy : ct_mesh_positions(mesh);
     wire_message message = {.u.mesh_geometry = {
                                 .info = info_of(record),
-                                .vertices = {WIRE_F32, info->vertices * 3, rounded ? rounded : ct_mesh_positions(mesh)},
+                                .vertices = {dtype, info->vertices * 3, positions},
                                 .triangles = {WIRE_U32, info->triangles * 3, ct_mesh_triangles(mesh)},
                             }};
     wire_encoded encoded;
@@ -300,11 +304,11 @@ void reply_geometry(stream *stream, request *request, const mesh_record *record,
                           reply_has_room(stream, request, bytes_of(&encoded));
     frame_owner *owner = is_ready ? own_copy(stream, request, &encoded) : NULL;
     if (!owner) {
-        free(rounded);
+        free(copy);
         return;
     }
     owner->mesh = ct_mesh_retain(mesh);
-    owner->block = rounded;
+    owner->block = copy;
     send_encoded(stream, request, &encoded, owner);
 }
 

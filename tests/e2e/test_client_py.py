@@ -171,7 +171,7 @@ def test_updates_of_parts(client):
     """All, ranges, indices: the same state, the same answer to the last bit."""
     rng = np.random.default_rng(3)
     vertices, triangles = blob(1.0, 3)
-    mesh = client.register_mesh(vertices, triangles)
+    mesh = client.register_mesh(vertices.astype(np.float32), triangles)
     ball = client.register_mesh(*icosphere(1.0, 3))
     scene = client.open_scene(resolution=64)
     a = scene.add_body(mesh)

@@ -24,8 +24,9 @@ pytestmark = pytest.mark.skipif("-DCT_HAVE_EGL" not in FLAGS, reason="a build wi
 def step(server):
     with contactd.connect(server.stream, timeout=60 * SLOW) as client:
         scene = client.open_scene(resolution=48)
-        scene.add_body(client.register_mesh(*blob(1.0, 3)))
-        scene.add_body(client.register_mesh(*icosphere(1.0, 3)), pose=moved(0.7))
+        bodies = [(vertices.astype(np.float32), triangles) for vertices, triangles in (blob(1.0, 3), icosphere(1.0, 3))]
+        scene.add_body(client.register_mesh(*bodies[0]))
+        scene.add_body(client.register_mesh(*bodies[1]), pose=moved(0.7))
         scene.add_body(client.register_mesh(*UNIT_BOX), pose=moved(-0.6))
         contacts = scene.step(want=("gradient", "frame")).contacts
         return [(c.volume, c.normal, [part for body in c.bodies for part in c.gradient(body)]) for c in contacts]

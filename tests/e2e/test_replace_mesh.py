@@ -12,7 +12,7 @@ from http_api import Api
 
 CUBE = box((-0.5, -0.5, -0.5), (0.5, 0.5, 0.5))
 SLAB = box((-0.5, -0.5, -0.25), (0.5, 0.5, 0.25))
-BALL = icosphere(0.5, 2)
+BALL = icosphere(0.5, 2)[0].astype(np.float32), icosphere(0.5, 2)[1]
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_remembered_across_a_restart(make_server):
         soft, hard = scene.add_body(cube), scene.add_body(cube, pose=moved(0.25))
         scene.step(positions={soft: CUBE[0] * 0.5})
         scene.replace_mesh(soft, ball)
-        x = np.asarray(BALL[0], np.float32)
+        x = np.array(BALL[0], np.float32)
         x[:9] *= 0.75
         calm = volume(scene, indexed={soft: (np.arange(9), x[:9])})
         server.restart(hard=True)

@@ -19,7 +19,7 @@ from http_api import Api
 from raw import Raw
 
 HASH = re.compile(r"[0-9a-f]{32}")
-BALL = icosphere(1.0, 4)  # 60 KB
+BALL = icosphere(1.0, 4)[0].astype(np.float32), icosphere(1.0, 4)[1]  # 60 KB
 BALL_BYTES = BALL[0].size * 4 + BALL[1].size * 4
 
 

@@ -731,6 +731,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.get_mesh.mesh);
         SAME_TEXT(u.get_mesh.hash);
         SAME(u.get_mesh.with_geometry);
+        SAME(u.get_mesh.takes_doubles);
         break;
     case WIRE_MESH_GEOMETRY:
         SAME_ARRAY(u.mesh_geometry.vertices);
