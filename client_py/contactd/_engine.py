@@ -551,7 +551,8 @@ class EngineLink:
         array, lib = self.native.array, self.native.lib
         vertices = np.empty(3 * facts["vertices"])
         lib.ct_mesh_positions_f64(mesh, self.native.ffi.from_buffer("double[]", vertices))
-        return _Answer("MeshGeometry", facts, vertices=vertices.astype("<f4"),
+        rounded = vertices.astype("<f4")
+        return _Answer("MeshGeometry", facts, vertices=rounded if np.array_equal(rounded, vertices) else vertices,
                        triangles=np.array(array(None, lib.ct_mesh_triangles(mesh), 3 * facts["triangles"], "<u4")))
 
     def _ListMeshes(self, *_: Any) -> _Answer:

@@ -351,18 +351,19 @@ class Mesh:
         a, b, c, d, e, f = (int(n) for n in numbers[:6])
         return MeshRepair(a, b, c, d, e, f, self._state.info.get("moved") or 0.0, where)
 
-    def geometry(self, timeout: float | None = None) -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
-        """(n, 3) rest positions and (m, 3) triangles, as the server has them; for meshes registered from a file."""
+    def geometry(self, timeout: float | None = None) -> tuple[NDArray[np.floating[Any]], NDArray[np.uint32]]:
+        """(n, 3) rest positions and (m, 3) triangles, as the server has them; for meshes registered from a file. float64 where
+        float32 does not hold the positions that were registered, else float32."""
 
         def done(answer: Decoded) -> tuple[np.ndarray, np.ndarray]:
             vertices, triangles = (np.asarray(answer.array(name)).reshape(-1, 3) for name in ("vertices", "triangles"))
             return vertices, triangles
 
         self.client._own(self)
-        request = Request("GetMesh", lambda: ({"mesh": self._state.id, "with_geometry": True}, None), done,
+        request = Request("GetMesh", lambda: ({"mesh": self._state.id, "with_geometry": True, "takes_doubles": True}, None), done,
                           timeout=self.client._timeout(timeout))
         request.mesh = self._state
-        geometry: tuple[NDArray[np.float32], NDArray[np.uint32]] = self.client._link.call(request)
+        geometry: tuple[NDArray[np.floating[Any]], NDArray[np.uint32]] = self.client._link.call(request)
         return geometry
 
     def remove(self, timeout: float | None = None) -> None:

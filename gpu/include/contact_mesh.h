@@ -150,7 +150,7 @@ typedef struct ct_mesh_options {
 void ct_mesh_options_init(ct_mesh_options *options); /* the default limits, no repair */
 
 /* As ct_mesh_read and ct_mesh_create, with options. *changes (NULL is allowed) is what the repair did. A changed mesh
- * has the hash of what became of it: the same as that of an upload of its positions and triangles (ct_mesh_positions,
+ * has the hash of what became of it: the same as that of an upload of its positions and triangles (ct_mesh_positions_f64,
  * ct_mesh_triangles). Also INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE: the options. */
 ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_options *options,
                             ct_mesh **out, ct_mesh_changes *changes, ct_error *error);

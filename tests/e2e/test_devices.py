@@ -71,7 +71,8 @@ def test_the_same_bits_as_the_cpu(cuda, make_server):
     answers = []
     for server in (cuda(devices=2), make_server("--backend", "cpu")):
         with contactd.connect(server.stream) as client:
-            mesh = client.register_mesh(*blob(1.0, 3))
+            vertices, triangles = blob(1.0, 3)
+            mesh = client.register_mesh(vertices.astype(np.float32), triangles)  # what both backends hold
             for shift in (0.5, 0.9):
                 scene, a, b = two_bodies(client, mesh, shift)
                 (contact,) = scene.step(poses={b: moved(shift, 0.1)}).contacts

@@ -190,7 +190,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         m.u.mesh_info = s->meshes[0];
         break;
     case WIRE_GET_MESH:
-        m.u.get_mesh = (wire_get_mesh){5, "0011223344", true};
+        m.u.get_mesh = (wire_get_mesh){5, "0011223344", true, false};
         break;
     case WIRE_MESH_GEOMETRY:
         m.u.mesh_geometry.info = s->meshes[1];
