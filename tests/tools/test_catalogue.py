@@ -27,7 +27,7 @@ def copy(tmp_path):
     shutil.copytree(FOLDER, target, ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("client_c/ctl", "client_py/contactd", "docs"):
         (tmp_path / folder).mkdir(parents=True)
-    for path in ("proto/openapi.json", "proto/contactd.fbs", "client_c/contactd.h", "proto/errors.h",
+    for path in ("proto/openapi.json", "proto/contactd.fbs", "client_c/contactd.h", "client_c/contactd.hpp", "proto/errors.h",
                  "client_py/contactd/errors.py"):
         shutil.copy(ROOT / path, tmp_path / path)
     return target
