@@ -118,7 +118,7 @@ def test_the_closed_form_of_a_lens():
 def test_a_deep_start_gains_no_energy(client, method):
     data = deep_start.measure(client, steps=10, **METHODS[method])
     for of in data.values():
-        assert of["contacts"] >= 6 and of["gained"] == 0
+        assert of["contacts"] >= 6 and of["gained"] < 1e-14  # rounding
         assert of["volume"][1] < 0.02 * of["volume"][0]
     assert not data["rigid"]["energy"].any()
 
