@@ -61,9 +61,8 @@ struct ct_resident {
                          body, whose mesh has them */
     float *other;           /* the same size: what an update of all vertices is written to, before the two are
                          swapped; NULL until the first */
-    float *low, *other_low; /* the same of what float32 leaves (mesh/split.h); NULL until needed, and what a body that
-                               has never needed it has */
-    bool has_low;           /* not all of `low` is 0 */
+    float *low, *other_low; /* the same of what float32 leaves (mesh/split.h); NULL until needed */
+    bool has_low;           /* `low` counts; else it is all 0, whatever it holds */
     double origin[3];       /* m, what the positions count from */
     ct_body_before before;
     const ct_clusters *clusters; /* the mesh's; NULL: too small a mesh to look for near clusters */
@@ -72,6 +71,7 @@ struct ct_resident {
     /* While a step's updates are applied: */
     ct_box next_box;     /* box of the checked positions that are not applied yet */
     size_t updates_left; /* updates of this body still to be applied */
+    bool takes_low;      /* some update needs `low`, whose memory was reserved */
     bool has_moved;      /* rigid: an applied update changed its pose, and its box is not found yet */
     uint32_t box_level;  /* the body's box is ct_voxel_posed_box's of the mesh's tree of this finest
                             level; 0: that of its vertices */

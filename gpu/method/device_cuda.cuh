@@ -80,6 +80,7 @@ struct ct_resident {
     bool is_only_behind; /* while a step runs: it sends the body because it was behind, not to update it */
     /* While a step is staged: */
     size_t updates_left;          /* updates of this body in the step that are not staged yet */
+    bool will_be_rounded;         /* once they are applied: see ct_gpu_note_rounding */
     const ct_update *last_update; /* of them */
 };
 

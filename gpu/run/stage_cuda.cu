@@ -195,18 +195,6 @@ static outcome add_any(ct_workspace *workspace, const ct_step *step, const ct_bo
     return workspace->n_rows == w.first_row || ct_host_add(&workspace->position_writes, w) ? DONE : NO_MEMORY;
 }
 
-/* Whether float32 does not hold all positions of a body that callers gave, once the step's updates are applied. */
-static bool will_be_rounded(const ct_step *step, const ct_body *body) {
-    bool is_rounded = body->low_reach > 0;
-    for (size_t i = 0; i < step->n_updates; i++) {
-        const ct_update *u = &step->updates[i];
-        if (u->body != body->id || u->kind == CT_UPDATE_POSE) continue;
-        if (u->kind == CT_UPDATE_POSITIONS) is_rounded = false;
-        is_rounded = is_rounded || (u->dtype == CT_F64 && !ct_are_floats(u->positions, 3 * u->count, 1));
-    }
-    return is_rounded;
-}
-
 /* Adds all updates of a body in this step; u is the last of them. The pose that a body has already is not sent. */
 static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *body, const ct_update *u, bool is_only) {
     if (u->kind == CT_UPDATE_POSE && !memcmp(u->pose, body->given, sizeof body->given) && !body->resident->is_behind)
@@ -217,7 +205,7 @@ static outcome add_body(ct_workspace *workspace, const ct_step *step, ct_body *b
     update.first_chunk = workspace->n_box_chunks;
     update.measures_volume =
         workspace->method->needs_volumes || ct_body_will_measure_volume(body, body->resident->n_triangles);
-    update.is_rounded = will_be_rounded(step, body);
+    update.is_rounded = body->resident->will_be_rounded;
     body->resident->is_only_behind = false;
     if (!ct_host_add(&workspace->box_updates, update) || !ct_host_add(&workspace->moved_bodies, body)) return NO_MEMORY;
     workspace->n_box_chunks += body->resident->n_box_chunks;
@@ -254,6 +242,7 @@ static outcome add_bodies_behind(ct_workspace *workspace, const ct_step *step) {
         if (!body->resident->is_behind) continue;
         table->may_be_behind = true;
         if (body->resident->updates_left) continue;
+        body->resident->will_be_rounded = body->low_reach > 0;
         if (body->kind == CT_BODY_RIGID) {
             ct_update update;
             memset(&update, 0, sizeof update);
@@ -278,11 +267,21 @@ static outcome add_old_volumes(ct_workspace *workspace, const ct_step *step) {
     return DONE;
 }
 
+/* Whether float32 holds not all positions of a body that callers gave, after an update. */
+static void note_doubles(const ct_update *u, bool *is_rounded) {
+    if (u->kind == CT_UPDATE_POSITIONS) *is_rounded = false;
+    if (u->kind != CT_UPDATE_POSE && u->dtype == CT_F64 && !*is_rounded)
+        *is_rounded = !ct_are_floats(u->positions, 3 * u->count, 1);
+}
+
 static outcome add_updates(ct_workspace *workspace, const ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
-        ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
-        resident->updates_left++;
-        resident->last_update = &step->updates[i];
+        const ct_update *u = &step->updates[i];
+        const ct_body *body = ct_scene_find(step->scene, u->body, NULL);
+        ct_resident *resident = body->resident;
+        if (resident->updates_left++ == 0) resident->will_be_rounded = body->low_reach > 0;
+        resident->last_update = u;
+        note_doubles(u, &resident->will_be_rounded);
     }
     outcome o = add_bodies_behind(workspace, step);
     if (!o) o = add_old_volumes(workspace, step);

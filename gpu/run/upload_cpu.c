@@ -58,18 +58,19 @@ static ct_status reserve_copy(float **copy, const ct_body *body, ct_error *error
                    body->mesh->n_vertices);
 }
 
-/* Whether the body has lower parts of positions once it has been updated. */
-static bool will_have_low(const ct_body *body, const ct_update *u) {
-    const ct_resident *resident = body->resident;
-    if (u->dtype == CT_F64 && !ct_are_floats(u->positions, 3 * u->count, 1)) return true;
-    return u->kind != CT_UPDATE_POSITIONS && (resident->has_low || body->is_placed);
+/* Whether an update needs memory for lower parts of positions. */
+static bool needs_low(const ct_body *body, const ct_update *u) {
+    if (u->kind != CT_UPDATE_POSITIONS && (body->resident->has_low || body->is_placed)) return true;
+    return u->dtype == CT_F64 && !ct_are_floats(u->positions, 3 * u->count, 1);
 }
 
 /* Memory for what the updates of a step overwrite of deformable bodies. */
 static ct_status reserve_before(ct_step *step) {
-    for (size_t i = 0; i < step->n_updates; i++)
-        if (step->updates[i].kind != CT_UPDATE_POSE)
-            ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->before.n_rows = 0;
+    for (size_t i = 0; i < step->n_updates; i++) {
+        ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
+        resident->before.n_rows = 0;
+        resident->takes_low = false;
+    }
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
         if (u->kind == CT_UPDATE_POSE) continue;
@@ -78,7 +79,8 @@ static ct_status reserve_before(ct_step *step) {
         ct_body_before *before = &resident->before;
         ct_status status = CT_OK;
         if (u->kind == CT_UPDATE_POSITIONS) status = reserve_copy(&resident->other, body, &step->error);
-        if (!status && will_have_low(body, u)) {
+        if (!status && !resident->takes_low && needs_low(body, u)) {
+            resident->takes_low = true;
             status = reserve_copy(&resident->low, body, &step->error);
             if (!status) status = reserve_copy(&resident->other_low, body, &step->error);
         }
@@ -139,7 +141,7 @@ static void write_row(ct_resident *resident, const ct_update *u, uint64_t k, uin
 static void write_all(ct_body *body, const ct_update *u) {
     ct_resident *resident = body->resident;
     static const double nowhere[3];
-    const bool will_split = will_have_low(body, u);
+    const bool will_split = u->dtype == CT_F64 && resident->takes_low;
     swap_positions(resident);
     resident->has_low = false;
     memcpy(resident->origin, nowhere, sizeof nowhere);
@@ -169,7 +171,7 @@ static void apply(ct_body *body, const ct_update *u) {
         return;
     }
     uint64_t row = 0;
-    if (u->kind != CT_UPDATE_POSITIONS && will_have_low(body, u)) begin_low(body, resident);
+    if (u->kind != CT_UPDATE_POSITIONS && resident->takes_low) begin_low(body, resident);
     switch (u->kind) {
     case CT_UPDATE_RANGES:
         for (uint64_t i = 0; i < u->n_indices; i += 2) {
@@ -216,10 +218,12 @@ static void measure_deformed(const ct_device *device, ct_body *body, const ct_up
     const ct_mesh *mesh = body->mesh;
     resident->is_stale = resident->boxes != NULL;
     ct_move_closing(mesh, resident->positions);
-    if (last->kind == CT_UPDATE_POSITIONS && last->dtype == CT_F32 && !mesh->n_closing)
-        body->box = resident->next_box, body->low_reach = 0;
-    else
+    if (last->kind == CT_UPDATE_POSITIONS && last->dtype == CT_F32 && !mesh->n_closing) {
+        body->box = resident->next_box;
+        body->low_reach = 0;
+    } else {
         ct_cpu_find_deformed_box(device, body);
+    }
     if (ct_body_volume_is_due(body, mesh->n_triangles)) measure_volume(device, body);
 }
 
