@@ -2,6 +2,7 @@
 
 `server`        one server for all tests of a module; revived if a test left it dead
 `fresh_server`  a server for one test alone
+`engine`        the engine in this process; `server_or_engine` is either in turn
 `make_server`   a factory: make_server("--flag", "value", env={...}) starts one more, ended with the test
 
 The binaries are taken from build/, or from the folder that BUILD names (BUILD=build/address runs the
@@ -196,6 +197,30 @@ def server(_module_server) -> Server:
     if not _module_server.alive():
         _module_server.start()
     return _module_server
+
+
+@pytest.fixture
+def engine(monkeypatch, binaries):
+    """contactd.Engine with the library that was built."""
+    import contactd
+
+    if INSTRUMENTED:
+        pytest.skip("Python is not instrumented, and cannot load a library that is")
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(binaries / "libcontact.so"))
+    with contactd.Engine(threads=2, backend="cpu", timeout=PATIENCE) as engine:
+        yield engine
+
+
+@pytest.fixture(params=["server", "engine"])
+def server_or_engine(request):
+    """A client of `server`, and `engine`."""
+    import contactd
+
+    if request.param == "engine":
+        yield request.getfixturevalue("engine")
+    else:
+        with contactd.connect(request.getfixturevalue("server").stream, timeout=PATIENCE) as client:
+            yield client
 
 
 @pytest.fixture

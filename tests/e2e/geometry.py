@@ -36,3 +36,9 @@ def turned(rng: np.random.Generator, shift: float) -> np.ndarray:
 
 def place(pose: np.ndarray, vertices: np.ndarray) -> np.ndarray:
     return vertices @ pose[:3, :3].T + pose[:3, 3]
+
+
+def as_obj(vertices: np.ndarray, triangles: np.ndarray) -> str:
+    """The text of an OBJ file."""
+    return "".join("v %r %r %r\n" % tuple(map(float, v)) for v in vertices) + \
+        "".join("f %d %d %d\n" % tuple(k + 1 for k in t) for t in triangles)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import contactd
-from conftest import SLOW
+from conftest import SLOW, wait_until
 from contactd import errors
 from contactd._state import Request
 from geometry import UNIT_BOX, icosphere, moved
@@ -108,8 +108,8 @@ def test_many_scenes(client):
     done: list[np.ndarray] = []
     request = Request("StepMany", lambda: ({"scenes": [scenes[0].id], "sequences": [1]}, None), done.append, timeout=PATIENT)
     client._link.submit(request)
-    time.sleep(0.5)
-    number = next(n for n, flying in client._link._tables.flying.items() if flying is request)
+    (number,) = wait_until(lambda: [n for n, flying in list(client._link._tables.flying.items()) if flying is request],
+                           "the message on its way")
     client._link.call(Request("Cancel", lambda: ({"request": number}, None), timeout=PATIENT))
     request.future.result()
     (answer,) = done

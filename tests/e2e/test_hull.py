@@ -8,9 +8,9 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, CONTACTCTL, INSTRUMENTED, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
-from geometry import box, moved
+from geometry import as_obj, box, moved
 from http_api import Api
 
 PATIENT = 30 * SLOW
@@ -22,52 +22,35 @@ SOUP = np.array([(0, 1, 2), (0, 2, 3), (0, 3, 4), (6, 8, 9), (6, 10, 11), (7, 8,
 VOLUME = 3.5  # a square of side 2 less the triangle beyond the notch
 
 
-def as_obj(vertices, triangles):
-    return "".join("v %r %r %r\n" % tuple(map(float, v)) for v in vertices) + \
-        "".join("f %d %d %d\n" % tuple(k + 1 for k in t) for t in triangles)
-
-
-@pytest.fixture(params=["server", pytest.param("engine", marks=pytest.mark.skipif(
-    INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is"))])
-def somewhere(request, server, monkeypatch):
-    if request.param == "server":
-        opened = contactd.connect(server.stream, timeout=PATIENT)
-    else:
-        monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
-        opened = contactd.Engine(threads=1, backend="cpu", timeout=PATIENT)
-    with opened as client:
-        yield client
-
-
-def test_python(somewhere):
+def test_python(server_or_engine):
     for repair in (False, True):
         with pytest.raises(errors.InvalidMeshError):
-            somewhere.register_mesh(POINTS, SOUP, repair=repair)
-    mesh = somewhere.register_mesh(POINTS, SOUP, closing="hull")
+            server_or_engine.register_mesh(POINTS, SOUP, repair=repair)
+    mesh = server_or_engine.register_mesh(POINTS, SOUP, closing="hull")
     assert mesh.closing == "hull" and mesh.repair is None
     assert mesh.volume == pytest.approx(VOLUME) and mesh.shells == 1 and mesh.vertex_count == len(POINTS)
     vertices, triangles = mesh.geometry()
     assert np.array_equal(vertices, POINTS) and set(np.unique(triangles)) == {0, 1, 2, 4, 5, 6, 7, 8, 10, 11}
-    plain = somewhere.register_mesh(vertices, triangles)  # what became of it is a mesh like any other
+    plain = server_or_engine.register_mesh(vertices, triangles)  # what became of it is a mesh like any other
     assert plain.hash == mesh.hash and plain.closing is None
     # the part beyond the notch, which the soup does not have: a prism over a right triangle of sides 1/2
-    corner = somewhere.register_mesh(*box((1, 1, -1), (3, 3, 0.5)))
-    assert somewhere.overlap(mesh, corner).volume == pytest.approx(0.5 * 0.5, abs=1e-9)
-    soft = somewhere.open_scene().add_body(mesh)
+    corner = server_or_engine.register_mesh(*box((1, 1, -1), (3, 3, 0.5)))
+    assert server_or_engine.overlap(mesh, corner).volume == pytest.approx(0.5 * 0.5, abs=1e-9)
+    soft = server_or_engine.open_scene().add_body(mesh)
     assert soft.vertices == len(POINTS)
 
 
-def test_file_and_scale(somewhere, tmp_path):
+def test_file_and_scale(server_or_engine, tmp_path):
     path = tmp_path / "soup.obj"
     path.write_text(as_obj(POINTS * 1000, SOUP))
-    mesh = somewhere.register_mesh_file(path, closing="hull", unit="mm")
+    mesh = server_or_engine.register_mesh_file(path, closing="hull", unit="mm")
     assert mesh.closing == "hull" and mesh.volume == pytest.approx(VOLUME)
 
 
-def test_refused_by_name(somewhere):
+def test_refused_by_name(server_or_engine):
     def refused(error, said, vertices=POINTS, **options):
         with pytest.raises(error, match=said) as e:
-            somewhere.register_mesh(vertices, SOUP, **{"closing": "hull"} | options)
+            server_or_engine.register_mesh(vertices, SOUP, **{"closing": "hull"} | options)
         return e.value.field
 
     assert refused(errors.InvalidArgumentError, "'hull', got 'wrap'", closing="wrap") == "closing"

@@ -10,7 +10,7 @@ import sys
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, CONTACTCTL, INSTRUMENTED, ROOT, SLOW
+from conftest import CONTACTCTL, ROOT, SLOW
 from contactd import errors
 from geometry import UNIT_BOX, box, icosphere, moved
 from http_api import Api
@@ -19,17 +19,8 @@ sys.path.insert(0, str(ROOT / "client_py" / "examples"))
 import resting  # noqa: E402
 
 PATIENT = 20 * SLOW
-in_process = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
 
 
-@pytest.fixture
-def engine(monkeypatch):
-    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
-    with contactd.Engine(threads=1, backend="cpu", timeout=PATIENT) as engine:
-        yield engine
-
-
-@in_process
 @pytest.mark.parametrize("sizes, depth", [([(0.1, 0.1, 0.1)], 1e-3), ([(0.05, 0.05, 0.2)], 1e-3), ([(0.1, 0.1, 0.1)] * 5, 1e-4)])
 def test_stacks_stand(engine, sizes, depth):
     found = resting.stack(engine, sizes, 0.4, depth)
@@ -38,7 +29,6 @@ def test_stacks_stand(engine, sizes, depth):
         assert found["sink"] == pytest.approx(depth, rel=2e-2)
 
 
-@in_process
 def test_sticks_and_slides(engine):
     found = resting.slope(engine, 0.5, 0.4)
     assert abs(found["speed"]) < 2e-3 and abs(found["acceleration"]) < 0.05 and found["lean"] < 0.03
@@ -46,25 +36,21 @@ def test_sticks_and_slides(engine):
     assert found["acceleration"] == pytest.approx(found["expected"], rel=0.02) and found["lean"] < 0.03
 
 
-@in_process
 def test_rolls(engine):
     found = resting.roll(engine, 0.5)
     assert found["acceleration"] == pytest.approx(found["expected"], rel=0.01)
 
 
-@in_process
 def test_torsion_of_a_disc(engine):
     found = resting.spin(engine, 0.05)
     assert found["slower"] == pytest.approx(found["expected"], rel=0.01)
 
 
-@in_process
 def test_a_ball_leaves_as_it_came(engine):
     found = resting.drop(engine, 4e-5)
     assert found["work"] == pytest.approx(found["energy"], rel=0.01) and found["speed"] == pytest.approx(1, rel=1e-2)
 
 
-@in_process
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_momenta_stay(engine, seed):
     found = resting.collide(engine, seed, seconds=0.6, h=2e-4)
@@ -108,7 +94,6 @@ def test_wrenches(client):
     assert "wrenches_1_5" in again and "extents_0" in again
 
 
-@in_process
 def test_the_bits_are_the_engines(client, engine):
     theirs, ours = a_scene(client)[2], a_scene(engine)[2]
     for name in ("wrenches", "extents", "axes", "frictions", "volumes"):
@@ -164,7 +149,6 @@ def test_materials_of_pairs_and_bodies(server, client):
     assert force_on(scene, box_, fast)[0] == pytest.approx(-(0.9 * 0.5) ** 0.5 * normal, rel=1e-4)
 
 
-@in_process
 def test_pairs_are_copied(engine):
     scene = engine.open_scene(law="pressure")
     box_ = scene.add_body(engine.register_mesh(*UNIT_BOX), moved(0, 0, 0.49))

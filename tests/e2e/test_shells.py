@@ -10,9 +10,9 @@ import warnings
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, CONTACTCTL, INSTRUMENTED, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
-from geometry import box
+from geometry import as_obj, box
 from http_api import Api
 
 PATIENT = 30 * SLOW
@@ -32,56 +32,39 @@ LARGE, SMALL, PROBE = box((0, 0, 0), (3, 2, 2)), box((5, 0, 0), (6, 1, 2)), box(
 OVERLAP = 0.5 * 0.5 * 1.75
 
 
-def as_obj(vertices, triangles):
-    return "".join("v %r %r %r\n" % tuple(map(float, v)) for v in vertices) + \
-        "".join("f %d %d %d\n" % tuple(k + 1 for k in t) for t in triangles)
-
-
-@pytest.fixture(params=["server", pytest.param("engine", marks=pytest.mark.skipif(
-    INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is"))])
-def somewhere(request, server, monkeypatch):
-    if request.param == "server":
-        opened = contactd.connect(server.stream, timeout=PATIENT)
-    else:
-        monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
-        opened = contactd.Engine(threads=1, backend="cpu", timeout=PATIENT)
-    with opened as client:
-        yield client
-
-
-def test_a_part_inside_out(somewhere):
+def test_a_part_inside_out(server_or_engine):
     body = merged(LARGE, (*SMALL, True))
     with pytest.raises(errors.InvalidMeshError, match=r"shell 2 of 2, 12 triangles from triangle 12 .*encloses -2 m\^3.*repair"):
-        somewhere.register_mesh(*body)
-    mesh = somewhere.register_mesh(*body, repair=True)
+        server_or_engine.register_mesh(*body)
+    mesh = server_or_engine.register_mesh(*body, repair=True)
     assert mesh.repair.turned_triangles == 12
     assert mesh.volume == pytest.approx(14) and mesh.shells == 2
-    probe = somewhere.register_mesh(*PROBE)
+    probe = server_or_engine.register_mesh(*PROBE)
     for method in ("exact", "ldi"):
-        assert somewhere.overlap(mesh, probe, method=method).volume == pytest.approx(OVERLAP, rel=1e-2)
+        assert server_or_engine.overlap(mesh, probe, method=method).volume == pytest.approx(OVERLAP, rel=1e-2)
 
 
-def test_cavities_are_taken_as_they_are(somewhere):
+def test_cavities_are_taken_as_they_are(server_or_engine):
     cavity, island = box((1, 0.5, 0.5), (2, 1.5, 1.5)), box((1.25, 0.75, 0.75), (1.5, 1, 1))
-    mesh = somewhere.register_mesh(*merged(island, (*cavity, True), LARGE))
+    mesh = server_or_engine.register_mesh(*merged(island, (*cavity, True), LARGE))
     assert mesh.volume == pytest.approx(12 - 1 + 1 / 64) and mesh.shells == 3
     with pytest.raises(errors.InvalidMeshError, match="shell 1 of 3"):
-        somewhere.register_mesh(*merged((*island, True), (*cavity, True), LARGE))
+        server_or_engine.register_mesh(*merged((*island, True), (*cavity, True), LARGE))
 
 
-def test_a_doubled_shell(somewhere):
+def test_a_doubled_shell(server_or_engine):
     twice = merged(SMALL, LARGE, SMALL)
     with pytest.warns(UserWarning, match="1 of its 3 shells .*repair=True"):
-        mesh = somewhere.register_mesh(*twice)
+        mesh = server_or_engine.register_mesh(*twice)
     assert mesh.doubled_shells == 1 and mesh.volume == pytest.approx(16)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mesh = somewhere.register_mesh(*twice, repair=True)
+        mesh = server_or_engine.register_mesh(*twice, repair=True)
     assert mesh.doubled_shells == 0 and mesh.volume == pytest.approx(14) and mesh.repair.duplicate_triangles == 12
 
 
-def test_mass_properties(somewhere):
-    mesh = somewhere.register_mesh(*merged(LARGE, SMALL))
+def test_mass_properties(server_or_engine):
+    mesh = server_or_engine.register_mesh(*merged(LARGE, SMALL))
     assert mesh.center_of_mass == pytest.approx([(12 * 1.5 + 2 * 5.5) / 14, (12 * 1 + 2 * 0.5) / 14, 1])
     # From a million points, each with its share of the volume.
     rng = np.random.default_rng(3)
@@ -113,25 +96,25 @@ def test_http_and_contactctl(server, tmp_path):
     assert listed["inertia"] == [pytest.approx(row) for row in mesh["inertia"]]
 
 
-def test_units(somewhere, tmp_path):
+def test_units(server_or_engine, tmp_path):
     """A box of 20 x 30 x 40 mm is as large by every door; what cannot be a scale is refused."""
     points, faces = box((0, 0, 0), (20, 30, 40))
     (tmp_path / "mm.obj").write_text(as_obj(points, faces))
-    made = [somewhere.register_mesh(np.asarray(points, dtype), faces, **how) for dtype in ("f4", "f8")
+    made = [server_or_engine.register_mesh(np.asarray(points, dtype), faces, **how) for dtype in ("f4", "f8")
             for how in ({"unit": "mm"}, {"scale": 1e-3})]
-    made += [somewhere.register_mesh_file(tmp_path / "mm.obj", unit="mm"), somewhere.register_mesh(np.asarray(points) / 10, faces, unit="cm")]
+    made += [server_or_engine.register_mesh_file(tmp_path / "mm.obj", unit="mm"), server_or_engine.register_mesh(np.asarray(points) / 10, faces, unit="cm")]
     for mesh in made:
         assert mesh.volume == pytest.approx(2.4e-5, rel=1e-6) and mesh.bounds[1] == pytest.approx([0.02, 0.03, 0.04], rel=1e-6)
-    assert somewhere.register_mesh(points, faces, scale=2).volume == pytest.approx(8 * 24000)
+    assert server_or_engine.register_mesh(points, faces, scale=2).volume == pytest.approx(8 * 24000)
     for how, field, error in (({"unit": "yard"}, "unit", errors.InvalidArgumentError), ({"scale": 0}, "scale", errors.OutOfRangeError),
                               ({"scale": -1}, "scale", errors.OutOfRangeError), ({"scale": 1e13}, "scale", errors.OutOfRangeError),
                               ({"scale": float("nan")}, "scale", errors.ContactdError),
                               ({"unit": "mm", "scale": 1}, "scale", errors.InvalidArgumentError)):
         with pytest.raises(error) as caught:
-            somewhere.register_mesh(points, faces, **how)
+            server_or_engine.register_mesh(points, faces, **how)
         assert caught.value.field == field
     with pytest.raises(errors.NonFiniteError):
-        somewhere.register_mesh(np.asarray(points, "f4") * 1e30, faces, scale=1e10)
+        server_or_engine.register_mesh(np.asarray(points, "f4") * 1e30, faces, scale=1e10)
 
 
 def test_units_and_repairs_on_the_command_line_and_over_http(server, tmp_path):
@@ -155,20 +138,20 @@ def test_units_and_repairs_on_the_command_line_and_over_http(server, tmp_path):
     assert "OUT_OF_RANGE: scale is -1 m" in contact("--repair", "--scale", "-1").stderr
 
 
-def test_slits_are_welded(somewhere):
+def test_slits_are_welded(server_or_engine):
     """A box whose triangles have corners of their own, off by up to 1e-6 m; and by 1 mm, which is welded where that is asked for."""
     points, faces = box((0, 0, 0), (1, 1, 1))
     rng, torn = np.random.default_rng(2), np.arange(3 * len(faces)).reshape(-1, 3)
     for off, weld in ((1e-6, 0), (1e-3, 2e-3)):
         corners = np.asarray(points, float)[np.asarray(faces).ravel()]
         corners += rng.uniform(-off / 4, off / 4, corners.shape)
-        mesh = somewhere.register_mesh(corners, torn, repair=True, weld=weld)
+        mesh = server_or_engine.register_mesh(corners, torn, repair=True, weld=weld)
         assert mesh.volume == pytest.approx(1, abs=3 * off)
         assert mesh.repair.welded_vertices == len(corners) - 8 and 0 < mesh.repair.moved <= off
         if weld:
             with pytest.raises(errors.InvalidMeshError):
-                somewhere.register_mesh(corners, torn, repair=True)
+                server_or_engine.register_mesh(corners, torn, repair=True)
     for how, error in (({"weld": -1, "repair": True}, errors.OutOfRangeError), ({"weld": 1}, errors.InvalidArgumentError)):
         with pytest.raises(error) as caught:
-            somewhere.register_mesh(points, faces, **how)
+            server_or_engine.register_mesh(points, faces, **how)
         assert caught.value.field == "weld"

@@ -9,21 +9,13 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, CONTACTCTL, INSTRUMENTED, SLOW
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api
 
 PATIENT = 20 * SLOW
-in_process = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
 COLUMNS = ("vertices", "polygons", "depth", "pressure", "center", "normal", "area", "slip", "force", "torque", "contact")
-
-
-@pytest.fixture
-def engine(monkeypatch):
-    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
-    with contactd.Engine(threads=1, backend="cpu", timeout=PATIENT) as engine:
-        yield engine
 
 
 @pytest.fixture
@@ -67,7 +59,6 @@ def test_sums(client):
     assert np.array_equal(pickle.loads(pickle.dumps(result)).surface.force, surface.force)
 
 
-@in_process
 def test_the_bits_are_the_engines(client, engine):
     theirs, ours = a_scene(client)[2].surface, a_scene(engine)[2].surface
     for name in COLUMNS:
