@@ -292,7 +292,7 @@ contactd_code contactd_get_mesh_repair(contactd_client *client, contactd_mesh me
 contactd_code contactd_get_mesh_info(contactd_client *client, contactd_mesh mesh, contactd_mesh_info *out);
 /* The mesh as the server has it: what a file holds, without reading the format. Valid until the next call. */
 typedef struct contactd_geometry {
-    const float *positions; /* [n_vertices][3], m */
+    const float *positions; /* [n_vertices][3], m; rounded, where float32 does not hold what was registered */
     size_t n_vertices;
     const uint32_t *triangles; /* [n_triangles][3] */
     size_t n_triangles;

@@ -100,8 +100,8 @@ static bool make_sphere(size_t f, const double radii[3], ctc_surface *out) {
     return true;
 }
 
-/* Of n vertices and so many faces there is one end: makes its mirror image, moves both apart along z and puts a strip
- * between their last rings of so many vertices. */
+/* The surface has one end so far, of n vertices and `faces` faces, whose last `ring` vertices are its rim. Adds the mirror
+ * image as the other end, moves the ends apart by `length` along z, and joins the two rims by a strip of triangles. */
 static void join_ends(ctc_surface *out, size_t n, size_t faces, size_t ring, double length) {
     for (size_t v = 0; v < n; v++) {
         double *p = out->positions + 3 * v, *mirrored = p + 3 * n;

@@ -1,4 +1,5 @@
-/* contact.c - contactctl contact A [B]: one or two files or meshes of the server, one step, what they have in common. */
+/* contact.c - contactctl contact A [B]: takes one or two meshes, from files or from the server, makes one step of them, and prints
+ * their contacts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -171,8 +171,9 @@ static bool add_polygon(struct sheet *s, const ct_sheet_face *lower, const ct_sh
 
 /* ---- the sum ---- */
 
-/* What the polygons lack of the contact's wrench acts as if they were one rigid body, each place as heavy as what presses
- * on it: the field w (pull + turn x r), with the least sum of squares by weight. */
+/* The difference of the contact's wrench and the sum of the polygons' forces. It is spread over the polygons as a field of
+ * forces w (pull + turn x r), where w is the normal force at a place: of all fields with this sum, the one with the least
+ * sum of squares, each divided by w. */
 struct lack {
     double weight, middle[3]; /* N, m */
     double inertia[3][3];     /* N m^2, about the middle */

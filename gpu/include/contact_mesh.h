@@ -94,8 +94,8 @@ typedef struct ct_mesh_changes {
 /* What becomes of a surface that is not closed. */
 typedef enum ct_closing {
     CT_CLOSING_NONE = 0, /* the surface is closed as it is, or after the repair, or it has an open_direction */
-    CT_CLOSING_HULL, /* the mesh is the convex hull of the vertices that triangles use, whatever these do: exact, with all
-                            vertices in their order. Takes no repair and no open_direction */
+    CT_CLOSING_HULL,     /* the mesh is the convex hull of the vertices that triangles use, whatever these do: exact for
+                        float32, and for the upper 24 bits of float64; with all vertices in their order. Takes no repair and no open_direction */
 } ct_closing;
 
 /* How a mesh is made, beyond reading it.

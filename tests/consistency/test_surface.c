@@ -324,7 +324,8 @@ static bool check_line(const ct_result *r, const ct_contact *c, const struct sha
     return is_clear && spans > 0;
 }
 
-/* Random pairs, one of which has layers above one another: forces sum to the wrench, and lines find what is there. */
+/* Of random pairs, the polygons' forces sum to the wrench, and lines along the normal meet a polygon exactly where they run
+ * through both bodies. One of the shapes has parts above one another. */
 static void test_random(void **state) {
     (void)state;
     uint64_t rng = 5;

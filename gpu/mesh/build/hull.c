@@ -3,8 +3,8 @@
  * Each face of the hull so far lists vertices in front of it. A vertex is added by taking away the faces that it is in front
  * of, and joining it to the edges around them:
  *
- *          p                  faces seen from p go, and what they listed is
- *         /|\                 given to the new faces, or is inside
+ *          p                  The faces that p is in front of are removed. A vertex that one of them listed is
+ *         /|\                 listed by a new face that it is in front of; if there is none, it is inside the hull.
  *     ___/_|_\___  horizon
  *
  * A vertex in the plane of a face is not in front of it. So faces in one plane go together, the horizon is one simple loop,
