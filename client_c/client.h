@@ -76,6 +76,7 @@ typedef struct ctc_scene {
     bool rebuilt;          /* once for the step that is in conflict */
     uint32_t ends;         /* of servers that were at work on restoring it */
     uint64_t barred_epoch; /* of the server that is not asked to restore it, as two ended over it; 0: none */
+    uint64_t many_call;    /* the last one of contactd_step_many that listed it */
     bool has_continuous_frames;
     struct ctc_frame *frames; /* [n_frames] of the last step waited for, by bodies and index; see frames.c */
     uint32_t n_frames, cap_frames;
@@ -205,6 +206,7 @@ struct contactd_client {
     ctc_step *kept;    /* whose results the caller keeps */
     ctc_step *spare;
     contactd_ticket ticket;
+    uint64_t many_calls;  /* of contactd_step_many */
     wire_update *updates; /* of a step being sent */
     size_t cap_updates;
     wire_direction *directions; /* the same */

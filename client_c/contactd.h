@@ -794,6 +794,56 @@ contactd_code contactd_result_keep(contactd_client *client, const contactd_resul
 /* *result becomes NULL; NULL is allowed. NOT_FOUND: it is not kept by this client. */
 contactd_code contactd_result_release(contactd_client *client, const contactd_result **result);
 
+/* ---- steps of many scenes ---- */
+
+/* A step of each of many scenes, in one message and one batch: for the environments of learning, which are built alike. The
+ * same bodies move in all of them: scenes that were built in the same order have the same handles. */
+typedef struct contactd_many {
+    uint32_t cookie;              /* set by contactd_many_init: nothing moves, want FRAME */
+    const contactd_scene *scenes; /* [n_scenes], each once, 65,536 at most; none with continuous frames */
+    size_t n_scenes;
+    const contactd_body *posed; /* [n_posed] rigid bodies, of every scene */
+    size_t n_posed;
+    const double *poses;         /* [n_scenes][n_posed][12] */
+    const contactd_body *moving; /* [n_moving] rigid bodies with a velocity; the others are at rest */
+    size_t n_moving;
+    const double *twists;      /* [n_scenes][n_moving][6], m/s and rad/s, as contactd_velocity.twist */
+    const contactd_body *soft; /* [n_soft] deformable bodies */
+    size_t n_soft;
+    const void *positions; /* [n_scenes][the sum of these bodies' vertices][3], m */
+    size_t
+        n_positions; /* rows of positions, of all scenes: WRONG_LENGTH where the bodies have other numbers of vertices */
+    bool float64;    /* positions are double, else float */
+    uint32_t want;   /* CONTACTD_WANT_FRAME, CONTACTD_WANT_INERTIA; 0: bodies, volumes and their errors */
+    uint32_t deadline_us; /* as contactd_step_options */
+} contactd_many;
+
+typedef struct contactd_many_error { /* of a step that failed, alone */
+    size_t scene;                    /* its index in contactd_many.scenes */
+    contactd_error error;
+} contactd_many_error;
+
+/* The contacts of many scenes' steps, one scene's after the other's. It is the caller's, and needs no client. */
+typedef struct contactd_many_result {
+    size_t n_scenes, n_contacts;
+    const uint32_t *offsets;     /* [n_scenes + 1]: scene k has the contacts from offsets[k] to before offsets[k + 1] */
+    const uint32_t *scene_index; /* [n_contacts]: which of the scenes a contact is of */
+    const char *const *ended;    /* [n_scenes]: as contactd_result.ended; NULL: its step failed */
+    size_t n_errors;
+    const contactd_many_error *errors; /* [n_errors], in rising order of scene */
+    struct contactd_many_parts *parts; /* the library's own */
+} contactd_many_result;
+
+void contactd_many_init(contactd_many *many);
+/* Steps all the scenes and waits for the answer, and first for steps of them in flight. *result must be NULL, or a result of
+ * before, whose memory is used again; it is to be freed. A step that fails fails alone: the call is OK, and errors has it.
+ * A call that fails has changed no scene and no result. The bits are those of single steps. UNSUPPORTED: the server is
+ * too old for it: submit the steps one by one. TOO_LARGE: the message or the answer; take fewer scenes. */
+contactd_code contactd_step_many(contactd_client *client, const contactd_many *many, contactd_many_result **result);
+/* As contactd_result_column; wrenches and whatever else has two parts are [2][6] here too. */
+contactd_code contactd_many_column(const contactd_many_result *result, contactd_column_id id, contactd_column *out);
+void contactd_many_result_free(contactd_many_result **result); /* nulls; NULL is allowed */
+
 /* ---- beside other work: event loops ---- */
 
 /* A descriptor for poll, select or epoll (readable), of this client's connection; -1: client is NULL. It tells of changes

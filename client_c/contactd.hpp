@@ -312,54 +312,9 @@ class Mesh { /* of one client. It stays registered until it is removed: other cl
     contactd_mesh handle_ = 0;
 };
 
-class Result { /* the caller's, through any other call; ends its answer's memory */
+/* One field of all contacts, without a copy, for results. NOT_FOUND: the step did not ask for it. */
+template <class Result> class ContactColumns {
   public:
-    Result(detail::Connection client, const contactd_result *result) : client_(std::move(client)), result_(result) {
-        detail::check(client_, contactd_result_keep(client_.get(), result));
-    }
-    Result(Result &&other) noexcept
-        : client_(std::move(other.client_)), result_(std::exchange(other.result_, nullptr)) {
-    }
-    Result &operator=(Result &&other) noexcept {
-        std::swap(client_, other.client_);
-        std::swap(result_, other.result_);
-        return *this;
-    }
-    ~Result() {
-        if (result_) contactd_result_release(client_.get(), &result_);
-    }
-    const contactd_result &c() const noexcept {
-        return *result_;
-    }
-    const contactd_result *operator->() const noexcept {
-        return result_;
-    }
-    Span<const Contact> contacts() const noexcept {
-        return {result_->contacts, result_->n_contacts};
-    }
-    Span<const contactd_warning> warnings() const noexcept {
-        return {result_->warnings, result_->n_warnings};
-    }
-    Span<const contactd_separation> separations() const noexcept {
-        return {result_->separations, result_->n_separations};
-    }
-    const Contact *begin() const noexcept {
-        return contacts().begin();
-    }
-    const Contact *end() const noexcept {
-        return contacts().end();
-    }
-    size_t size() const noexcept {
-        return result_->n_contacts;
-    }
-    bool empty() const noexcept {
-        return size() == 0;
-    }
-    const Contact &operator[](size_t i) const noexcept {
-        return result_->contacts[i];
-    }
-
-    /* Columns: one field of all contacts, without a copy. NOT_FOUND: the step did not ask for it. */
     Column<contactd_body[2]> body_pairs() const {
         return column<contactd_body[2]>(CONTACTD_COLUMN_BODIES);
     }
@@ -447,7 +402,7 @@ class Result { /* the caller's, through any other call; ends its answer's memory
   private:
     template <class T> Column<T> column(contactd_column_id id) const {
         contactd_column out;
-        const contactd_code code = contactd_result_column(result_, id, &out);
+        const contactd_code code = static_cast<const Result *>(this)->find_column(id, &out);
         if (code == CONTACTD_OK) return Column<T>(out);
         contactd_error error = {};
         error.code = code;
@@ -457,8 +412,103 @@ class Result { /* the caller's, through any other call; ends its answer's memory
             .copy(error.message, sizeof error.message - 1);
         throw Error(error);
     }
+};
+
+/* The caller's, through any other call; ends its answer's memory. */
+class Result : public ContactColumns<Result> {
+  public:
+    Result(detail::Connection client, const contactd_result *result) : client_(std::move(client)), result_(result) {
+        detail::check(client_, contactd_result_keep(client_.get(), result));
+    }
+    Result(Result &&other) noexcept
+        : client_(std::move(other.client_)), result_(std::exchange(other.result_, nullptr)) {
+    }
+    Result &operator=(Result &&other) noexcept {
+        std::swap(client_, other.client_);
+        std::swap(result_, other.result_);
+        return *this;
+    }
+    ~Result() {
+        if (result_) contactd_result_release(client_.get(), &result_);
+    }
+    const contactd_result &c() const noexcept {
+        return *result_;
+    }
+    const contactd_result *operator->() const noexcept {
+        return result_;
+    }
+    Span<const Contact> contacts() const noexcept {
+        return {result_->contacts, result_->n_contacts};
+    }
+    Span<const contactd_warning> warnings() const noexcept {
+        return {result_->warnings, result_->n_warnings};
+    }
+    Span<const contactd_separation> separations() const noexcept {
+        return {result_->separations, result_->n_separations};
+    }
+    const Contact *begin() const noexcept {
+        return contacts().begin();
+    }
+    const Contact *end() const noexcept {
+        return contacts().end();
+    }
+    size_t size() const noexcept {
+        return result_->n_contacts;
+    }
+    bool empty() const noexcept {
+        return size() == 0;
+    }
+    const Contact &operator[](size_t i) const noexcept {
+        return result_->contacts[i];
+    }
+
+    contactd_code find_column(contactd_column_id id, contactd_column *out) const noexcept {
+        return contactd_result_column(result_, id, out);
+    }
+
+  private:
     detail::Connection client_;
     const contactd_result *result_;
+};
+
+/* The contacts of many scenes' steps, one scene's after the other's; needs no client. */
+class ManyResult : public ContactColumns<ManyResult> {
+  public:
+    explicit ManyResult(contactd_many_result *result) noexcept : result_(result) {
+    }
+    ManyResult(ManyResult &&other) noexcept : result_(std::exchange(other.result_, nullptr)) {
+    }
+    ManyResult &operator=(ManyResult &&other) noexcept {
+        std::swap(result_, other.result_);
+        return *this;
+    }
+    ~ManyResult() {
+        contactd_many_result_free(&result_);
+    }
+    const contactd_many_result &c() const noexcept {
+        return *result_;
+    }
+    size_t size() const noexcept {
+        return result_->n_contacts;
+    }
+    bool empty() const noexcept {
+        return size() == 0;
+    }
+    Span<const uint32_t> offsets() const noexcept { /* scene k has the contacts from offsets()[k] to offsets()[k + 1] */
+        return {result_->offsets, result_->n_scenes + 1};
+    }
+    Span<const uint32_t> scene_indices() const noexcept { /* of each contact */
+        return {result_->scene_index, result_->n_contacts};
+    }
+    Span<const contactd_many_error> errors() const noexcept {
+        return {result_->errors, result_->n_errors};
+    }
+    contactd_code find_column(contactd_column_id id, contactd_column *out) const noexcept {
+        return contactd_many_column(result_, id, out);
+    }
+
+  private:
+    contactd_many_result *result_;
 };
 
 class Step { /* in flight, until it is waited for; one that is not waited for changes its scene all the same */
@@ -562,6 +612,18 @@ class Scene { /* closed with its owner */
     contactd_scene handle_;
 };
 
+/* What moves in each of many scenes, which are built alike: the same bodies in all of them, one scene's after the other's. */
+struct Motion {
+    std::vector<Body> posed;
+    Span<const Pose> poses; /* [scenes][posed] */
+    std::vector<Body> moving;
+    Span<const std::array<double, 6>> twists; /* [scenes][moving], as contactd_velocity.twist; the others are at rest */
+    std::vector<Body> soft;
+    Span<const float> positions; /* [scenes][vertices of all soft bodies][3] */
+    uint32_t want = CONTACTD_WANT_FRAME;
+    bool return_errors = false; /* of scenes whose steps fail, in ManyResult::errors; else the first is thrown */
+};
+
 class Client { /* closed with the last of its scenes, meshes and results */
   public:
     explicit Client(const char *address) : Client(Options(address)) {
@@ -613,6 +675,31 @@ class Client { /* closed with the last of its scenes, meshes and results */
                     const Settings &settings = {}) {
         return find_overlap(a, pose_a.data(), b, pose_b.data(), settings);
     }
+    /* A step of each of the scenes, in one message: contactd_step_many. */
+    ManyResult step_many(Span<const Scene> scenes, const Motion &motion = {}) {
+        std::vector<contactd_scene> handles;
+        for (const Scene &scene : scenes) handles.push_back(scene.handle());
+        const auto posed = handles_of(motion.posed), moving = handles_of(motion.moving), soft = handles_of(motion.soft);
+        if (motion.poses.size() != scenes.size() * posed.size())
+            detail::refuse("steps of many scenes", "poses", "expected a pose for each body of posed in each scene");
+        if (motion.twists.size() != scenes.size() * moving.size())
+            detail::refuse("steps of many scenes", "twists", "expected a twist for each body of moving in each scene");
+        contactd_many many;
+        contactd_many_init(&many);
+        many.scenes = handles.data(), many.n_scenes = handles.size();
+        many.posed = posed.data(), many.n_posed = posed.size();
+        many.moving = moving.data(), many.n_moving = moving.size();
+        many.soft = soft.data(), many.n_soft = soft.size();
+        many.poses = motion.poses.empty() ? nullptr : motion.poses[0].data();
+        many.twists = motion.twists.empty() ? nullptr : motion.twists[0].data();
+        many.positions = motion.positions.data(), many.n_positions = motion.positions.size() / 3;
+        many.want = motion.want;
+        contactd_many_result *out = nullptr;
+        detail::check(client_, contactd_step_many(c(), &many, &out));
+        ManyResult result(out);
+        if (!motion.return_errors && !result.errors().empty()) throw Error(result.errors()[0].error);
+        return result;
+    }
     /* The first submitted of the steps that are answered, or that is answered next; 0: none is in flight. */
     contactd_ticket wait_any() {
         contactd_ticket out;
@@ -637,6 +724,11 @@ class Client { /* closed with the last of its scenes, meshes and results */
     }
 
   private:
+    static std::vector<contactd_body> handles_of(const std::vector<Body> &bodies) {
+        std::vector<contactd_body> handles;
+        for (const Body body : bodies) handles.push_back(body.handle());
+        return handles;
+    }
     template <class Register> Mesh mesh(Register register_it) {
         contactd_mesh out;
         detail::check(client_, register_it(&out));

@@ -151,9 +151,15 @@ static void rename_body(ctc_scene *scene, contactd_error *error) {
     if (body) snprintf(error->object, sizeof error->object, "body %u", body);
 }
 
+void ctc_fill_step_error(ctc_scene *scene, const wire_error *from, contactd_error *to) {
+    char object[CTC_OBJECT];
+    const bool is_body = strncmp(from->object, "body ", 5) == 0;
+    ctc_answer_error(from, is_body ? "" : ctc_scene_object(scene, object), to);
+    rename_body(scene, to);
+}
+
 static void step_refused(contactd_client *client, ctc_scene *scene, ctc_step *step) {
     const wire_error *e = &client->message.u.error;
-    char object[CTC_OBJECT];
     if (e->code == CONTACTD_STATE_LOST) {
         client->lost = true;
         return;
@@ -164,9 +170,7 @@ static void step_refused(contactd_client *client, ctc_scene *scene, ctc_step *st
         ctc_rebuild_scene(client, scene);
         return;
     }
-    bool body = strncmp(e->object, "body ", 5) == 0;
-    ctc_answer_error(e, body ? "" : ctc_scene_object(scene, object), &step->error);
-    rename_body(scene, &step->error);
+    ctc_fill_step_error(scene, e, &step->error);
     if (e->code == CONTACTD_BUSY || e->code == CONTACTD_SHUTTING_DOWN) {
         if (e->code == CONTACTD_SHUTTING_DOWN && ctc_servers_leave(client)) {
             ctc_unsend_steps(client, 0);

@@ -13,7 +13,9 @@ void ctc_remove_step(contactd_client *client, ctc_step *step); /* from those in 
 void ctc_steps_free(contactd_client *client);
 ctc_step *ctc_step_of_request(contactd_client *client, uint64_t request);
 void ctc_step_answered(contactd_client *client, ctc_step *step); /* client->message is its answer */
-void ctc_end_step(contactd_client *client, ctc_step *step);      /* with its answer or error; abandoned: forgotten */
+/* The error of a step, by the caller's names of scene and body. */
+void ctc_fill_step_error(ctc_scene *scene, const wire_error *from, contactd_error *to);
+void ctc_end_step(contactd_client *client, ctc_step *step); /* with its answer or error; abandoned: forgotten */
 /* Sends steps again, with their numbers, as the answer was lost: that of the request, or of all that are sent where it
  * is 0. */
 void ctc_resend_steps(contactd_client *client, uint64_t request);

@@ -135,6 +135,12 @@ static bool make_mirror(ctc_body *body) {
     return false;
 }
 
+contactd_code ctc_check_update(contactd_client *client, ctc_scene *scene, const contactd_update *update) {
+    const contactd_code code = check(client, scene, update);
+    if (code != CONTACTD_OK) return code;
+    return make_mirror(scene->bodies[update->body - 1]) ? code : ctc_no_memory(client, "step");
+}
+
 /* Where the server would refuse a direction, it is refused here. */
 static contactd_code check_direction(contactd_client *client, ctc_scene *scene, const contactd_direction *d,
                                      const char *field) {
@@ -273,29 +279,30 @@ static void keep_vertices(ctc_body *body, const contactd_update *u, uint64_t fro
     }
 }
 
+void ctc_keep_update(ctc_scene *scene, const contactd_update *u) {
+    ctc_body *body = scene->bodies[u->body - 1];
+    uint64_t from = 0;
+    switch (u->kind) {
+    case CONTACTD_POSE:
+        memcpy(body->pose, u->pose, sizeof body->pose);
+        break;
+    case CONTACTD_POSITIONS:
+        keep_vertices(body, u, 0, 0, u->count);
+        break;
+    case CONTACTD_RANGES:
+        for (uint64_t k = 0; k < u->n_indices; k += 2) {
+            keep_vertices(body, u, from, u->indices[k], u->indices[k + 1]);
+            from += u->indices[k + 1];
+        }
+        break;
+    case CONTACTD_INDEXED:
+        for (uint64_t k = 0; k < u->n_indices; k++) keep_vertices(body, u, k, u->indices[k], 1);
+        break;
+    }
+}
+
 void ctc_mirror_step(ctc_scene *scene, const ctc_step *step) {
     const wire_step_result *answer = &step->answer.u.step_result;
     if (answer->revision) ctc_adopt_settings(scene, &answer->settings, answer->revision);
-    for (size_t i = 0; i < step->n_updates; i++) {
-        const contactd_update *u = &step->updates[i];
-        ctc_body *body = scene->bodies[u->body - 1];
-        uint64_t from = 0;
-        switch (u->kind) {
-        case CONTACTD_POSE:
-            memcpy(body->pose, u->pose, sizeof body->pose);
-            break;
-        case CONTACTD_POSITIONS:
-            keep_vertices(body, u, 0, 0, u->count);
-            break;
-        case CONTACTD_RANGES:
-            for (uint64_t k = 0; k < u->n_indices; k += 2) {
-                keep_vertices(body, u, from, u->indices[k], u->indices[k + 1]);
-                from += u->indices[k + 1];
-            }
-            break;
-        case CONTACTD_INDEXED:
-            for (uint64_t k = 0; k < u->n_indices; k++) keep_vertices(body, u, k, u->indices[k], 1);
-            break;
-        }
-    }
+    for (size_t i = 0; i < step->n_updates; i++) ctc_keep_update(scene, &step->updates[i]);
 }

@@ -108,6 +108,38 @@ static void steps_in_flight(const char *address) {
     CHECK(tells(error_of([&] { steps[0].wait(); }), "NOT_FOUND"));
 }
 
+static void many_scenes(const char *address) {
+    std::vector<contactd::ManyResult> kept;
+    {
+        contactd::Client client(address);
+        const contactd::Mesh mesh = client.register_mesh(box, faces);
+        std::vector<contactd::Scene> scenes;
+        contactd::Motion motion;
+        for (int k = 0; k < 4; k++) {
+            scenes.push_back(client.open_scene());
+            scenes.back().add_body(mesh);
+            motion.posed = {scenes.back().add_body(mesh)};
+        }
+        std::vector<contactd::Pose> poses;
+        for (int k = 0; k < 4; k++) poses.push_back(shifted(0.2 * k + 0.1));
+        motion.poses = poses;
+        kept.push_back(client.step_many(scenes, motion));
+        CHECK(kept[0].errors().empty() && kept[0].scene_indices()[2] == 2 && kept[0].offsets().size() == 5);
+        CHECK(kept[0].body_pairs()[1][1] == motion.posed[0].handle() && kept[0].normals()[0][0] != 0);
+        CHECK(tells(error_of([&] { kept[0].wrenches(); }), "NOT_FOUND: result: the step did not ask"));
+        poses[1][0] = 3;
+        CHECK(tells(error_of([&] { client.step_many(scenes, motion); }), "OUT_OF_RANGE"));
+        motion.return_errors = true;
+        CHECK(client.step_many(scenes, motion).errors()[0].scene == 1);
+        poses.pop_back();
+        motion.poses = poses;
+        CHECK(tells(error_of([&] { client.step_many(scenes, motion); }), "expected a pose for each body"));
+        CHECK(client.step_many({}).empty());
+    }
+    kept.push_back(std::move(kept[0]));
+    for (size_t k = 0; k < 4; k++) CHECK(is_near(kept[1].volumes()[k], 0.9 - 0.2 * static_cast<double>(k)));
+}
+
 static void errors_are_thrown(const char *address) {
     contactd::Options options(address);
     contactd::Client client(options);
@@ -142,6 +174,7 @@ int main(int argc, char **argv) {
     results_stay_and_outlive_their_client(address);
     columns_and_spans(address);
     steps_in_flight(address);
+    many_scenes(address);
     errors_are_thrown(address);
     std::puts(failed ? "failed" : "ok");
     return failed != 0;

@@ -6,6 +6,7 @@ import csv
 import os
 import shlex
 import shutil
+import re
 import subprocess
 import time
 
@@ -182,6 +183,23 @@ def test_steps_in_an_event_loop(server, binaries, tmp_path):
     done = subprocess.run([compiled(tmp_path, binaries, tmp_path / "asleep.c"), server.stream], capture_output=True, text=True,
                           timeout=60 * SLOW)
     assert done.stdout.split() == ["0", "-1", "1", "1", "1", "1"], done.stdout + done.stderr
+
+
+def test_steps_of_many_scenes(server, binaries, tmp_path):
+    done = subprocess.run([compiled(tmp_path, binaries, ROOT / "tests" / "e2e" / "many.c"), server.stream], capture_output=True,
+                          text=True, timeout=60 * SLOW)
+    assert (done.returncode, done.stdout) == (0, "0 differences; OUT_OF_RANGE\n"), done.stdout + done.stderr
+
+
+def test_the_example_of_many_scenes(server, binaries, tmp_path):
+    """The balls fall, and land on the floor."""
+    program = compiled(tmp_path, binaries, ROOT / "docs" / "examples" / "many.c")
+    done = subprocess.run([program, server.stream, "8", "50"], capture_output=True, text=True, timeout=60 * SLOW)
+    assert done.returncode == 0, done.stderr
+    steps, scenes, contacts, height = re.findall(r"[\d.]+", done.stdout)
+    assert (steps, scenes) == ("50", "8") and int(contacts) > 8 and 0.45 < float(height) < 0.5, done.stdout
+    nothing = subprocess.run([program, server.stream, "0", "2"], capture_output=True, text=True, timeout=60 * SLOW)
+    assert nothing.returncode == 0 and ", 0 contacts" in nothing.stdout, nothing.stderr
 
 
 def test_simple_without_a_server(binaries, tmp_path):

@@ -92,8 +92,8 @@ FLOORS = {
 FILES = {
     "client_c": [
         "contactd.h", "contactd.hpp", "client.h", "base", "records", "greeting", "servers", "mirror", "flight", "keys", "socket", "session",
-        "restore", "frames", "result", "steps", "meshes", "scenes", "shapes", "snapshots", "reports", "products", "overlap", "connect",
-        "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
+        "restore", "frames", "result", "steps", "many_result", "many.c", "meshes", "scenes", "shapes", "snapshots", "reports", "products",
+        "overlap", "connect", "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [
         "ctl.h", "guess", "keyboard", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
         "record_meshes", "replay_compare", "operate.c", "lists.c", "contact.c", "snapshot.c", "keys.c", "doctor.c", "bench.c",

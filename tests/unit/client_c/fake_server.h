@@ -265,6 +265,17 @@ static inline bool fake_ends_over(fake_server *f, const wire_message *m) {
     return true;
 }
 
+static inline double fake_sum(const fake_scene *s) {
+    double sum = 0;
+    for (uint32_t b = 0; b < s->n_bodies; b++) {
+        if (!s->bodies[b].live) continue;
+        for (int c = 0; s->bodies[b].rigid && c < 12; c++) sum += s->bodies[b].pose[c] * (c + 1);
+        for (uint64_t c = 0; !s->bodies[b].rigid && c < 3 * s->bodies[b].vertices; c++)
+            sum += s->bodies[b].positions[c] * (double)(c + 1);
+    }
+    return sum;
+}
+
 static inline void fake_step(fake_server *f, const wire_message *m) {
     fake_scene *s = fake_find(f, m, m->u.step.scene);
     if (!s) return;
@@ -304,17 +315,103 @@ static inline void fake_step(fake_server *f, const wire_message *m) {
         fake_apply(&s->bodies[b], &m->u.step.updates[i]);
     }
     atomic_fetch_add(&f->computed, 1);
-    double sum = 0;
-    for (uint32_t b = 0; b < s->n_bodies; b++) {
-        if (!s->bodies[b].live) continue;
-        for (int c = 0; s->bodies[b].rigid && c < 12; c++) sum += s->bodies[b].pose[c] * (c + 1);
-        for (uint64_t c = 0; !s->bodies[b].rigid && c < 3 * s->bodies[b].vertices; c++)
-            sum += s->bodies[b].positions[c] * (double)(c + 1);
-    }
+    const double sum = fake_sum(s);
     s->sequence = n;
     s->kept[n % FAKE_KEPT] = sum;
     s->kept_sequence[n % FAKE_KEPT] = n;
     fake_result(f, m, s, sum, false);
+}
+
+/* One scene's step: its volume is the same sum, its error the number of steps computed. */
+static inline bool fake_step_of_many(fake_server *f, const wire_message *m, uint32_t k, double *volume,
+                                     wire_many_error *error) {
+    const wire_step_many *in = &m->u.step_many;
+    const uint64_t n = in->sequences[k];
+    fake_scene *s = &f->scenes[in->scenes[k] - 100];
+    *error =
+        (wire_many_error){.index = k, .error = {CONTACTD_CONFLICT, "scene", "sequence", "expected another", 0, 0, ""}};
+    if (atomic_exchange(&f->skip_number, false)) s->sequence += 5;
+    if (n <= s->sequence && n + FAKE_KEPT > s->sequence && s->kept_sequence[n % FAKE_KEPT] == n) {
+        atomic_fetch_add(&f->repeated, 1);
+        *volume = s->kept[n % FAKE_KEPT];
+        return true;
+    }
+    if (n != s->sequence + 1) return false;
+    s->sequence = n;
+    for (uint32_t i = 0; i < in->posed.n; i++) {
+        wire_update u = {.kind = WIRE_UPDATE_POSE};
+        memcpy(u.pose, (const char *)in->poses.data + 96 * ((size_t)k * in->posed.n + i), sizeof u.pose);
+        if (u.pose[3] == FAKE_LONG) {
+            error->error = (wire_error){CONTACTD_TIME_LIMIT, "body 1048577", "", "it took too long", 0, 0, ""};
+            error->is_answer = true;
+            return false;
+        }
+        fake_apply(&s->bodies[in->posed.bodies[(in->posed.by_scene ? k * in->posed.n : 0) + i] - (1u << 20) - 1], &u);
+    }
+    size_t first = 0;
+    for (uint32_t i = 0; i < in->soft.n; i++) {
+        const size_t bytes = 3 * wire_dtype_size(in->positions.dtype);
+        const size_t each = (size_t)in->positions.count / 3 / in->n;
+        const wire_update u = {.kind = WIRE_UPDATE_POSITIONS,
+                               .positions = {in->positions.dtype, 3 * in->vertices[i],
+                                             (const char *)in->positions.data + bytes * (k * each + first)}};
+        fake_apply(&s->bodies[in->soft.bodies[(in->soft.by_scene ? k * in->soft.n : 0) + i] - (1u << 20) - 1], &u);
+        first += (size_t)in->vertices[i];
+    }
+    atomic_fetch_add(&f->computed, 1);
+    s->kept[n % FAKE_KEPT] = *volume = fake_sum(s);
+    s->kept_sequence[n % FAKE_KEPT] = n;
+    return true;
+}
+
+/* Of each scene a contact, of its bodies 1 and 2, with a volume, its number in `index`, inertia and two parts. */
+static inline void fake_step_many(fake_server *f, const wire_message *m) {
+    const wire_step_many *in = &m->u.step_many;
+    enum { N = FAKE_SCENES };
+    wire_many_error errors[N];
+    uint32_t counts[N] = {0}, n_errors = 0, n = 0;
+    uint8_t ended[N] = {0};
+    static struct {
+        double volume[N], gradient[2][N][6], inertia[N][6];
+        uint64_t bodies[2][N / 2], unknown[N / 2];
+    } data;
+    assert(in->n <= N);
+    if (atomic_load(&f->busy) > 0) {
+        atomic_fetch_sub(&f->busy, 1);
+        fake_error(f, m->request, CONTACTD_BUSY, "queue", "full");
+        return;
+    }
+    for (uint32_t k = 0; k < in->n; k++) {
+        if (!fake_step_of_many(f, m, k, &data.volume[n], &errors[n_errors])) {
+            n_errors++;
+            continue;
+        }
+        for (uint32_t side = 0; side < 2; side++) {
+            const uint32_t body = (1u << 20) + 1 + side;
+            memcpy((char *)data.bodies[side] + 4 * n, &body, sizeof body);
+            for (int c = 0; c < 6; c++) data.gradient[side][n][c] = in->want & 1 ? 100 * side + 10 * k + c : 0;
+        }
+        for (int c = 0; c < 6; c++) data.inertia[n][c] = c + 1;
+        counts[k] = 1;
+        n++;
+    }
+    const char *base = (const char *)&data;
+#define AT(member) (uint64_t)((const char *)(member)-base)
+    const wire_column columns[] = {{0, WIRE_U32, 1, AT(data.bodies[0])},    {1, WIRE_U32, 1, AT(data.bodies[1])},
+                                   {2, WIRE_F64, 1, AT(data.volume)},       {11, WIRE_F64, 6, AT(data.gradient[0])},
+                                   {12, WIRE_F64, 6, AT(data.gradient[1])}, {21, WIRE_F64, 6, AT(data.inertia)},
+                                   {60000, WIRE_U32, 1, AT(data.unknown)}};
+#undef AT
+    wire_message r = {.type = WIRE_MANY_RESULT,
+                      .u.many_result = {.counts = counts,
+                                        .n = in->n,
+                                        .columns = columns,
+                                        .n_columns = n ? sizeof columns / sizeof *columns : 0,
+                                        .errors = errors,
+                                        .n_errors = n_errors,
+                                        .ended = ended}};
+    if (n) r.u.many_result.data = (wire_array){WIRE_U8, sizeof data, &data};
+    fake_reply(f, &r, m->request);
 }
 
 static inline struct fake_mesh *fake_mesh_of(fake_server *f, uint64_t id, const char *hash) {
@@ -402,6 +499,7 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
                                      .backend = "fake",
                                      .max_message_bytes = 1u << 20,
                                      .max_in_flight = FAKE_MAX_IN_FLIGHT,
+                                     .last_message = atomic_load(&f->is_old) ? 0 : WIRE_TYPE_END - 1,
                                      .methods = {"ldi"},
                                      .n_methods = 1};
         fake_reply(f, &r, m->request);
@@ -548,6 +646,11 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
     }
     case WIRE_STEP:
         fake_step(f, m);
+        return;
+    case WIRE_STEP_MANY:
+        for (uint32_t k = 0; k < m->u.step_many.n; k++)
+            if (!fake_find(f, m, m->u.step_many.scenes[k])) return;
+        fake_step_many(f, m);
         return;
     case WIRE_GET_REPORT: /* the report is what was asked for */
         r.type = WIRE_REPORT;

@@ -556,6 +556,21 @@ static void test_results(void **state) {
     assert_int_equal(contactd_result_column(NULL, CONTACTD_COLUMN_VOLUME, &column), CONTACTD_INVALID_ARGUMENT);
 }
 
+static void test_many_scenes(void **state) {
+    (void)state;
+    contactd_many many;
+    contactd_many_result *result = NULL;
+    contactd_column column;
+    contactd_many_init(NULL);
+    contactd_many_init(&many);
+    assert_int_equal(contactd_step_many(NULL, &many, &result), CONTACTD_INVALID_ARGUMENT);
+    NULL_IS_REFUSED(contactd_step_many(client, NULL, &result), "many");
+    NULL_IS_REFUSED(contactd_step_many(client, &many, NULL), "result");
+    assert_int_equal(contactd_many_column(NULL, CONTACTD_COLUMN_VOLUME, &column), CONTACTD_INVALID_ARGUMENT);
+    contactd_many_result_free(NULL);
+    contactd_many_result_free(&result);
+}
+
 /* This file names every exported function. */
 static void test_all_functions_are_here(void **state) {
     (void)state;
@@ -577,13 +592,21 @@ static void test_all_functions_are_here(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_client),   cmocka_unit_test(test_connecting),
-        cmocka_unit_test(test_client),      cmocka_unit_test(test_meshes),
-        cmocka_unit_test(test_scenes),      cmocka_unit_test(test_bodies),
-        cmocka_unit_test(test_half_spaces), cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_snapshots),   cmocka_unit_test(test_names_and_products),
-        cmocka_unit_test(test_fleets),      cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_results),     cmocka_unit_test(test_all_functions_are_here),
+        cmocka_unit_test(test_no_client),
+        cmocka_unit_test(test_connecting),
+        cmocka_unit_test(test_client),
+        cmocka_unit_test(test_meshes),
+        cmocka_unit_test(test_scenes),
+        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_half_spaces),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_snapshots),
+        cmocka_unit_test(test_names_and_products),
+        cmocka_unit_test(test_fleets),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_many_scenes),
+        cmocka_unit_test(test_all_functions_are_here),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -131,6 +131,22 @@ static void run_steps(script *s, contactd_scene scene, contactd_body soft, conta
         if (tickets[i]) DO(contactd_step_wait(s->client, tickets[i], &result));
 }
 
+static void run_many(script *s, contactd_scene scene, contactd_body soft, contactd_body hard) {
+    const double pose[12] = {1, 0, 0, 0.25, 0, 1, 0, 0, 0, 0, 1, 0};
+    contactd_many_result *result = NULL;
+    contactd_many many;
+    contactd_many_init(&many);
+    many.scenes = &scene;
+    many.posed = &hard;
+    many.soft = &soft;
+    many.n_scenes = many.n_posed = many.n_soft = 1;
+    many.poses = pose;
+    many.positions = positions;
+    many.n_positions = 4;
+    for (int i = 0; i < 2; i++) DO(contactd_step_many(s->client, &many, &result));
+    contactd_many_result_free(&result);
+}
+
 static void run_large_step(script *s, contactd_scene scene, contactd_body body) {
     contactd_update update = {
         .body = body, .kind = CONTACTD_POSITIONS, .positions = large_positions, .float64 = true, .count = N_LARGE};
@@ -158,6 +174,7 @@ static void run_scene(script *s, contactd_mesh mesh, contactd_mesh other) {
     DO(contactd_add_body(s->client, scene, mesh, &rigid, &hard));
     DO(contactd_configure(s->client, scene, &settings));
     if (s->is_whole) run_steps(s, scene, soft, hard);
+    if (s->is_whole) run_many(s, scene, soft, hard);
     DO(contactd_get_scene_info(s->client, scene, &info));
     DO(contactd_list_scenes(s->client, &list, &n));
     DO(contactd_snapshot(s->client, scene, NULL, &png, &n));
