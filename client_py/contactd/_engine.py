@@ -704,46 +704,61 @@ class EngineLink:
     # ---- steps ----
 
     def _step(self, request: Request) -> Any:
-        native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
-        state = request.scene
-        scene = self._scenes.get(state.id)
-        if scene is None or state.closed:
-            raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=state.label)
-        keep: list[Any] = []  # what the step reads, until it has
+        scene = self._scene_to_step(request)
+        keep: list[Any] = []
+        with scene.lock:
+            step, is_limited = self._fill_step(request, scene, keep)
+            if request.deadline > time.monotonic():
+                self.native.lib.ct_engine_run(self._engine, step, 1)
+            return self._step_done(request, scene, step, is_limited)
+
+    def _scene_to_step(self, request: Request) -> _Scene:
+        scene = self._scenes.get(request.scene.id)
+        if scene is None or request.scene.closed:
+            raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=request.scene.label)
         parts: list[Any] = [*request.updates, *request.directions, *request.velocities]
         for part in parts:
             if part.body.removed:
                 raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=f"body {part.body.id}")
-        with scene.lock:
-            step, cancel, updates = scene.step_for(ffi, len(request.updates))
-            for row, update in zip(updates, request.updates):
-                self._fill_update(row, update, keep)
-            step.scene, step.cancel, step.want = scene.handle, cancel, request.want
-            for name, parts in (("directions", request.directions), ("velocities", request.velocities)):
-                if parts:
-                    rows = ffi.new("ct_direction[]" if name == "directions" else "ct_velocity[]", len(parts))
-                    for row, part in zip(rows, parts):
-                        self._fill_motion(row, part, name == "directions", keep)
-                    keep.append(rows)
-                    setattr(step, name, rows)
-                    setattr(step, "n_" + name, len(parts))
-                    scene.kept = None  # the next step has none
-            if request.limits:
-                step.time_budget = 1e-6 * request.limits.get("time_budget_us", 0)
-                step.tolerance, step.viscosity = (request.limits.get(name, 0.0) for name in ("tolerance", "viscosity"))
-                scene.kept = None
-            now = time.monotonic()
-            is_limited = 0 < scene.limit < request.deadline - now
-            cancel.until = now + scene.limit if is_limited else request.deadline
-            if request.deadline <= now or lib.ct_engine_run(self._engine, step, 1):
-                scene.kept = None
-                raise self.step_error(step, state.label, scene.limit if is_limited else 0, request.deadline - request.began)
-            result = ffi.gc(step.result, native.free_result)
-            scene.steps += 1
-            scene.contacts = result.n_contacts
-            settings, revision = scene.shown, scene.revision
+        return scene
+
+    def _fill_step(self, request: Request, scene: _Scene, keep: list[Any]) -> tuple[Any, bool]:
+        """The ct_step, and whether the scene's own limit of time ends it first. keep: what the step reads, until it has."""
+        ffi = self.native.ffi
+        step, cancel, updates = scene.step_for(ffi, len(request.updates))
+        for row, update in zip(updates, request.updates):
+            self._fill_update(row, update, keep)
+        step.scene, step.cancel, step.want, step.result = scene.handle, cancel, request.want, ffi.NULL
+        for name, parts in (("directions", request.directions), ("velocities", request.velocities)):
+            if parts:
+                rows = ffi.new("ct_direction[]" if name == "directions" else "ct_velocity[]", len(parts))
+                for row, part in zip(rows, parts):
+                    self._fill_motion(row, part, name == "directions", keep)
+                keep.append(rows)
+                setattr(step, name, rows)
+                setattr(step, "n_" + name, len(parts))
+                scene.kept = None  # the next step has none
+        if request.limits:
+            step.time_budget = 1e-6 * request.limits.get("time_budget_us", 0)
+            step.tolerance, step.viscosity = (request.limits.get(name, 0.0) for name in ("tolerance", "viscosity"))
+            scene.kept = None
+        keep.append((step, cancel, updates))
+        now = time.monotonic()
+        is_limited = 0 < scene.limit < request.deadline - now
+        cancel.until = now + scene.limit if is_limited else request.deadline
+        return step, is_limited
+
+    def _step_done(self, request: Request, scene: _Scene, step: Any, is_limited: bool) -> Any:
+        """The answer to a step that was run, or its error. The caller holds the scene's lock."""
+        native, state = self.native, request.scene
+        if step.result == native.ffi.NULL:
+            scene.kept = None
+            raise self.step_error(step, state.label, scene.limit if is_limited else 0, request.deadline - request.began)
+        result = native.ffi.gc(step.result, native.free_result)
+        scene.steps += 1
+        scene.contacts = result.n_contacts
         state.number += 1
-        return request.done(StepAnswer(native, result, settings, revision))  # type: ignore[arg-type]
+        return request.done(StepAnswer(native, result, scene.shown, scene.revision))  # type: ignore[arg-type]
 
     def step_error(self, step: Any, label: str, limit: float, seconds: float) -> ContactdError:
         """Of a ct_step that has failed. limit: s, the scene's where it came first, else 0; seconds: what the caller allowed."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._engine import EngineLink
 from ._many import GatheredResult, ManyResult, Motion
-from ._state import DEFORMABLE, POSE, POSITIONS, RIGID
+from ._state import DEFORMABLE, POSE, POSITIONS, RIGID, Request
 from .errors import ContactdError, ErrorCode, error_for
 
 
@@ -110,7 +110,37 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
     return GatheredResult(motion, link.tables(contacts, left_out), counts, errors, want | (1 if want & 32 else 0))
 
 
+def _step_each(link: EngineLink, requests: list[Request]) -> list[Any]:
+    """The answer to each, or what it failed with."""
+    native, (ffi, lib) = link.native, (link.native.ffi, link.native.lib)
+    keep: list[Any] = []
+    scenes = [link._scene_to_step(request) for request in requests]
+    memory, limited = ffi.new("ct_step[]", len(requests)), []
+    with _held(scenes):
+        for k, (request, scene) in enumerate(zip(requests, scenes)):
+            step, is_limited = link._fill_step(request, scene, keep)
+            memory[k] = step[0]
+            limited.append(is_limited)
+        for at in range(0, len(requests), BATCH):
+            if min(request.deadline for request in requests) > time.monotonic():
+                lib.ct_engine_run(link._engine, memory + at, min(BATCH, len(requests) - at))
+        answers: list[Any] = []
+        for k, (request, scene) in enumerate(zip(requests, scenes)):
+            try:
+                answers.append(link._step_done(request, scene, memory + k, limited[k]))
+            except ContactdError as e:
+                answers.append(e)
+    return answers
+
+
 class ManyLink(EngineLink):
+    def step_each(self, requests: list[Request]) -> list[Any] | None:
+        """Steps of different scenes as one batch: the answer to each, or its error. None: as of step_many."""
+        self._check_open()
+        if any(self._scenes[request.scene.id].waiting for request in requests if request.scene.id in self._scenes):
+            return None
+        return _step_each(self, requests)
+
     def step_many(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:
         """None: steps submitted before wait for some of the scenes, so that these have to wait, too."""
         self._check_open()

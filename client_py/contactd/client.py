@@ -31,6 +31,7 @@ from ._want import Want
 from ._wire import Decoded
 from .body import Body
 from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, error_for
+from .result import StepResult
 from .scene import Scene
 from .shapes import ShapeMaker
 
@@ -611,6 +612,12 @@ class Client(SceneOpener, ShapeMaker):
         links = {scene._state.link for scene in motion.scenes}
         return step_many(links.pop(), motion, want, timeout) if len(links) == 1 else None
 
+    def _step_each(self, steps: Sequence[tuple[Scene, dict[str, Any]]]) -> list[StepResult]:
+        """Steps of different scenes, each with arguments of its own as of Scene.submit, all on their way at once. The first error
+        is raised when all are done."""
+        futures = [scene.submit(**arguments) for scene, arguments in steps]
+        return raise_first([future.exception() or future.result() for future in futures])
+
     def overlap(self, a: Mesh, b: Mesh, pose_a: ArrayLike | None = None, pose_b: ArrayLike | None = None, *,
                 method: Method | None = None, resolution: int | Sequence[int] | None = None,
                 pixel_size: float | None = None, max_step_time: float | None = None,
@@ -792,6 +799,14 @@ class Client(SceneOpener, ShapeMaker):
                             "which costs no memory", object=str(mesh), field="mesh")
         if mesh._state not in self._link.meshes:
             raise error_for(ErrorCode.STALE_HANDLE, "the mesh was removed", object=str(mesh), field="mesh")
+
+
+def raise_first(answers: list[Any]) -> list[StepResult]:
+    """The answers, where no error is among them."""
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return answers
 
 
 def _together(each: list[dict[str, Any]]) -> dict[str, Any]:

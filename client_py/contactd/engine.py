@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, Sequence
+
 from ._engine_many import ManyLink
 from ._many import ManyResult, Motion
-from .client import Client
+from .client import Client, raise_first
+from .result import StepResult
+from .scene import Scene
 from .shapes import ShapeMaker
 
 
@@ -32,6 +36,12 @@ class Engine(Client):
     def _step_batch(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:
         assert isinstance(self._link, ManyLink)
         return self._link.step_many(motion, want, timeout)
+
+    def _step_each(self, steps: Sequence[tuple[Scene, dict[str, Any]]]) -> list[StepResult]:
+        assert isinstance(self._link, ManyLink)
+        requests = [scene._request_of(**arguments) for scene, arguments in steps]
+        answers = self._link.step_each(requests)
+        return super()._step_each(steps) if answers is None else raise_first(answers)
 
     def __repr__(self) -> str:
         return f"<Engine, {self._link.welcome['backend']}>"

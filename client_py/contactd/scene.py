@@ -456,6 +456,11 @@ class Scene(SceneSettings, ShapeAdder):
                                  tolerance=tolerance, directions=directions, velocities=velocities, viscosity=viscosity,
                                  timeout=timeout)
 
+    def _request_of(self, *, positions: Any = None, poses: Any = None, want: Any = None, directions: Any = None,
+                    velocities: Any = None, timeout: float | None = None) -> Request:
+        """Of a step that is carried out at once, so that arrays are not copied."""
+        return self._request(positions, poses, None, None, want, None, None, directions, velocities, 0.0, timeout, None)
+
     def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, time_budget: float | None,
                  tolerance: float | None, directions: Directions | None, velocities: Mapping[Body, ArrayLike] | None,
                  viscosity: float, timeout: Any, future: Future | None) -> Request:
