@@ -456,7 +456,7 @@ class Client(SceneOpener, ShapeMaker):
         """Registers a closed surface, its triangles counter-clockwise seen from outside.
 
         Args:
-            vertices: (n, 3) in `unit`; kept as float32, in m. Their order is that of gradients.
+            vertices: (n, 3) in `unit`; kept in m, as float32 or, where that does not hold them, in double precision. Their order is that of gradients.
             triangles: (m, 3) integers.
             repair: drop degenerate and duplicate triangles, weld vertices at the same position on open edges, make
                 directions consistent and outward (a cavity keeps its own), and fill holes with triangles between their
@@ -488,7 +488,8 @@ class Client(SceneOpener, ShapeMaker):
                            repair: bool = False, max_hole: float = 0, weld: float = 0,
                            open_direction: Sequence[float] | None = None, scale: float | None = None, unit: Unit = "m",
                            closing: Closing | None = None, timeout: float | None = None) -> Mesh:
-        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it. repair, max_hole, weld, open_direction,
+        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it, in double precision where the file's digits
+        say so (README). repair, max_hole, weld, open_direction,
         scale, unit and closing: as of register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.

@@ -39,7 +39,8 @@ void ct_mesh_limits_init(ct_mesh_limits *limits);
 
 /* Reads a mesh file from memory. Polygons are cut into triangles: as a fan where that
  * folds over nowhere, else by clipping ears; of those that are not flat the cut is taken whose area is least. Everything
- * but geometry is ignored. The surface has to be closed: as many triangles run through each edge one way as the other. Of
+ * but geometry is ignored. Positions are float32, or float64 where float32 does not hold the file's digits
+ * (gpu/mesh/digits.h has the rule). The surface has to be closed: as many triangles run through each edge one way as the other. Of
  * more than two those are neighbours between which the volume lies: parts touch there. The caller owns one reference to
  * *out. limits NULL: the defaults.
  * PARSE_ERROR, INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY, CANCELLED (ct_cancel_scope). */

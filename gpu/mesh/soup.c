@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "gpu/base/array.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/mesh/split.h"
 
 #define ENGINE_LIMIT ((uint64_t)1 << 30) /* ct_check_edges packs an index and a flag into 32 bits */
 
@@ -16,6 +18,7 @@ void ct_mesh_limits_init(ct_mesh_limits *limits) {
 
 void ct_soup_init(ct_soup *soup, const ct_mesh_limits *limits) {
     memset(soup, 0, sizeof *soup);
+    soup->digits.watched = CT_SURELY_HELD;
     if (limits)
         soup->limits = *limits;
     else
@@ -27,6 +30,7 @@ void ct_soup_init(ct_soup *soup, const ct_mesh_limits *limits) {
 void ct_soup_free(ct_soup *soup) {
     free(soup->positions);
     free(soup->low);
+    free(soup->wide);
     free(soup->triangles);
     free(soup->polygons);
     memset(soup, 0, sizeof *soup);
@@ -49,10 +53,43 @@ static ct_status grow_rows(void **rows, size_t *capacity, uint64_t n, uint64_t l
 
 ct_status ct_soup_reserve_vertices(ct_soup *soup, uint64_t n, ct_error *error) {
     void *rows = soup->positions;
+    if (soup->digits.is_wide && n > soup->vertex_capacity && n <= soup->limits.max_vertices) {
+        double *wide = realloc(soup->wide, (size_t)n * 3 * sizeof *wide);
+        if (!wide)
+            return ct_fail(error, CT_OUT_OF_MEMORY, "positions", "no memory for %llu vertices", (unsigned long long)n);
+        soup->wide = wide;
+    }
     ct_status status =
         grow_rows(&rows, &soup->vertex_capacity, n, soup->limits.max_vertices, "vertices", "positions", error);
     soup->positions = rows;
     return status;
+}
+
+ct_status ct_soup_add_wide(ct_soup *soup, const double position[3], ct_error *error) {
+    if (soup->digits.loses_many) return CT_PARSE_ERROR;
+    if (soup->n_vertices == soup->vertex_capacity) {
+        ct_status status = ct_soup_grow_vertices(soup, error);
+        if (status != CT_OK) return status;
+    }
+    memcpy(soup->wide + 3 * soup->n_vertices++, position, 3 * sizeof *position);
+    return CT_OK;
+}
+
+bool ct_soup_split(ct_soup *soup, const void *doubles, size_t n, double scale) {
+    const bool has_low = !ct_are_floats(doubles, 3 * n, scale);
+    if (has_low) {
+        ct_choose_split_origin(doubles, n, scale, soup->origin);
+        soup->low = malloc(12 * n);
+        soup->n_low = n;
+        if (!soup->low) return false;
+    }
+    for (size_t i = 0; i < 3 * n; i++) {
+        if (CT_POLL_EVERY(i, 1 << 14) && ct_is_cancelled()) return false;
+        float rest = 0;
+        ct_split_double(ct_load_double(doubles, i) * scale - soup->origin[i % 3], &soup->positions[i], &rest);
+        if (has_low) soup->low[i] = rest;
+    }
+    return true;
 }
 
 ct_status ct_soup_reserve_triangles(ct_soup *soup, uint64_t n, ct_error *error) {

@@ -5,6 +5,7 @@
 #define CT_SOUP_H
 
 #include "gpu/include/contact.h"
+#include "gpu/mesh/digits.h"
 
 /* A face of more than three corners: the fan of n - 2 triangles that starts with this one. */
 typedef struct ct_polygon {
@@ -16,6 +17,8 @@ typedef struct ct_soup {
     double origin[3];
     float *low; /* [n_low][3] what float32 leaves of the first vertices (split.h), those given; NULL: nothing */
     size_t n_low;
+    double *wide;        /* [n_vertices][3] m, while a file is read in double precision, in place of `positions` */
+    ct_digits digits;    /* of the file */
     uint32_t *triangles; /* [n_triangles][3], not yet checked against n_vertices */
     size_t n_vertices, n_triangles;
     size_t vertex_capacity, triangle_capacity;
@@ -55,6 +58,24 @@ static inline ct_status ct_soup_add_triangle(ct_soup *soup, uint32_t a, uint32_t
     to[0] = a, to[1] = b, to[2] = c;
     return CT_OK;
 }
+
+/* A vertex as a reader has it: `wide` where the soup's digits.is_wide, else `rounded`. */
+typedef struct ct_soup_point {
+    float rounded[3];
+    double wide[3];
+} ct_soup_point;
+
+/* PARSE_ERROR without a word where digits.loses_many: the file is to be read again. */
+ct_status ct_soup_add_wide(ct_soup *soup, const double position[3], ct_error *error);
+
+static inline ct_status ct_soup_add_point(ct_soup *soup, const ct_soup_point *point, ct_error *error) {
+    if (!(soup->digits.is_wide | soup->digits.loses_many)) return ct_soup_add_vertex(soup, point->rounded, error);
+    return ct_soup_add_wide(soup, point->wide, error);
+}
+
+/* Takes n vertices, doubles[n][3] times scale (unaligned), into `positions`, which have room for them, `low` and
+ * `origin` (split.h). False: out of memory, or cancelled. */
+bool ct_soup_split(ct_soup *soup, const void *doubles, size_t n, double scale);
 
 /* Notes that the last triangles are the fan of a face of n corners. OUT_OF_MEMORY. */
 ct_status ct_soup_add_polygon(ct_soup *soup, uint32_t n, ct_error *error);

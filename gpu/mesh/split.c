@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "gpu/base/cancel.h"
+#include "gpu/mesh/digits.h"
 
 enum { POLL = 1 << 14 };
 
@@ -31,7 +32,7 @@ void ct_choose_split_origin(const void *doubles, size_t n, double scale, double 
         away = fmax(away, fmax(fabs(lo[k]), fabs(hi[k])));
     }
     /* Nearer than this float32 is as fine about one as about the other, but for a bit or two. */
-    if (!(away > 4 * extent) || !(extent > 0)) return;
+    if (!(away > CT_FAR * extent) || !(extent > 0)) return;
     int exponent;
     frexp(extent, &exponent);
     const double step = ldexp(1, exponent - 4); /* so that few bits of the origin are set */

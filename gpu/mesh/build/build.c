@@ -281,24 +281,6 @@ ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error)
 
 /* ---- from arrays ---- */
 
-/* Takes doubles in. False: out of memory, or cancelled. */
-static bool split_positions(ct_soup *soup, const void *doubles, size_t n, double scale) {
-    const bool has_low = !ct_are_floats(doubles, 3 * n, scale);
-    if (has_low) {
-        ct_choose_split_origin(doubles, n, scale, soup->origin);
-        soup->low = malloc(12 * n);
-        soup->n_low = n;
-        if (!soup->low) return false;
-    }
-    for (size_t i = 0; i < 3 * n; i++) {
-        if (CT_POLL_EVERY(i, 1 << 14) && ct_is_cancelled()) return false;
-        float rest = 0;
-        ct_split_double(ct_load_double(doubles, i) * scale - soup->origin[i % 3], &soup->positions[i], &rest);
-        if (has_low) soup->low[i] = rest;
-    }
-    return true;
-}
-
 ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
                          size_t n_triangles, const ct_mesh_limits *limits, ct_mesh **out, ct_error *error) {
     const ct_mesh_options options = ct_mesh_options_of(limits);
@@ -330,7 +312,7 @@ ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_ve
     ct_enter_phase("reading the mesh");
     const bool is_copied = ct_copy_large(soup.triangles, triangles_u32, 12 * n_triangles) &&
                            (dtype == CT_F32 ? ct_copy_large(soup.positions, positions, 12 * n_vertices)
-                                            : split_positions(&soup, positions, n_vertices, scale));
+                                            : ct_soup_split(&soup, positions, n_vertices, scale));
     if (!is_copied) {
         ct_soup_free(&soup);
         return ct_fail(error, CT_OUT_OF_MEMORY, "positions", "no memory for %zu vertices", n_vertices);

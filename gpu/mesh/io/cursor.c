@@ -105,6 +105,16 @@ ct_status ct_read_float(ct_cursor *cursor, float *value, const char *what, ct_er
     return CT_OK;
 }
 
+ct_status ct_read_coordinate(ct_cursor *cursor, ct_soup *soup, int k, ct_soup_point *point, ct_error *error) {
+    ct_skip_space(cursor);
+    const char *after = soup->digits.is_wide
+                            ? ct_parse_double(cursor->at, cursor->end, &point->wide[k])
+                            : ct_parse_coordinate(cursor->at, cursor->end, &soup->digits, &point->rounded[k]);
+    if (!after || !ends_word(cursor, after)) return fail_number(cursor, "a coordinate", error);
+    cursor->at = after;
+    return CT_OK;
+}
+
 const char *ct_parse_integer(const char *at, const char *end, int64_t *value) {
     const int64_t limit = (int64_t)1 << 62;
     bool minus = at < end && *at == '-';

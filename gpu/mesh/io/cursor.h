@@ -9,6 +9,7 @@
 
 #include "gpu/base/fail.h"
 #include "gpu/mesh/io/decimal.h"
+#include "gpu/mesh/soup.h"
 
 typedef struct ct_cursor {
     const char *begin, *at, *end;
@@ -78,6 +79,8 @@ bool ct_word_is(const char *word, size_t length, const char *expected);
 /* Skip space and line ends, then read a number. On failure the error names the line, the expected item (`what`) and the
  * word found. */
 ct_status ct_read_float(ct_cursor *cursor, float *value, const char *what, ct_error *error);
+/* Coordinate k of a vertex of the soup, with its digits noted. */
+ct_status ct_read_coordinate(ct_cursor *cursor, ct_soup *soup, int k, ct_soup_point *point, ct_error *error);
 ct_status ct_read_integer(ct_cursor *cursor, int64_t *value, const char *what, ct_error *error);
 
 /* Fails with PARSE_ERROR "line 7: expected <what>, found '<word>'". */

@@ -187,9 +187,46 @@ static float convert_to_float(const decimal *d) {
     return nearest;
 }
 
+/* The value as a double: sums of two doubles hold `leading` and what rounding leaves of each product. */
+static double convert_to_double(const decimal *d) {
+    if (!d->leading) return 0;
+    const int64_t magnitude = d->exponent + d->n_leading; /* 10^(magnitude-1) <= value < 10^magnitude */
+    if (magnitude > 39) return INFINITY;
+    if (magnitude < -45) return 0;
+    double high = (double)d->leading;
+    /* `leading` is below 10^19 and `high` at most 2^64, which no uint64_t holds, only above 2^64 - 1024 */
+    double low = (double)(int64_t)(d->leading - (uint64_t)high);
+    for (int64_t e = d->exponent; e != 0;) {
+        const int step = e > MOST_POWER ? MOST_POWER : e < -MOST_POWER ? -MOST_POWER : (int)e;
+        const double power = powers[step < 0 ? -step : step];
+        const double product = step < 0 ? high / power : high * power;
+        const double rest =
+            step < 0 ? (fma(-product, power, high) + low) / power : fma(high, power, -product) + low * power;
+        high = product + rest;
+        low = rest - (high - product);
+        e -= step;
+    }
+    return high;
+}
+
+/* Notes that float32 is more than 10^exponent, a unit of the last digit, off the number leading * 10^exponent; of its
+ * digits, zeros at the end do not count. */
+__attribute__((noinline, cold)) static void note_loss(uint64_t leading, int64_t exponent, double off,
+                                                      ct_digits *digits) {
+    while (leading % 10 == 0) leading /= 10, exponent++;
+    if (leading <= digits->watched) return;
+    double unit = 1;
+    for (; exponent < -MOST_POWER; exponent += MOST_POWER) unit /= powers[MOST_POWER];
+    unit = exponent < 0 ? unit / powers[-exponent] : powers[exponent];
+    if (off <= unit) return;
+    digits->loses_some = true;
+    digits->loses_many = leading > CT_FEW_DIGITS;
+    digits->watched = digits->loses_many ? UINT64_MAX : CT_FEW_DIGITS;
+}
+
 /* Most numbers of most files: at most 18 digits and a power of 10 that a double holds exactly, of which one division or
  * product gives what convert_to_float gives. NULL: the text is something else, or the rounding is not certain. */
-static const char *parse_short(const char *at, const char *end, float *value) {
+static inline const char *parse_short(const char *at, const char *end, ct_digits *digits, float *value) {
     enum { MOST_CHARACTERS = 19, MOST_EXPONENT_DIGITS = 3 };
     const char *const begin = at, *const safe_end = end - at > MOST_CHARACTERS ? at + MOST_CHARACTERS : end;
     uint64_t leading = 0;
@@ -222,6 +259,11 @@ static const char *parse_short(const char *at, const char *end, float *value) {
         x *= powers[exponent];
     if (leading && !(rounds_for_certain(x) && x < 1e38)) return NULL;
     *value = (float)x;
+    if (leading > digits->watched) {
+        const double off = fabs(x - (double)*value);
+        if (exponent < 0 ? off * powers[-exponent] > 1 : off > powers[exponent])
+            note_loss(leading, exponent, off, digits);
+    }
     return at;
 }
 
@@ -246,11 +288,11 @@ static const char *parse_not_finite(const char *at, const char *end, float *valu
     return NULL;
 }
 
-const char *ct_parse_float(const char *at, const char *end, float *value) {
+const char *ct_parse_coordinate(const char *at, const char *end, ct_digits *digits, float *value) {
     bool minus = at < end && *at == '-';
     if (at < end && (*at == '-' || *at == '+')) at++;
     float magnitude;
-    const char *const after_short = parse_short(at, end, &magnitude);
+    const char *const after_short = parse_short(at, end, digits, &magnitude);
     if (after_short) {
         at = after_short;
     } else if (starts_with(at, end, "nan")) {
@@ -266,9 +308,30 @@ const char *ct_parse_float(const char *at, const char *end, float *value) {
         at = scan_decimal(at, end, &d);
         if (!at) return NULL;
         magnitude = convert_to_float(&d);
+        if (d.leading > digits->watched && d.exponent <= MOST_POWER && isfinite(magnitude))
+            note_loss(d.leading, d.exponent, fabs(convert_to_double(&d) - (double)magnitude), digits);
         const char *after = at < end && *at == '#' ? parse_not_finite(at, end, &magnitude) : NULL;
         if (after) at = after;
     }
     *value = minus ? -magnitude : magnitude;
     return at;
+}
+
+const char *ct_parse_float(const char *at, const char *end, float *value) {
+    ct_digits digits = {.watched = UINT64_MAX};
+    return ct_parse_coordinate(at, end, &digits, value);
+}
+
+const char *ct_parse_double(const char *at, const char *end, double *value) {
+    const bool minus = at < end && *at == '-', has_sign = minus || (at < end && *at == '+');
+    float rounded;
+    decimal d;
+    const char *const number = scan_decimal(at + has_sign, end, &d);
+    if (!number || (number < end && *number == '#')) { /* "nan", "inf", "-1.#IND" */
+        const char *const after = ct_parse_float(at, end, &rounded);
+        if (after) *value = (double)rounded;
+        return after;
+    }
+    *value = minus ? -convert_to_double(&d) : convert_to_double(&d);
+    return number;
 }

@@ -1,6 +1,7 @@
 /* read.c - ct_mesh_read: detects the format, reads and validates. */
 #include "gpu/mesh/io/read.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "gpu/base/cancel.h"
@@ -163,6 +164,43 @@ static ct_status read_soup(const char *bytes, size_t size, ct_mesh_format format
     }
 }
 
+/* Whether a mesh is so far from the origin that float32 is coarser there than about the mesh. */
+static bool is_far(const ct_soup *soup) {
+    double lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY}, extent = 0, away = 0;
+    for (size_t i = 0; i < 3 * soup->n_vertices; i++) {
+        if (CT_POLL_EVERY(i, 1 << 14) && ct_is_cancelled()) return false;
+        lo[i % 3] = fmin(lo[i % 3], (double)soup->positions[i]);
+        hi[i % 3] = fmax(hi[i % 3], (double)soup->positions[i]);
+    }
+    for (int k = 0; k < 3 && soup->n_vertices; k++) {
+        extent = fmax(extent, hi[k] - lo[k]);
+        away = fmax(away, fmax(fabs(lo[k]), fabs(hi[k])));
+    }
+    return away > CT_FAR * extent;
+}
+
+/* Reads the file, again in double precision where float32 does not hold it (digits.h): what is beside an origin then is
+ * scaled already. */
+static ct_status read_file(const char *bytes, size_t size, ct_mesh_format format, ct_mesh_options *options,
+                           ct_soup *soup, ct_error *error) {
+    ct_soup_init(soup, &options->limits);
+    ct_status status = read_soup(bytes, size, format, soup, error);
+    if (!soup->digits.loses_many && !(status == CT_OK && soup->digits.loses_some && is_far(soup))) return status;
+    ct_soup_free(soup);
+    ct_soup_init(soup, &options->limits);
+    soup->digits.is_wide = true;
+    if (error) error->status = CT_OK;
+    status = read_soup(bytes, size, format, soup, error);
+    if (status != CT_OK) return status;
+    if (!ct_soup_split(soup, soup->wide, soup->n_vertices, options->scale != 0 ? options->scale : 1))
+        return ct_fail(error, CT_OUT_OF_MEMORY, "bytes", "no memory for %zu vertices", soup->n_vertices);
+    free(soup->wide);
+    soup->wide = NULL;
+    soup->digits.is_wide = false;
+    options->scale = 0;
+    return CT_OK;
+}
+
 ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_limits *limits,
                        ct_mesh **out, ct_error *error) {
     const ct_mesh_options options = ct_mesh_options_of(limits);
@@ -182,8 +220,8 @@ ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format forma
     char *narrow = utf16 ? narrow_text(text, &size, utf16) : NULL;
     if (utf16 && !narrow) return ct_fail(error, CT_OUT_OF_MEMORY, "bytes", "no memory for text in UTF-16");
     ct_soup soup;
-    ct_soup_init(&soup, &options->limits);
-    status = read_soup(narrow ? narrow : text, size, format, &soup, error);
+    ct_mesh_options rest = *options;
+    status = read_file(narrow ? narrow : text, size, format, &rest, &soup, error);
     free(narrow);
     if (ct_is_cancelled()) { /* whatever the reader says of the text, which ended there */
         if (error) error->status = CT_OK;
@@ -193,5 +231,5 @@ ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format forma
         ct_soup_free(&soup);
         return status;
     }
-    return ct_soup_finish(&soup, options, out, changes, error);
+    return ct_soup_finish(&soup, &rest, out, changes, error);
 }

@@ -23,14 +23,14 @@ static void skip_joined_line(ct_cursor *cursor) {
 }
 
 static ct_status read_vertex(ct_cursor *cursor, ct_soup *soup, ct_error *error) {
-    float p[3];
+    ct_soup_point p;
     for (int k = 0; k < 3; k++) {
         if (at_joined_line_end(cursor)) return ct_fail_unexpected(cursor, "a coordinate", error);
-        ct_status status = ct_read_float(cursor, &p[k], "a coordinate", error);
+        ct_status status = ct_read_coordinate(cursor, soup, k, &p, error);
         if (status != CT_OK) return status;
     }
     skip_joined_line(cursor); /* a weight or a colour */
-    return ct_soup_add_vertex(soup, p, error);
+    return ct_soup_add_point(soup, &p, error);
 }
 
 /* Reads "7", "7/1", "7//3" or "7/1/3". Negative numbers count back from the last vertex so far. */

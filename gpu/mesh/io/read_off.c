@@ -131,10 +131,10 @@ ct_status ct_read_off(const char *bytes, size_t size, ct_soup *soup, ct_error *e
             "all numbers are on one line, so coordinates cannot be separated from colours or normals: put each "
             "vertex on its own line");
     for (uint64_t v = 0; v < counts[0] && status == CT_OK; v++) {
-        float p[3];
-        for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_read_float(&cursor, &p[k], "a coordinate", error);
+        ct_soup_point p;
+        for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_read_coordinate(&cursor, soup, k, &p, error);
         if (status == CT_OK && has_extras) ct_skip_line(&cursor);
-        if (status == CT_OK) status = ct_soup_add_vertex(soup, p, error);
+        if (status == CT_OK) status = ct_soup_add_point(soup, &p, error);
     }
     for (uint64_t f = 0; f < counts[1] && status == CT_OK; f++) {
         status = read_face(&cursor, f, soup, error);

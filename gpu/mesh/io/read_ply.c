@@ -1,5 +1,7 @@
 /* read_ply.c - reads PLY: text and binary of either byte order, properties of any type in any order. Elements other
  * than vertex and face are skipped. */
+#include <math.h>
+
 #include "gpu/base/cancel.h"
 #include "gpu/mesh/io/ply.h"
 #include "gpu/mesh/io/read.h"
@@ -71,6 +73,19 @@ static ct_status read_scalar(reader *r, ct_ply_type type, const ct_ply_element *
     return CT_OK;
 }
 
+static ct_status read_position(reader *r, const ct_ply_element *element, const ct_ply_property *property, uint64_t row,
+                               ct_soup_point *point) {
+    const int k = (int)property->role - CT_PLY_X;
+    if (r->header.encoding == CT_PLY_ASCII) return ct_read_coordinate(&r->cursor, r->soup, k, point, r->error);
+    double value = 0;
+    ct_status status = read_scalar(r, property->type, element, row, &value);
+    point->rounded[k] = (float)value;
+    point->wide[k] = value;
+    ct_digits *digits = &r->soup->digits;
+    if (!digits->is_wide && value != (double)(float)value && !isnan(value)) digits->loses_many = true;
+    return status;
+}
+
 static ct_status read_corners(reader *r, const ct_ply_element *element, const ct_ply_property *property, uint64_t row,
                               uint64_t n) {
     uint32_t first = 0, previous = 0;
@@ -121,18 +136,19 @@ static ct_status read_list(reader *r, const ct_ply_element *element, const ct_pl
 static ct_status read_rows(reader *r, const ct_ply_element *element, uint64_t begin) {
     const ct_ply_property *properties = r->header.properties + element->first_property;
     for (uint64_t row = begin; row < element->count; row++) {
-        float position[3] = {0, 0, 0};
+        ct_soup_point point = {{0, 0, 0}, {0, 0, 0}};
         if (CT_POLL_EVERY(row, 256) && ct_is_cancelled()) return CT_CANCELLED;
         for (size_t i = 0; i < element->n_properties; i++) {
             ct_ply_role role = properties[i].role;
             if (CT_POLL_EVERY(i + 1, 1024) && ct_is_cancelled()) return CT_CANCELLED;
             double value = 0;
-            ct_status status = properties[i].is_list ? read_list(r, element, &properties[i], row)
-                                                     : read_scalar(r, properties[i].type, element, row, &value);
+            const bool is_coordinate = role >= CT_PLY_X && role <= CT_PLY_Z;
+            ct_status status = is_coordinate           ? read_position(r, element, &properties[i], row, &point)
+                               : properties[i].is_list ? read_list(r, element, &properties[i], row)
+                                                       : read_scalar(r, properties[i].type, element, row, &value);
             if (status != CT_OK) return status;
-            if (role >= CT_PLY_X && role <= CT_PLY_Z) position[role - CT_PLY_X] = (float)value;
         }
-        ct_status status = element->is_vertex ? ct_soup_add_vertex(r->soup, position, r->error) : CT_OK;
+        ct_status status = element->is_vertex ? ct_soup_add_point(r->soup, &point, r->error) : CT_OK;
         if (status != CT_OK) return status;
     }
     return CT_OK;
@@ -141,6 +157,7 @@ static ct_status read_rows(reader *r, const ct_ply_element *element, uint64_t be
 /* Fast path for the most common layout: little-endian rows of scalars with float32 coordinates. False: another layout,
  * nothing read. */
 static bool read_vertices_fast(reader *r, const ct_ply_element *element, size_t row_size, ct_status *status) {
+    if (r->soup->digits.is_wide) return false;
     const ct_ply_property *properties = r->header.properties + element->first_property;
     size_t offset[3] = {0, 0, 0}, at = 0;
     for (size_t i = 0; i < element->n_properties; i++) {

@@ -24,7 +24,7 @@ bool ct_has_binary_stl(const char *bytes, size_t size) {
     return count && (size - HEADER) / RECORD >= count;
 }
 
-static void read_binary_corner(const void *bytes, size_t i, float position[3]) {
+static void read_binary_corner(const void *bytes, size_t i, void *position) {
     memcpy(position, (const char *)bytes + HEADER + RECORD * (i / 3) + NORMAL + 12 * (i % 3), 12);
 }
 
@@ -43,8 +43,12 @@ static ct_status read_binary(const char *bytes, size_t size, ct_soup *soup, ct_e
     return ct_weld(bytes, 3 * (size_t)count, read_binary_corner, soup, error);
 }
 
-static void read_text_corner(const void *positions, size_t i, float position[3]) {
+static void read_text_corner(const void *positions, size_t i, void *position) {
     memcpy(position, (const float *)positions + 3 * i, 12);
+}
+
+static void read_wide_corner(const void *positions, size_t i, void *position) {
+    memcpy(position, (const double *)positions + 3 * i, 24);
 }
 
 static ct_status expect_word(ct_cursor *cursor, const char *word, const char *what, ct_error *error) {
@@ -91,10 +95,10 @@ static ct_status read_facet(ct_cursor *cursor, ct_soup *corners, ct_error *error
     ct_status status = expect_word(cursor, "outer", "\"outer loop\"", error);
     if (status == CT_OK) status = expect_word(cursor, "loop", "\"outer loop\"", error);
     for (int c = 0; c < 3 && status == CT_OK; c++) {
-        float p[3];
+        ct_soup_point p;
         status = expect_word(cursor, "vertex", "\"vertex\"", error);
-        for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_read_float(cursor, &p[k], "a coordinate", error);
-        if (status == CT_OK) status = ct_soup_add_vertex(corners, p, error);
+        for (int k = 0; k < 3 && status == CT_OK; k++) status = ct_read_coordinate(cursor, corners, k, &p, error);
+        if (status == CT_OK) status = ct_soup_add_point(corners, &p, error);
     }
     if (status == CT_OK) status = expect_end(cursor, "endloop", "\"endloop\" after three vertices", error);
     if (status == CT_OK) status = expect_end(cursor, "endfacet", "\"endfacet\"", error);
@@ -106,6 +110,7 @@ static ct_status read_text(const char *bytes, size_t size, ct_soup *soup, ct_err
     ct_soup corners; /* only its vertices are used */
     ct_soup_init(&corners, NULL);
     corners.limits.max_vertices = 3 * soup->limits.max_triangles;
+    corners.digits = soup->digits;
     ct_status status = CT_OK;
     while (status == CT_OK && ct_skip_space(&cursor)) {
         if (ct_read_word(&cursor, "facet"))
@@ -115,7 +120,11 @@ static ct_status read_text(const char *bytes, size_t size, ct_soup *soup, ct_err
         else
             status = ct_fail_unexpected(&cursor, "\"facet\", \"solid\" or \"endsolid\"", error);
     }
-    if (status == CT_OK) status = ct_weld(corners.positions, corners.n_vertices, read_text_corner, soup, error);
+    soup->digits = corners.digits;
+    const bool is_wide = soup->digits.is_wide;
+    if (status == CT_OK)
+        status = ct_weld(is_wide ? (const void *)corners.wide : corners.positions, corners.n_vertices,
+                         is_wide ? read_wide_corner : read_text_corner, soup, error);
     ct_soup_free(&corners);
     return status;
 }

@@ -4,8 +4,8 @@
 
 #include "gpu/mesh/soup.h"
 
-/* Reads the position of corner i. */
-typedef void ct_read_corner_fn(const void *corners, size_t i, float position[3]);
+/* Reads the position of corner i: 3 floats, or 3 doubles where the soup's digits.is_wide. */
+typedef void ct_read_corner_fn(const void *corners, size_t i, void *position);
 
 /* Appends n_corners / 3 triangles to an empty soup; corners 3 t to 3 t + 2 are triangle t. Corners with equal positions
  * (-0 equals 0) share a vertex; vertices are in order of first appearance. Expected O(n) for any input, because the

@@ -109,6 +109,34 @@ static void test_where_it_stops(void **state) {
     }
 }
 
+/* Doubles are within 2^-10 of a unit in the last place of the nearest one, so at most the other neighbour of the number. */
+static void test_doubles(void **state) {
+    (void)state;
+    uint64_t rng = 5;
+    char text[200];
+    size_t differ = 0;
+    for (int i = 0; i < 200000; i++) {
+        const uint64_t bits = shape_random(&rng);
+        double x, mine, theirs;
+        memcpy(&x, &bits, 8);
+        x = ldexp(frexp(x, &(int){0}), (int)(shape_random(&rng) % 240) - 120);
+        if (!isfinite(x)) continue;
+        snprintf(text, sizeof text, "%.*e", i % 26, x);
+        theirs = strtod(text, NULL);
+        assert_ptr_equal(ct_parse_double(text, text + strlen(text), &mine), text + strlen(text));
+        if (!(fabs(mine - theirs) <= 0x1p-52 * fabs(theirs))) fail_msg("%s gave %.17g", text, mine);
+        differ += mine != theirs;
+    }
+    assert_true(differ < 200);
+    static const char *const plain[] = {
+        "0", "-0", "1e400", "-1e400", "1e-400", "inf", "0.1", "-.5D2", "18446744073709551615"};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        double mine, theirs = i == 7 ? -50 : strtod(plain[i], NULL);
+        assert_ptr_equal(ct_parse_double(plain[i], plain[i] + strlen(plain[i]), &mine), plain[i] + strlen(plain[i]));
+        if (memcmp(&mine, &theirs, 8) != 0) fail_msg("%s gave %.17g", plain[i], mine);
+    }
+}
+
 static void test_random(void **state) {
     (void)state;
     uint64_t rng = 17;
@@ -178,10 +206,8 @@ static void test_short(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_where_it_stops),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_short),
+        cmocka_unit_test(test_plain),  cmocka_unit_test(test_where_it_stops), cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_short),
     };
     return cmocka_run_group_tests_name("decimal", tests, NULL, NULL);
 }

@@ -640,6 +640,155 @@ static void test_damaged(void **state) {
     assert_true(accepted > 100 && refused > 1000);
 }
 
+/* ---- double precision ---- */
+
+static ct_mesh *accept_text(const char *text) {
+    buffer b = {NULL, 0, 0};
+    print(&b, "%s", text);
+    return accept(&b, CT_FORMAT_OBJ);
+}
+
+/* A box of 1 m, turned by 30 degrees, with its middle at `at`. The numbers are printed by the format. */
+static ct_mesh *accept_box(ct_mesh_format format, const char *number, const double at[3], double expected[8][3]) {
+    struct shape box = shape_box(1, 1, 1);
+    buffer b = {NULL, 0, 0};
+    double p[8][3];
+    char text[8][3][400];
+    for (int v = 0; v < 8; v++) {
+        const float *q = box.positions + 3 * v;
+        const double c = sqrt(0.75);
+        p[v][0] = at[0] + c * (double)q[0] - 0.5 * (double)q[1];
+        p[v][1] = at[1] + 0.5 * (double)q[0] + c * (double)q[1];
+        p[v][2] = at[2] + (double)q[2];
+        for (int k = 0; k < 3; k++) {
+            snprintf(text[v][k], sizeof text[v][k], number, p[v][k]);
+            expected[v][k] = strtod(text[v][k], NULL);
+        }
+    }
+    const bool is_binary = format == CT_FORMAT_PLY && !strcmp(number, "%.17g");
+    if (format == CT_FORMAT_OFF) print(&b, "OFF\n8 %u 0\n", box.n_triangles);
+    if (format == CT_FORMAT_STL) print(&b, "solid box\n");
+    if (format == CT_FORMAT_PLY)
+        print(&b,
+              "ply\nformat %s 1.0\nelement vertex 8\nproperty double x\nproperty double y\nproperty double z\n"
+              "element face %u\nproperty list uchar int vertex_indices\nend_header\n",
+              is_binary ? "binary_little_endian" : "ascii", box.n_triangles);
+    for (int v = 0; v < 8 && format != CT_FORMAT_STL; v++) {
+        if (is_binary)
+            put(&b, expected[v], sizeof expected[v]);
+        else
+            print(&b, "%s%s %s %s\n", format == CT_FORMAT_OBJ ? "v " : "", text[v][0], text[v][1], text[v][2]);
+    }
+    for (uint32_t t = 0; t < box.n_triangles; t++) {
+        const uint32_t *c = box.triangles + 3 * t;
+        if (format == CT_FORMAT_OBJ) print(&b, "f %u %u %u\n", c[0] + 1, c[1] + 1, c[2] + 1);
+        if (is_binary) put(&b, "\3", 1), put(&b, c, 12);
+        if (format == CT_FORMAT_OFF || (format == CT_FORMAT_PLY && !is_binary))
+            print(&b, "3 %u %u %u\n", c[0], c[1], c[2]);
+        if (format != CT_FORMAT_STL) continue;
+        print(&b, "facet normal 0 0 0\nouter loop\n");
+        for (int k = 0; k < 3; k++) print(&b, "vertex %s %s %s\n", text[c[k]][0], text[c[k]][1], text[c[k]][2]);
+        print(&b, "endloop\nendfacet\n");
+    }
+    if (format == CT_FORMAT_STL) print(&b, "endsolid\n");
+    shape_free(&box);
+    return accept(&b, format);
+}
+
+static void test_far_away(void **state) {
+    (void)state;
+    static const ct_mesh_format formats[] = {CT_FORMAT_OBJ, CT_FORMAT_OFF, CT_FORMAT_PLY, CT_FORMAT_STL};
+    static const double utm[3] = {448262.237, 5411932.678, 113.4};
+    for (int f = 0; f < 4; f++)
+        for (int digits = 0; digits < 3; digits++) {
+            static const char *const NUMBERS[3] = {"%.6f", "%.16e", "%.17g"};
+            double expected[8][3], positions[8][3];
+            ct_mesh *mesh = accept_box(formats[f], NUMBERS[digits], utm, expected);
+            ct_mesh_info info;
+            ct_mesh_get_info(mesh, &info);
+            assert_int_equal(info.dtype, CT_F64);
+            assert_int_equal(info.vertices, 8);
+            assert_true(fabs(info.volume - 1) < 3e-6);
+            ct_mesh_positions_f64(mesh, &positions[0][0]);
+            for (int v = 0; v < 8; v++) { /* STL has them in another order */
+                double nearest = INFINITY;
+                for (int w = 0; w < 8; w++) {
+                    double off = 0;
+                    for (int k = 0; k < 3; k++) off = fmax(off, fabs(positions[v][k] - expected[w][k]));
+                    nearest = fmin(nearest, off);
+                }
+                assert_true(nearest <= 0x1p-47); /* 48 bits beside an origin half a metre away, and a double's own */
+            }
+            ct_mesh_release(&mesh);
+        }
+}
+
+/* What float32 holds within its digits, and what is near the origin and of few digits, is float32 as ever. */
+static void test_which_are_doubles(void **state) {
+    (void)state;
+    static const struct {
+        const char *x;
+        bool is_double;
+    } cases[] = {
+        {"0.1", false},          {"0.123456789", false},         {"0.1234567891", true},
+        {"0.1000000000", false}, {"0.10000000149011612", false}, {"1234.56789", false},
+        {"1234.567891", true},   {"0.30000001192092896", false}, {"1.23456789e2", false},
+        {"1e-30", false},        {"123456789.0000000", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        buffer b = {NULL, 0, 0};
+        print(&b, "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 %s\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n", cases[i].x);
+        ct_mesh *mesh = accept(&b, CT_FORMAT_OBJ);
+        ct_mesh_info info;
+        double positions[4][3];
+        ct_mesh_get_info(mesh, &info);
+        ct_mesh_positions_f64(mesh, &positions[0][0]);
+        if (info.dtype != (cases[i].is_double ? CT_F64 : CT_F32)) fail_msg("%s is %d", cases[i].x, info.dtype);
+        const double x = strtod(cases[i].x, NULL);
+        if (cases[i].is_double)
+            assert_true(fabs(positions[3][2] - x) <= 0x1p-48 * x);
+        else
+            assert_true(positions[3][2] == (double)strtof(cases[i].x, NULL));
+        ct_mesh_release(&mesh);
+    }
+    ct_mesh *mesh = accept_text("v 448262.2 5411932 113\nv 448263.2 5411932 113\nv 448262.2 5411933 113\n"
+                                "v 448262.2 5411932 114\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n");
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    assert_int_equal(info.dtype, CT_F32); /* float32 is 1/64 m off at most, less than the last digit */
+    ct_mesh_release(&mesh);
+    mesh = accept_text("v 448262.24 5411932 113\nv 448263.24 5411932 113\nv 448262.24 5411933 113\n"
+                       "v 448262.24 5411932 114\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n");
+    ct_mesh_get_info(mesh, &info);
+    assert_int_equal(info.dtype, CT_F64);
+    assert_true(fabs(info.volume - 1.0 / 6) < 1e-9);
+    ct_mesh_release(&mesh);
+}
+
+/* Scaled before they are rounded; and numbers that are none are refused by name. */
+static void test_doubles_with_options(void **state) {
+    (void)state;
+    static const char text[] = "v 448262237.1 5411932678 0\nv 448263237.1 5411932678 0\nv 448262237.1 5411933678 0\n"
+                               "v 448262237.1 5411932678 1000\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n";
+    ct_mesh_options options;
+    ct_mesh_options_init(&options);
+    options.scale = 1e-3;
+    ct_mesh *mesh;
+    ct_error error = {0};
+    assert_int_equal(ct_mesh_read_with(text, sizeof text - 1, CT_FORMAT_AUTO, &options, &mesh, NULL, &error), CT_OK);
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    assert_int_equal(info.dtype, CT_F64);
+    assert_true(fabs(info.volume - 1.0 / 6) < 1e-7 && fabs(info.lo[0] - 448262.2371) < 1e-7);
+    ct_mesh_release(&mesh);
+    refuse("v 0.12345678912345 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1.#IND\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n",
+           CT_FORMAT_OBJ, CT_NON_FINITE, "vertex 3");
+    refuse("v 0.12345678912345 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 x\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n", CT_FORMAT_OBJ,
+           CT_PARSE_ERROR, "line 4: expected a coordinate");
+    refuse("v 0.12345678912345 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 4e38\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n", CT_FORMAT_OBJ,
+           CT_NON_FINITE, "vertex 3");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_obj),
@@ -651,6 +800,9 @@ int main(void) {
         cmocka_unit_test(test_what_is_no_mesh),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_far_away),
+        cmocka_unit_test(test_which_are_doubles),
+        cmocka_unit_test(test_doubles_with_options),
     };
     return cmocka_run_group_tests_name("readers", tests, NULL, NULL);
 }
