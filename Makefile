@@ -387,6 +387,7 @@ setup:
 setup-test: setup
 	@tests/tools/packages install deploy || echo "SKIPPED: tests of packaging that need what is missing above"
 	@$(MAKE) -s --no-print-directory $(VENV)/deploy || echo "SKIPPED: tests that need what tests/requirements-deploy.txt lists"
+	@$(MAKE) -s --no-print-directory $(VENV)/adapters || echo "SKIPPED: tests that need what tests/requirements-adapters.txt lists"
 	@$(MAKE) -s --no-print-directory $(VENV)/wheel || echo "SKIPPED: the test of the wheel, which needs deploy/wheel/requirements.txt"
 setup-dev: setup-test
 	@tests/tools/packages install fuzz lint
@@ -399,8 +400,8 @@ $(VENV)/ready: tests/requirements.txt
 	@$$(tests/tools/packages python) -m venv $(VENV)
 	@tests/tools/again $(PIP_INSTALL) -r tests/requirements.txt
 	@touch $@
-$(VENV)/deploy: tests/requirements-deploy.txt $(VENV)/ready
-	@tests/tools/again $(PIP_INSTALL) -r tests/requirements-deploy.txt
+$(VENV)/deploy $(VENV)/adapters: $(VENV)/%: tests/requirements-%.txt $(VENV)/ready
+	@tests/tools/again $(PIP_INSTALL) -r $<
 	@touch $@
 $(VENV)/wheel: deploy/wheel/requirements.txt $(VENV)/ready
 	@tests/tools/again $(PIP_INSTALL) -r $<

@@ -20,9 +20,9 @@ def need(package: str, user: str, extra: str | None = None) -> Any:
 
 
 def check_version(module: Any, user: str, least: tuple[int, ...], below: tuple[int, ...]) -> None:
-    """Warns where the package's version is outside the range that `user` was tested with."""
+    """Warns where the package's version is outside the range that `user` is made for."""
     version = str(getattr(module, "__version__", ""))
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers and not least <= numbers < below:
-        tested = f"{'.'.join(map(str, least))} to below {'.'.join(map(str, below))}"
-        warnings.warn(f"{user} was tested with {module.__name__} {tested}, this is {version}", stacklevel=3)
+        made_for = f"{'.'.join(map(str, least))} to below {'.'.join(map(str, below))}"
+        warnings.warn(f"{user} is made for {module.__name__} {made_for}, this is {version}", stacklevel=3)

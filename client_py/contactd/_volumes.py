@@ -102,6 +102,41 @@ class Quantity:
         self._forget()
         _all.add(self)
 
+    @classmethod
+    def of_pair(cls, rest: Sequence[Any], faces: Sequence[np.ndarray], kind: Any, stiffness: float, client: Client | None) -> "Quantity":
+        """rest: positions of a surface that does not move, or None of one that does."""
+        if kind not in ("volume", "energy", "depth"):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected volume, energy or depth, got {kind!r}", field="quantity")
+        fixed = {k: v for k, v in enumerate(rest) if v is not None}
+        if len(fixed) == 2:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "both surfaces rest: leave va or vb None", field="va")
+        return cls(faces, kind, stiffness, fixed, client)
+
+    @classmethod
+    def of_many(cls, rest: Sequence[Any], faces: Sequence[np.ndarray], kind: Any, fixed: Sequence[int], stiffness: float,
+                client: Client | None) -> "Quantity":
+        """rest: positions of all; fixed: places of those that do not move."""
+        if kind not in ("volume", "energy"):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected volume or energy, got {kind!r}", field="quantity")
+        if len(faces) < 2:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected two surfaces or more, got {len(faces)}; of one with itself: "
+                            "self_intersection_volume", field="surfaces")
+        if not set(fixed) < set(range(len(faces))):
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected some of 0 to {len(faces) - 1}, not all, got {list(fixed)}", field="fixed")
+        return cls(faces, kind, stiffness, {k: rest[k] for k in fixed}, client)
+
+    def check_moving(self, given: Sequence[Any]) -> None:
+        """That positions are given of the surfaces that move, and of no other."""
+        for k, positions in enumerate(given):
+            if (positions is None) != (k in self.fixed):
+                raise error_for(ErrorCode.INVALID_ARGUMENT, "the surface moves: give its positions" if positions is None else
+                                "the surface rests: leave it out, or make the Pair with None in its place", field=f"v{name_of(k)}")
+
+    def check_poses(self, shape: Sequence[int]) -> None:
+        k = len(self.moving)
+        if len(shape) not in (3, 4) or shape[-3] != k or tuple(shape[-2:]) not in ((3, 4), (4, 4)):
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({k}, 4, 4) or (B, {k}, 4, 4), got {tuple(shape)}", field="poses")
+
     def __getstate__(self) -> dict[str, Any]:
         if self.client is not None:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a connection cannot go to another process: leave client out, or make it there",

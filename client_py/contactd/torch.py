@@ -281,21 +281,13 @@ class Pair(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
     def __init__(self, va: Tensor | None, fa: Any, vb: Tensor | None, fb: Any, *, quantity: Any = "volume", stiffness: float = 1.0,
                  client: Client | None = None) -> None:
         super().__init__()
-        if quantity not in ("volume", "energy", "depth"):
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected volume, energy or depth, got {quantity!r}", field="quantity")
-        fixed = {k: _array(torch.as_tensor(v)) for k, v in enumerate((va, vb)) if v is not None}
-        if len(fixed) == 2:
-            raise error_for(ErrorCode.INVALID_ARGUMENT, "both surfaces rest: leave va or vb None", field="va")
-        self.quantity = Quantity([_faces(fa, "fa"), _faces(fb, "fb")], quantity, stiffness, fixed, client)
+        rest = [None if v is None else _array(torch.as_tensor(v)) for v in (va, vb)]
+        self.quantity = Quantity.of_pair(rest, (_faces(fa, "fa"), _faces(fb, "fb")), quantity, stiffness, client)
 
     def forward(self, va: Tensor | None = None, vb: Tensor | None = None) -> Tensor:
         """(), or (B,), of positions (n, 3) or (B, n, 3) m of each surface that moves."""
-        given = [va, vb]
-        for k in range(2):
-            if (given[k] is None) != (k in self.quantity.fixed):
-                raise error_for(ErrorCode.INVALID_ARGUMENT, "the surface moves: give its positions" if given[k] is None else
-                                "the surface rests: leave it out, or make the Pair with None in its place", field=f"v{name_of(k)}")
-        return _apply(self.quantity, [_check(given[k], f"v{name_of(k)}") for k in self.quantity.moving])
+        self.quantity.check_moving((va, vb))
+        return _apply(self.quantity, [_check((va, vb)[k], f"v{name_of(k)}") for k in self.quantity.moving])
 
 
 class Scene(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
@@ -314,23 +306,15 @@ class Scene(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
     def __init__(self, surfaces: Sequence[tuple[Any, Any]], *, quantity: Any = "volume", fixed: Sequence[int] = (),
                  stiffness: float = 1.0, client: Client | None = None) -> None:
         super().__init__()
-        if quantity not in ("volume", "energy"):
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected volume or energy, got {quantity!r}", field="quantity")
-        if len(surfaces) < 2:
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected two surfaces or more, got {len(surfaces)}; of one with itself: "
-                            "self_intersection_volume", field="surfaces")
         rest = [torch.as_tensor(v) for v, _ in surfaces]
-        self.quantity = Quantity([_faces(f, f"f{name_of(k)}") for k, (_, f) in enumerate(surfaces)], quantity, stiffness,
-                                 {k: _array(rest[k]) for k in fixed}, client)
+        faces = [_faces(f, f"f{name_of(k)}") for k, (_, f) in enumerate(surfaces)]
+        self.quantity = Quantity.of_many([_array(v) for v in rest], faces, quantity, fixed, stiffness, client)
         for k in self.quantity.moving:
             self.register_buffer(f"v{k}", rest[k].detach(), persistent=False)
 
     def forward(self, poses: Tensor) -> Tensor:
         """(), or (B,), of poses (k, 3, 4) or (k, 4, 4), or (B, k, ...), of the k surfaces that move. Its derivatives are those
         by all 12 numbers of a pose; where R comes of other parameters, torch goes on from there."""
-        moving = self.quantity.moving
-        if poses.ndim not in (3, 4) or poses.shape[-3] != len(moving) or tuple(poses.shape[-2:]) not in ((3, 4), (4, 4)):
-            raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({len(moving)}, 4, 4) or (B, {len(moving)}, 4, 4), got "
-                            f"{tuple(poses.shape)}", field="poses")
-        placed = [transform(getattr(self, f"v{k}").to(poses.dtype), poses[..., at, :, :]) for at, k in enumerate(moving)]
+        self.quantity.check_poses(poses.shape)
+        placed = [transform(getattr(self, f"v{k}").to(poses.dtype), poses[..., at, :, :]) for at, k in enumerate(self.quantity.moving)]
         return _apply(self.quantity, [_check(v, "poses") for v in placed])

@@ -179,7 +179,7 @@ def test_missing_packages_are_named():
 def test_versions_outside_the_range_are_named():
     module = type(sys)("thing")
     module.__version__ = "3.1"
-    with pytest.warns(UserWarning, match="contactd.x was tested with thing 1.2 to below 3, this is 3.1"):
+    with pytest.warns(UserWarning, match="contactd.x is made for thing 1.2 to below 3, this is 3.1"):
         _optional.check_version(module, "contactd.x", (1, 2), (3,))
     module.__version__ = "2.9.1+cpu"
     _optional.check_version(module, "contactd.x", (1, 2), (3,))
