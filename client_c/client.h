@@ -125,7 +125,7 @@ typedef struct ctc_step {
     uint32_t cap_progress;
     contactd_separation *separations;
     uint32_t cap_separations;
-    void *aligned[17]; /* copies of arrays that came unaligned */
+    void *aligned[19]; /* copies of arrays that came unaligned */
     contactd_result result;
 } ctc_step;
 

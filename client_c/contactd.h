@@ -444,6 +444,7 @@ enum {                              /* what a step returns, beside bodies, volum
        CONTACTD_WANT_SPANS = 16,    /* where each ray lies inside both bodies: for pictures */
        CONTACTD_WANT_INERTIA = 32,  /* second moments of the intersection; exact only */
        CONTACTD_WANT_SURFACE = 128, /* the contact surface, contactd_polygon; exact only */
+       CONTACTD_WANT_IDS = 256,     /* numbers that contacts and points keep from step to step */
        CONTACTD_WANT_ALL = 15,      /* all but spans, inertia and the surface */
 };
 
@@ -594,6 +595,12 @@ typedef struct contactd_contact {
        came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface
        is wholly inside. Not known by voxtree's trees */
     bool is_nested;
+    /* the contact's own number: it keeps it from step to step while it persists; 0: none (a cell). Numbers count from 1
+       in each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says
+       which contact of a step is which of the step before it that wanted ids */
+    uint64_t id;
+    /* it began with this step: the step before it that wanted ids does not have it */
+    bool is_new;
     /* m^5: the integral over the intersection of |r|^2 - r r^T, r from center; times a density, the inertia tensor
        about center */
     double inertia[3][3];
@@ -643,6 +650,7 @@ typedef struct contactd_contact {
     const double *points;
     const uint32_t *point_groups; /* [n_points][2], voxtree: the parts of both surfaces that met; 65535: the body's
                                      inside. Else the contact's index, and the cell's, or 65535 */
+    const uint64_t *point_ids;    /* [n_points], of steps that want ids: as `id`, and of the same numbers; else NULL */
     /* The contact surface, of steps that want it. Polygon i has the vertices from polygon_vertices[polygon_offsets[i]]
      * to before [polygon_offsets[i + 1]], counter-clockwise about its normal. Cells and nested bodies have none. */
     uint64_t n_polygons;
@@ -714,6 +722,9 @@ typedef struct contactd_result {
     const contactd_pair_progress *progress; /* [n_progress]: voxtree: every pair of bodies whose boxes overlap */
     uint32_t n_separations;                 /* in rising order of their bodies on the server */
     const contactd_separation *separations; /* [n_separations]: in scenes with a margin */
+    uint64_t n_ended_ids;
+    const uint64_t *ended_ids; /* [n_ended_ids] in rising order, of steps that want ids: of the contacts that the step
+                                  before it which wanted them had, and this one has not */
     uint32_t groups;                        /* of fields that contacts have, as bits: for contactd_result_column */
 } contactd_result;
 
@@ -741,6 +752,8 @@ typedef enum contactd_column_id {
     CONTACTD_COLUMN_SIDE_CENTER = 26, /* f64[2][3], m */
     CONTACTD_COLUMN_GENERALIZED_GRADIENT = 11, /* f64[2][6], m^2, m^3 */
     CONTACTD_COLUMN_IS_NESTED = 45, /* flag */
+    CONTACTD_COLUMN_ID = 48, /* u64 */
+    CONTACTD_COLUMN_IS_NEW = 49, /* flag */
     CONTACTD_COLUMN_INERTIA = 21, /* f64[3][3], m^5 */
     CONTACTD_COLUMN_RELATIVE_VELOCITY = 27, /* f64[3], m/s */
     CONTACTD_COLUMN_SPIN = 28, /* f64, rad/s */
@@ -757,6 +770,7 @@ typedef enum contactd_column_type {                        /* of each number */
                                     CONTACTD_TYPE_U32,
                                     CONTACTD_TYPE_I32,
                                     CONTACTD_TYPE_FLAG, /* bool */
+                                    CONTACTD_TYPE_U64,
 } contactd_column_type;
 
 /* One field of all contacts of a result, where it lies: the value of contact i begins at (const char *)data + i * stride. */

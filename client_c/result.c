@@ -31,6 +31,7 @@ struct arrays {
     const double *gradient, *weights, *forces, *friction, *products, *generalized;
     const double *points;
     const uint32_t *groups, *offsets;
+    const uint64_t *ids;
     const contactd_polygon *polygons;
     const contactd_polygon_vertex *corners;
     const float *spans;
@@ -45,7 +46,8 @@ static_assert(offsetof(contactd_contact, bodies) == 0 && offsetof(ct_contact, bo
                   offsetof(contactd_contact, cell) == offsetof(ct_contact, cell),
               "contactd_contact begins with the fields of ct_contact");
 static_assert((int)CONTACTD_TYPE_F64 == CT_CONTACT_IS_F64 && (int)CONTACTD_TYPE_U32 == CT_CONTACT_IS_U32 &&
-                  (int)CONTACTD_TYPE_I32 == CT_CONTACT_IS_I32 && (int)CONTACTD_TYPE_FLAG == CT_CONTACT_IS_FLAG,
+                  (int)CONTACTD_TYPE_I32 == CT_CONTACT_IS_I32 && (int)CONTACTD_TYPE_FLAG == CT_CONTACT_IS_FLAG &&
+                  (int)CONTACTD_TYPE_U64 == CT_CONTACT_IS_U64,
               "a column's type is its row's");
 
 static_assert(sizeof(contactd_polygon) == WIRE_POLYGON * sizeof(double) &&
@@ -59,6 +61,7 @@ static void make_contact(ctc_scene *scene, const struct arrays *a, uint32_t dire
     *to = (contactd_contact){.n_points = a->points ? from->n_points : 0,
                              .points = a->points ? a->points + WIRE_POINT * from->first_point : NULL,
                              .point_groups = a->points && a->groups ? a->groups + 2 * from->first_point : NULL,
+                             .point_ids = a->points && a->ids ? a->ids + from->first_point : NULL,
                              .n_polygons = a->polygons ? from->n_polygons : 0,
                              .polygons = a->polygons ? a->polygons + from->first_polygon : NULL,
                              .polygon_offsets = a->polygons ? a->offsets + from->first_polygon : NULL,
@@ -100,10 +103,12 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                        .friction = aligned(step, 9, &r->friction_forces, &ok),
                        .points = aligned(step, 10, &r->points, &ok),
                        .groups = aligned(step, 11, &r->point_groups, &ok),
+                       .ids = aligned(step, 17, &r->point_ids, &ok),
                        .polygons = aligned(step, 14, &r->surface_polygons, &ok),
                        .offsets = aligned(step, 15, &r->surface_offsets, &ok),
                        .corners = aligned(step, 16, &r->surface_vertices, &ok)};
     const uint32_t *pairs = aligned(step, 12, &r->progress, &ok);
+    const uint64_t *ended_ids = aligned(step, 18, &r->ended_ids, &ok);
     const double *apart = aligned(step, 13, &r->separations, &ok);
     const bool has_products = a.has_products = a.product_vertices && a.products && a.generalized;
     const uint64_t n_all = (uint64_t)r->n_contacts + r->n_cells;
@@ -165,11 +170,13 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
                                      .progress = step->progress,
                                      .n_separations = n_separations,
                                      .separations = step->separations,
+                                     .n_ended_ids = ended_ids ? r->ended_ids.count : 0,
+                                     .ended_ids = ended_ids,
                                      .n_warnings = r->n_warnings,
                                      .warnings = step->warnings,
                                      .n_directions = has_products ? r->directions : 0,
                                      .latency_us = (double)(step->answered_ns - step->submitted_ns) * 1e-3};
-    step->result.groups = r->groups;
+    step->result.groups = r->groups | (step->want & CONTACTD_WANT_IDS ? CT_CONTACT_IDS : 0u);
     step->result.has_slip = r->groups & CT_CONTACT_SLIP;
     step->result.has_wrenches = r->groups & CT_CONTACT_LAW;
     memcpy(step->result.timings_us, r->timings_us, sizeof step->result.timings_us);

@@ -28,7 +28,7 @@ static_assert(0 CONTACTD_ERROR_MAP(COUNT_CODE) == int(fb::ErrorCode_MAX) + 1, "e
 WIRE_TYPE_MAP(CHECK_TYPE)
 static_assert(int(WIRE_TYPE_END) == int(fb::Body_MAX) + 1, "codec.h lacks a message of the union");
 static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_HALF_SPACE) == int(fb::BodyKind_MAX) &&
-                  int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U8) == int(fb::DType_MAX) &&
+                  int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U64) == int(fb::DType_MAX) &&
                   int(WIRE_REPORT_STATUS) == int(fb::ReportKind_MAX),
               "codec.h and contactd.fbs differ in an enum");
 
@@ -88,7 +88,7 @@ extern "C" const char *wire_warning_text(int code) {
 }
 
 extern "C" size_t wire_dtype_size(wire_dtype dtype) {
-    static const uint8_t sizes[] = {0, 4, 8, 4, 1};
+    static const uint8_t sizes[] = {0, 4, 8, 4, 1, 8};
     return unsigned(dtype) < sizeof sizes ? sizes[dtype] : 0;
 }
 

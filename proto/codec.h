@@ -35,7 +35,7 @@ const char *wire_code_name(int code);   /* "NOT_FOUND"; "UNKNOWN" for a number t
 const char *wire_code_text(int code);
 bool wire_code_retry(int code);
 
-typedef enum wire_dtype { WIRE_NONE = 0, WIRE_F32 = 1, WIRE_F64 = 2, WIRE_U32 = 3, WIRE_U8 = 4 } wire_dtype;
+typedef enum wire_dtype { WIRE_NONE = 0, WIRE_F32 = 1, WIRE_F64 = 2, WIRE_U32 = 3, WIRE_U8 = 4, WIRE_U64 = 5 } wire_dtype;
 size_t wire_dtype_size(wire_dtype dtype); /* bytes; 0 for WIRE_NONE */
 
 typedef struct wire_array { /* dtype WIRE_NONE: absent */
@@ -215,7 +215,7 @@ typedef struct wire_step_result {
     const ct_contact *cells; uint32_t n_cells;
     double quality;
     wire_array points, point_groups, progress, separations, surface_polygons, surface_offsets,
-        surface_vertices; /* see contactd.fbs */
+        surface_vertices, point_ids, ended_ids; /* see contactd.fbs */
     bool has_wall; double wall_us[WIRE_TIMINGS];
 } wire_step_result;
 

@@ -11,7 +11,7 @@
 
 namespace {
 
-enum : unsigned { F32 = 1u << WIRE_F32, F64 = 1u << WIRE_F64, U32 = 1u << WIRE_U32, U8 = 1u << WIRE_U8 };
+enum : unsigned { F32 = 1u << WIRE_F32, F64 = 1u << WIRE_F64, U32 = 1u << WIRE_U32, U8 = 1u << WIRE_U8, U64 = 1u << WIRE_U64 };
 
 const double no_numbers[3] = {NAN, NAN, NAN};
 #include "proto/contact_codec.inc"
@@ -62,10 +62,11 @@ struct Decoder {
         *out = wire_array{};
         if (!in || in->dtype() == fb::DType_None) return true;
         unsigned dtype = in->dtype();
-        if (dtype > WIRE_U8 || !(dtypes >> dtype & 1))
-            return fail(CONTACTD_MALFORMED, field, "%s has numbers of type %u, expected%s%s%s%s", field, dtype,
+        if (dtype > WIRE_U64 || !(dtypes >> dtype & 1))
+            return fail(CONTACTD_MALFORMED, field, "%s has numbers of type %u, expected%s%s%s%s%s", field, dtype,
                         dtypes & F32 ? " F32 (1)" : "", dtypes & F64 ? " or F64 (2)" : "",
-                        dtypes & U32 ? " U32 (3)" : "", dtypes & U8 ? " U8 (4)" : "");
+                        dtypes & U32 ? " U32 (3)" : "", dtypes & U8 ? " U8 (4)" : "",
+                        dtypes & U64 ? " U64 (5)" : "");
         const void *data;
         size_t size;
         if (in->frame()) {
@@ -398,8 +399,8 @@ struct Decoder {
     bool column(const fb::Column *in, uint64_t contacts, uint64_t bytes, wire_column *out) {
         const unsigned dtype = in->dtype();
         *out = wire_column{in->field(), wire_dtype(dtype), in->width(), in->offset()};
-        if (dtype != WIRE_F64 && dtype != WIRE_U32 && dtype != WIRE_U8)
-            return fail(CONTACTD_MALFORMED, "dtype", "dtype is %u, expected F64 (2), U32 (3) or U8 (4)", dtype);
+        if (dtype != WIRE_F64 && dtype != WIRE_U32 && dtype != WIRE_U8 && dtype != WIRE_U64)
+            return fail(CONTACTD_MALFORMED, "dtype", "dtype is %u, expected F64 (2), U32 (3), U8 (4) or U64 (5)", dtype);
         const uint64_t each = wire_dtype_size(out->dtype) * uint64_t(out->width);
         if (out->offset % 8 == 0 && out->offset <= bytes && (each == 0 || contacts <= (bytes - out->offset) / each)) return true;
         return fail(CONTACTD_WRONG_LENGTH, "offset", "offset: %llu contacts of %u numbers from byte %llu on, but there are %llu bytes",
@@ -486,6 +487,8 @@ struct Decoder {
             !array(in->surface_polygons(), "surface_polygons", F64, WIRE_POLYGON, &out->surface_polygons) ||
             !array(in->surface_offsets(), "surface_offsets", U32, 1, &out->surface_offsets) ||
             !array(in->surface_vertices(), "surface_vertices", F64, WIRE_POLYGON_VERTEX, &out->surface_vertices) ||
+            !array(in->point_ids(), "point_ids", U64, 1, &out->point_ids) ||
+            !array(in->ended_ids(), "ended_ids", U64, 1, &out->ended_ids) ||
             !text(in->backend(), "backend", &out->backend) ||
             !numbers(in->timings_us(), "timings_us", WIRE_TIMINGS, nullptr, out->timings_us) ||
             !numbers(in->wall_us(), "wall_us", WIRE_TIMINGS, nullptr, out->wall_us))
@@ -507,6 +510,7 @@ struct Decoder {
                       {"friction_forces", out->friction_forces, n, 3},
                       {"span_axes", out->span_axes, s, 1},
                       {"point_groups", out->point_groups, points, 2},
+                      {"point_ids", out->point_ids, points, 1},
                       {"products", out->products, p * out->directions, 3},
                       {"generalized_products", out->generalized_products, contacts * out->directions, 12}};
         for (const auto &a : sparse)

@@ -44,13 +44,15 @@ size_t text_bytes(const char *const *texts, uint32_t n_texts) {
 }
 
 // In the order of their fields.
-std::array<const wire_array *, 17> arrays_of(const wire_step_result &r) {
+enum { RESULT_ARRAYS = 19 };
+std::array<const wire_array *, RESULT_ARRAYS> arrays_of(const wire_step_result &r) {
     return {&r.vertices,         &r.gradient,   &r.weights,
             &r.forces,           &r.spans,      &r.span_axes,
             &r.product_vertices, &r.products,   &r.generalized_products,
             &r.friction_forces,  &r.points,     &r.point_groups,
             &r.progress,         &r.separations, &r.surface_polygons,
-            &r.surface_offsets,  &r.surface_vertices};
+            &r.surface_offsets,  &r.surface_vertices, &r.point_ids,
+            &r.ended_ids};
 }
 
 #define CONTACT_ENCODE
@@ -73,7 +75,7 @@ struct Encoder {
 
     bool collect(const wire_message &m) {
         size_t most =
-            m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) + m.u.step.n_directions + m.u.step.n_velocities : 13;
+            m.type == WIRE_STEP ? 2 * size_t(m.u.step.n_updates) + m.u.step.n_directions + m.u.step.n_velocities : size_t(RESULT_ARRAYS);
         e->n_places = e->next_place = 0;
         if (!e->places.reserve((most ? most : 1) * sizeof(Place))) return false;
         if (m.type == WIRE_REGISTER_MESH) {
@@ -325,7 +327,7 @@ struct Encoder {
         auto whole = contacts(r.contacts, r.n_contacts, r.groups);
         Offset<flatbuffers::Vector<Offset<fb::Contact>>> cells;
         if (r.n_cells) cells = contacts(r.cells, r.n_cells, r.groups | CT_CONTACT_CELL);
-        Offset<fb::Array> arrays[17];
+        Offset<fb::Array> arrays[RESULT_ARRAYS];
         size_t n = 0;
         for (const wire_array *a : arrays_of(r)) arrays[n++] = array(*a);
         auto backend = text(r.backend);
@@ -341,7 +343,7 @@ struct Encoder {
                                     r.fragments, timings, r.cached, warnings, r.directions, arrays[6], arrays[7],
                                     arrays[8], set, r.revision, fb::Ended(number(r.ended)), r.passes, arrays[9], cells,
                                     r.quality, arrays[10], arrays[11], arrays[12], wall, arrays[13], arrays[14],
-                                    arrays[15], arrays[16])
+                                    arrays[15], arrays[16], arrays[17], arrays[18])
             .Union();
     }
 

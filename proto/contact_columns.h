@@ -48,6 +48,8 @@ static const ct_contact_column ct_contact_columns[] = {
     {43, CT_CONTACT_IS_F64, 2, offsetof(ct_contact, extents), CT_CONTACT_LAW, 0},
     {44, CT_CONTACT_IS_F64, 6, offsetof(ct_contact, axes), CT_CONTACT_LAW, 0},
     {45, CT_CONTACT_IS_FLAG, 1, offsetof(ct_contact, is_nested), CT_CONTACT_FRAME, 0},
+    {48, CT_CONTACT_IS_U64, 1, offsetof(ct_contact, id), CT_CONTACT_IDS, 0},
+    {49, CT_CONTACT_IS_FLAG, 1, offsetof(ct_contact, is_new), CT_CONTACT_IDS, 0},
 };
 enum { CT_CONTACT_COLUMNS = sizeof ct_contact_columns / sizeof *ct_contact_columns };
 

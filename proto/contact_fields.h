@@ -14,9 +14,10 @@ enum {
     CT_CONTACT_INERTIA  =  2, /* of steps that want inertia */
     CT_CONTACT_SLIP     =  4, /* of steps with velocities */
     CT_CONTACT_LAW      =  8, /* of scenes with the law pressure */
-    CT_CONTACT_BOUNDS   = 16, /* of a method that bounds the errors of single views */
-    CT_CONTACT_INTERVAL = 32, /* of a method that gives an interval */
-    CT_CONTACT_CELL     = 64, /* of a cell */
+    CT_CONTACT_IDS      = 16, /* of steps that want ids */
+    CT_CONTACT_BOUNDS   = 32, /* of a method that bounds the errors of single views */
+    CT_CONTACT_INTERVAL = 64, /* of a method that gives an interval */
+    CT_CONTACT_CELL     = 128, /* of a cell */
 };
 
 /* See contact_pair.h for what holds of contacts. Part i is that of body[i]. */
@@ -80,6 +81,12 @@ typedef struct ct_contact {
        came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface
        is wholly inside. Not known by voxtree's trees */
     bool is_nested;
+    /* the contact's own number: it keeps it from step to step while it persists; 0: none (a cell). Numbers count from 1
+       in each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says
+       which contact of a step is which of the step before it that wanted ids */
+    uint64_t id;
+    /* it began with this step: the step before it that wanted ids does not have it */
+    bool is_new;
     /* m^5: the integral over the intersection of |r|^2 - r r^T, r from center; times a density, the inertia tensor
        about center */
     double inertia[3][3];

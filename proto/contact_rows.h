@@ -9,7 +9,7 @@
 
 /* clang-format off */
 
-typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32, CT_CONTACT_IS_FLAG } ct_contact_type;
+typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32, CT_CONTACT_IS_FLAG, CT_CONTACT_IS_U64 } ct_contact_type;
 
 typedef struct ct_contact_row {
     const char *name; /* in JSON */
@@ -41,6 +41,8 @@ static const ct_contact_row ct_contact_rows[] = {
     {"side_centers", CT_CONTACT_IS_F64, offsetof(ct_contact, side_center), 2, 3, CT_CONTACT_FRAME, 26, "m"},
     {"generalized_gradient", CT_CONTACT_IS_F64, offsetof(ct_contact, generalized_gradient), 2, 6, CT_CONTACT_FRAME, 11, "m^2, m^3"},
     {"is_nested", CT_CONTACT_IS_FLAG, offsetof(ct_contact, is_nested), 0, 0, CT_CONTACT_FRAME, 45, ""},
+    {"id", CT_CONTACT_IS_U64, offsetof(ct_contact, id), 0, 0, CT_CONTACT_IDS, 48, ""},
+    {"is_new", CT_CONTACT_IS_FLAG, offsetof(ct_contact, is_new), 0, 0, CT_CONTACT_IDS, 49, ""},
     {"inertia", CT_CONTACT_IS_F64, offsetof(ct_contact, inertia), 3, 3, CT_CONTACT_INERTIA, 21, "m^5"},
     {"relative_velocity", CT_CONTACT_IS_F64, offsetof(ct_contact, relative_velocity), 1, 3, CT_CONTACT_SLIP, 27, "m/s"},
     {"spin", CT_CONTACT_IS_F64, offsetof(ct_contact, spin), 0, 0, CT_CONTACT_SLIP, 28, "rad/s"},

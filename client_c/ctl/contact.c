@@ -114,6 +114,8 @@ static void field_json(const ct_contact_row *row, const contactd_contact *c) {
     const char *at = (const char *)c + row->offset;
     if (row->type == CT_CONTACT_IS_U32) {
         json_count(row->name, *(const uint32_t *)(const void *)at);
+    } else if (row->type == CT_CONTACT_IS_U64) {
+        json_count(row->name, *(const uint64_t *)(const void *)at);
     } else if (row->type == CT_CONTACT_IS_FLAG) {
         json_bool(row->name, *(const bool *)(const void *)at);
     } else if (row->type == CT_CONTACT_IS_I32) {

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._contact_columns import COLUMNS, ContactColumns
-from ._want import FORCES, FRAME, GRADIENT, INERTIA, WEIGHTS, not_asked
+from ._want import FORCES, FRAME, GRADIENT, IDS, INERTIA, WEIGHTS, not_asked
 from .errors import ErrorCode, error_for
 
 _TOLD_BY = {"slip": "relative_velocity", "law": "wrench_a"}  # groups that no wish tells, by a field that all have
-_WANTED_FOR = {"frame": FRAME, "slip": FRAME, "inertia": INERTIA}  # by a column's group
+_WANTED_FOR = {"frame": FRAME, "slip": FRAME, "inertia": INERTIA, "ids": IDS}  # by a column's group
 
 
 class AllPoints(NamedTuple):
@@ -26,6 +26,7 @@ class AllPoints(NamedTuple):
     group: NDArray[np.uint32]  # (m, 2)
     area: NDArray[np.float64]  # (m,) m^2
     contact: NDArray[np.int64]  # (m,) row of the contact
+    id: NDArray[np.int64]  # (m,) as Contact.id, of steps that want ids; else 0
     offsets: NDArray[np.int64]  # (n + 1,) contact i has the rows from offsets[i] to offsets[i + 1]
 
 
@@ -44,7 +45,7 @@ class Source:
         self._check_asked(want, name)
         array: np.ndarray | None = self._answer.array(name)
         if array is None:
-            array = np.zeros(0, "<u4" if name.endswith("vertices") else "<f8")
+            array = np.zeros(0, "<u4" if name.endswith("vertices") else "<u8" if name.endswith("ids") else "<f8")
         return array if columns == 1 else array.reshape(-1, columns)
 
 
@@ -162,9 +163,15 @@ def points_of(result: Columns) -> AllPoints:
     numbers, groups = source._array("points", 0, 8)[rows], source._array("point_groups", 0, 2)[rows]
     contact = np.repeat(np.arange(len(counts)), counts)
     area = np.where(np.isnan(result._field("volume_lower")), result._field("area"), np.nan)[contact] * numbers[:, 7]
-    parts = (numbers[:, :3], numbers[:, 3:6], numbers[:, 6], numbers[:, 7], groups, area, contact,
+    parts = (numbers[:, :3], numbers[:, 3:6], numbers[:, 6], numbers[:, 7], groups, area, contact, point_ids(source)[rows],
              np.concatenate(([0], np.cumsum(counts))))
     return AllPoints(*parts)
+
+
+def point_ids(result: Source) -> NDArray[np.int64]:
+    """Of all points of the answer; 0 where the step did not want ids."""
+    ids = result._array("point_ids", 0)
+    return ids.astype(np.int64) if len(ids) else np.zeros(len(result._array("points", 0, 8)), np.int64)
 
 
 def ranges(first: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -13,7 +13,8 @@ class Column(NamedTuple):
     fields: tuple[str, ...]  # in the wire's table Contact; two: of each part
     shape: tuple[int, ...]  # of a contact's
     is_symmetric: bool  # the wire has xx, yy, zz, xy, yz, zx
-    group: str  # what it is given with: "frame", "inertia", "slip", "law", "bounds", "interval" or "cell"; "": always
+    group: str  # what it is given with: "frame", "inertia", "slip", "law", "ids", "bounds", "interval" or "cell"; "":
+    # always
 
 
 COLUMNS = {
@@ -36,6 +37,8 @@ COLUMNS = {
     "side_centers": Column("side_centers", ('side_centers',), (2, 3), False, "frame"),
     "generalized_gradients": Column("generalized_gradient", ('generalized_a', 'generalized_b'), (2, 6), False, "frame"),
     "are_nested": Column("is_nested", ('is_nested',), (), False, "frame"),
+    "ids": Column("id", ('id',), (), False, "ids"),
+    "are_new": Column("is_new", ('is_new',), (), False, "ids"),
     "inertias": Column("inertia", ('inertia',), (3, 3), True, "inertia"),
     "relative_velocities": Column("relative_velocity", ('relative_velocity',), (3,), False, "slip"),
     "spins": Column("spin", ('spin',), (), False, "slip"),
@@ -173,6 +176,18 @@ class ContactColumns:
         came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface is
         wholly inside. Not known by voxtree's trees. Only of steps that want a frame, a gradient, weights or forces."""
         return self._column("are_nested")
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """(n,) the contact's own number: it keeps it from step to step while it persists; 0: NaN (a cell). Numbers count from
+        1 in each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says which
+        contact of a step is which of the step before it that wanted ids. Only of steps that want ids."""
+        return self._column("ids")
+
+    @property
+    def are_new(self) -> NDArray[np.bool_]:
+        """(n,) it began with this step: the step before it that wanted ids does not have it. Only of steps that want ids."""
+        return self._column("are_new")
 
     @property
     def inertias(self) -> NDArray[np.float64]:

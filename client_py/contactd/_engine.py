@@ -135,7 +135,7 @@ class StepAnswer:
     def __reduce__(self) -> tuple[Any, ...]:
         names = ("vertices", "gradient", "weights", "forces", "friction_forces", "spans", "span_axes", "product_vertices",
                  "products", "generalized_products", "points", "point_groups", "separations", "progress", "surface_polygons",
-                 "surface_offsets", "surface_vertices")
+                 "surface_offsets", "surface_vertices", "point_ids", "ended_ids")
         return _answer_again, ({name: self.body[name] for name in _Body.MADE},
                                {name: np.array(a) for name in names if (a := self.array(name)) is not None})
 
@@ -163,12 +163,16 @@ class StepAnswer:
             if rows is None:
                 return None
             return rows["axis"].astype("u1") if name == "span_axes" else np.hstack([rows["lower"], rows["upper"]]).ravel()
-        if name in ("points", "point_groups"):
+        if name == "ended_ids":
+            return native.array(self, r.ended_ids, r.n_ended_ids, "<u8")
+        if name in ("points", "point_groups", "point_ids"):
             rows = native.rows(r.points, r.n_points, "ct_point")
             if rows is None:
                 return None
             if name == "point_groups":
                 return rows["group"].ravel()
+            if name == "point_ids":
+                return rows["id"].copy()
             return np.column_stack([rows["position"], rows["normal"], rows["depth"], rows["weight"]]).ravel()
         if name == "separations":
             rows = native.rows(r.separations, r.n_separations, "ct_separation")

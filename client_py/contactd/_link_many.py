@@ -20,7 +20,7 @@ from ._wire import Arrays, Decoded, MalformedMessage
 from .errors import ContactdError
 
 _FIELDS = {field.id: field for field in TABLES["Contact"].fields}
-_DTYPES: dict[int, Any] = {2: np.dtype("<f8"), 3: np.dtype("<u4"), 4: np.dtype("?")}  # by number on the wire
+_DTYPES: dict[int, Any] = {2: np.dtype("<f8"), 3: np.dtype("<u4"), 4: np.dtype("?"), 5: np.dtype("<u8")}  # by number on the wire
 
 
 class ManyTables:

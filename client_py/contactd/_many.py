@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from . import _arrays, _state
 from ._columns import Columns, Source
 from ._contact_columns import ContactColumns
-from ._want import FRAME, INERTIA, Want, want_bits
+from ._want import FRAME, IDS, INERTIA, Want, want_bits
 from .errors import ContactdError, ErrorCode, error_for
 from .result import StepResult
 from .scene import Scene
 
-FRAME_OR_LESS = FRAME | INERTIA
+FRAME_OR_LESS = FRAME | INERTIA | IDS
 
 
 class ManyResult(ContactColumns):
@@ -216,7 +216,7 @@ class Motion:
 def check_want(want: Want | Sequence[Want] | None) -> int:
     bits = want_bits("frame" if want is None else want)
     if bits & ~FRAME_OR_LESS:
-        raise error_for(ErrorCode.INVALID_ARGUMENT, 'many scenes are asked for columns of contacts: "volume", "frame" or "inertia"; for '
+        raise error_for(ErrorCode.INVALID_ARGUMENT, 'many scenes are asked for columns of contacts: "volume", "frame", "inertia" or "ids"; for '
                         "gradients and forces step a scene", field="want")
     return bits
 

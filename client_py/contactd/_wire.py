@@ -22,7 +22,7 @@ MAX_FRAMES = 16  # array frames after the header
 FEW_TABLES = 2  # that are quicker read by themselves than all together
 INLINE_BYTES = 65536  # arrays of one message up to this total go into the header
 
-_DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("<f4"), 2: np.dtype("<f8"), 3: np.dtype("<u4"), 4: np.dtype("u1")}
+_DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("<f4"), 2: np.dtype("<f8"), 3: np.dtype("<u4"), 4: np.dtype("u1"), 5: np.dtype("<u8")}
 _DTYPE_NUMBERS = {d: n for n, d in _DTYPES.items()}
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")

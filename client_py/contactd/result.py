@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _settings
 from ._contact_columns import COLUMNS
-from ._columns import AllPoints, Columns, Source, no_law, no_velocities, points_of, ranges
+from ._columns import AllPoints, Columns, Source, no_law, no_velocities, point_ids, points_of, ranges
 from ._frames import Frames
 from ._schema import ENUMS
 from ._surface import Surface, surface_of
-from ._want import FRAME, SURFACE
+from ._want import FRAME, IDS, SURFACE
 from ._wire import Decoded
 from .body import Body
 from .errors import ErrorCode, error_for
@@ -80,6 +80,7 @@ class Points(NamedTuple):
     # contact's index, and the index of the cell that the point is, or 65535
     area: NDArray[np.float64]  # (n,) m^2, the point's share of the contact's area: weight times that. NaN by "voxtree", whose
     # weights are shares of the volume's gradient, which points to all sides, not of the area
+    id: NDArray[np.int64]  # (n,) as Contact.id, and of the same numbers, of steps that want ids; else 0
 
 
 class Separation(NamedTuple):
@@ -136,6 +137,21 @@ class Contact:
         return (self._result._body(self._get("body_a")), self._result._body(self._get("body_b")))
 
     @property
+    def id(self) -> int:
+        """The contact's own number, which it keeps from step to step while it persists, of a step with want="ids".
+
+        Numbers count from 1 in each scene, rise in the order in which contacts begin, and are never given twice. Contacts
+        are compared with those of the step before that wanted ids: by bodies, and by where they lie on them. After the
+        scene went to another server, or its server began again, all contacts are new, and numbers begin from 1.
+        """
+        return int(self._get("id", IDS))
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it began with this step: the step before that wanted ids does not have it."""
+        return bool(self._get("is_new", IDS))
+
+    @property
     def index(self) -> int:
         """Among the contacts of this pair of bodies, from 0."""
         return int(self._get("index"))
@@ -172,7 +188,8 @@ class Contact:
         rows = self._result._array("points", 0, 8)[first:first + n]
         groups = self._result._array("point_groups", 0, 2)[first:first + n]
         area = self._get("area") if self.interval is None else np.nan
-        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups, rows[:, 7] * area)
+        return Points(rows[:, :3], rows[:, 3:6], rows[:, 6], rows[:, 7], groups, rows[:, 7] * area,
+                      point_ids(self._result)[first:first + n])
 
     @property
     def surface(self) -> Surface:
@@ -594,6 +611,16 @@ class StepResult(Columns, Source):
     def wrench(self, body: Body) -> NDArray[np.float64]:
         """(6,): the body's row of body_wrenches."""
         return np.asarray(self.body_wrenches[list(self._by_id).index(self._id(body))])
+
+    @property
+    def begun_ids(self) -> NDArray[np.int64]:
+        """Of contacts that began with this step, in rising order; see Contact.id."""
+        return self.ids[self.are_new]
+
+    @property
+    def ended_ids(self) -> NDArray[np.int64]:
+        """Of contacts that the step before it which wanted ids had, and this one has not, in rising order."""
+        return self._array("ended_ids", IDS).astype(np.int64)
 
     @property
     def points(self) -> AllPoints:

@@ -309,6 +309,7 @@ static void write_points(const struct chooser *c, const ct_columns *columns, con
         point->weight = weights[p];
         point->group[0] = contact->index;
         point->group[1] = CT_NO_GROUP;
+        point->id = 0;
     }
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/after/identity.h"
 #include "gpu/after/law.h"
 #include "gpu/after/points.h"
 #include "gpu/after/separation.h"
@@ -176,7 +177,7 @@ static void check_step(ct_step *step, const ct_method_row *row) {
     if (!status) status = ct_velocities_check(step->scene, step, &step->error);
     if (!status) ct_sheet_check(step, &step->error);
     if (step->n_velocities || needs_points(step, row)) step->want |= CT_WANT_FRAME | CT_WANT_FRICTION;
-    step->want |= ct_law_wants(step) | ct_sheet_wants(step);
+    step->want |= ct_law_wants(step) | ct_sheet_wants(step) | ct_identity_wants(step);
 }
 
 static void add_slip(ct_step *step) {
@@ -207,6 +208,11 @@ static void add_points(ct_step *step, const ct_method_row *row) {
         ct_result_free(&step->result);
 }
 
+static void add_ids(ct_step *step) {
+    if (step->result && step->want & CT_WANT_IDS && ct_result_add_ids(step->scene, step->result, &step->error))
+        ct_result_free(&step->result);
+}
+
 /* What every method's contacts get on the host. Its time is part of the contact stage's: a scheduler learns from it
  * what the scene's steps cost. */
 static void add_to_contacts(ct_step *step, const ct_method_row *row) {
@@ -217,6 +223,7 @@ static void add_to_contacts(ct_step *step, const ct_method_row *row) {
     add_law(step);
     add_sheet(step);
     add_separations(step);
+    add_ids(step);
     ct_work_back(before);
     if (!step->result) return;
     const double seconds = ct_now() - start;
@@ -293,6 +300,7 @@ static bool has_limit(const ct_step *steps, size_t n_steps) {
 /* A step that failed has changed nothing. */
 static void end_step(const ct_engine *engine, ct_step *step) {
     drop_cancelled(step);
+    ct_identity_end_step(step->scene, step->result != NULL);
     if (!step->result) {
         engine->backend->undo(engine->devices[step->scene->device].device, step);
         ct_scene_note_conditions(step->scene, step->updates, step->n_updates);
@@ -382,6 +390,7 @@ void ct_result_free(ct_result **handle) {
     free(result->spans);
     free(result->tiles);
     free(result->points);
+    free(result->ended_ids);
     free(result->polygons);
     free(result->polygon_first);
     free(result->polygon_vertices);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/after/identity.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/backend.h"
@@ -112,6 +113,7 @@ void ct_scene_destroy(ct_scene **handle) {
     free(scene->ignored);
     free(scene->pair_materials);
     ct_stray_updates_free(&scene->strays);
+    ct_identity_free(&scene->identity);
     free(scene);
     *handle = NULL;
 }
@@ -403,7 +405,7 @@ uint64_t ct_scene_bytes(const ct_scene *scene) {
     uint64_t bytes = sizeof *scene + scene->slot_capacity * sizeof(ct_body_slot) +
                      scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
                      scene->strays.update_capacity * sizeof(ct_update) + scene->strays.number_bytes +
-                     scene->broad.bytes;
+                     scene->broad.bytes + ct_identity_bytes(scene->identity);
     for (uint32_t i = 0; i < scene->n_bodies; i++) {
         const ct_body *body = scene->bodies[i];
         bytes += sizeof *body;

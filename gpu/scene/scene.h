@@ -15,6 +15,7 @@
 struct ct_backend;
 struct ct_resident;
 struct ct_scene_table;
+struct ct_identity;
 
 typedef struct ct_body {
     uint32_t id; /* the handle that callers know it by */
@@ -127,6 +128,7 @@ struct ct_scene {
     uint64_t table_bytes;         /* bytes of the device's own memory that the table holds */
 
     ct_stray_updates strays; /* for steps that run */
+    struct ct_identity *identity; /* the contacts of the last step that wanted ids; NULL: there was none */
 
     ct_broadphase broad;         /* holds the pairs of the last step */
     ct_broad_body *broad_bodies; /* [body_capacity] the broad phase's input */

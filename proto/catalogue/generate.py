@@ -370,6 +370,7 @@ GROUPS = {"frame": "of steps that want a frame, a gradient, weights or forces",
           "inertia": "of steps that want inertia",
           "slip": "of steps with velocities",
           "law": "of scenes with the law pressure",
+          "ids": "of steps that want ids",
           "bounds": "of a method that bounds the errors of single views",
           "interval": "of a method that gives an interval",
           "cell": "of a cell"}
@@ -452,7 +453,7 @@ def cpp_columns(rows):
     """The functions of contactd::Result, one a column."""
     out = []
     for row in columns_in_c(rows):
-        number = {"f64": "double", "u32": "uint32_t", "i32": "int32_t", "flag": "bool"}[row["type"]]
+        number = {"f64": "double", "u32": "uint32_t", "i32": "int32_t", "flag": "bool", "u64": "uint64_t"}[row["type"]]
         value = number + "".join(f"[{n}]" for n in row.get("shape", ()))
         out += [wrap(f"/* {result_text(row)} */", "       ", "    "),
                 f"    Column<{value}> {row['column']}() const {{ return column<{value}>(CONTACTD_COLUMN_{row['name'].upper()}); }}"]
@@ -475,7 +476,7 @@ def contact_rows(rows):
            " * Generated from proto/catalogue/results.toml by `make catalogue`. */",
            "#ifndef CT_CONTACT_ROWS_H", "#define CT_CONTACT_ROWS_H", "", "#include <stddef.h>", "",
            '#include "proto/contact_fields.h"', "", "/* clang-format off */", "",
-           "typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32, CT_CONTACT_IS_FLAG } ct_contact_type;", "",
+           "typedef enum ct_contact_type { CT_CONTACT_IS_F64, CT_CONTACT_IS_U32, CT_CONTACT_IS_I32, CT_CONTACT_IS_FLAG, CT_CONTACT_IS_U64 } ct_contact_type;", "",
            "typedef struct ct_contact_row {", "    const char *name; /* in JSON */", "    ct_contact_type type;",
            "    size_t offset; /* in ct_contact, and in contactd_contact */", "    int rows, columns; /* 0: a number; rows 1: a list */",
            "    unsigned group; /* CT_CONTACT_...; 0: always */", "    int id;           /* on the wire, and of its column in contactd.h */",
@@ -764,7 +765,8 @@ def python_columns(rows):
            "from numpy.typing import NDArray", "", "", "class Column(NamedTuple):", "    name: str  # of the contact's attribute",
            "    fields: tuple[str, ...]  # in the wire's table Contact; two: of each part",
            "    shape: tuple[int, ...]  # of a contact's", "    is_symmetric: bool  # the wire has xx, yy, zz, xy, yz, zx",
-           '    group: str  # what it is given with: "frame", "inertia", "slip", "law", "bounds", "interval" or "cell"; "": always', "", "",
+           '    group: str  # what it is given with: "frame", "inertia", "slip", "law", "ids", "bounds", "interval" or "cell"; "":',
+           '    # always', "", "",
            "COLUMNS = {"]
     for row in shown + cell:
         name = row.get("wire", row["name"])

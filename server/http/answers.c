@@ -254,6 +254,8 @@ static void field(json_out *out, const ct_contact_row *row, const ct_contact *co
     const char *at = (const char *)contact + row->offset;
     if (row->type == CT_CONTACT_IS_U32) {
         json_out_integer(out, row->name, *(const uint32_t *)(const void *)at);
+    } else if (row->type == CT_CONTACT_IS_U64) {
+        json_out_integer(out, row->name, *(const uint64_t *)(const void *)at);
     } else if (row->type == CT_CONTACT_IS_FLAG) {
         json_out_bool(out, row->name, *(const bool *)(const void *)at);
     } else if (row->type == CT_CONTACT_IS_I32) {
@@ -287,6 +289,7 @@ static void points(json_out *out, const ct_result *result, const ct_contact *con
         for (int b = 0; b < 2; b++)
             json_out_number(out, NULL, point->group[b] == CT_NO_GROUP ? NAN : point->group[b]); /* null: the inside */
         json_out_array_end(out);
+        if (result->want & CT_WANT_IDS) json_out_integer(out, "id", point->id);
         json_out_object_end(out);
     }
     json_out_array_end(out);
@@ -380,6 +383,7 @@ static void contact_fields(json_out *out, const ct_result *result, const ct_cont
     if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) groups |= CT_CONTACT_FRAME;
     if (result->has_slip) groups |= CT_CONTACT_SLIP;
     if (result->has_wrenches && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_LAW;
+    if (result->want & CT_WANT_IDS && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_IDS;
     if (!isnan(contact->error_bounds[0])) groups |= CT_CONTACT_BOUNDS;
     for (int k = 0; k < CT_CONTACT_ROWS; k++) {
         const ct_contact_row *row = &ct_contact_rows[k];
@@ -460,6 +464,11 @@ void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const
     json_out_integer(out, "fragments", result->fragments);
     json_out_string(out, "ended", ct_ended_name(result->ended));
     json_out_number(out, "quality", result->quality);
+    if (result->want & CT_WANT_IDS) {
+        json_out_array(out, "ended_ids");
+        for (size_t i = 0; i < result->n_ended_ids; i++) json_out_integer(out, NULL, result->ended_ids[i]);
+        json_out_array_end(out);
+    }
     if (in_force->margin > 0) separations(out, result);
     if (result->method == CT_METHOD_VOXTREE) progress(out, result);
     json_out_object(out, "settings");

@@ -323,7 +323,7 @@ static bool fill_velocities(request *request, server_error *error) {
 static bool fill_step(request *request, server_error *error) {
     command *command = &request->command;
     const wire_step *in = &request->message.u.step;
-    const uint32_t known = CT_WANT_ALL | CT_WANT_SPANS | CT_WANT_INERTIA | CT_WANT_SURFACE;
+    const uint32_t known = CT_WANT_ALL | CT_WANT_SPANS | CT_WANT_INERTIA | CT_WANT_SURFACE | CT_WANT_IDS;
     if (in->want & ~known) {
         return server_fail(error, CONTACTD_UNSUPPORTED, "step", "want",
                            "want asks for 0x%" PRIx32 ", of which this server knows 0x%" PRIx32, in->want, known);

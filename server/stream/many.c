@@ -57,7 +57,7 @@ static bool check_ids(const wire_step_many *in, server_error *error) {
 }
 
 static bool check(const wire_step_many *in, server_error *error) {
-    const uint32_t known = CT_WANT_FRAME | CT_WANT_INERTIA;
+    const uint32_t known = CT_WANT_FRAME | CT_WANT_INERTIA | CT_WANT_IDS;
     if (in->want & ~known) {
         return server_fail(error, CONTACTD_UNSUPPORTED, "message", "want",
                            "want asks for 0x%" PRIx32 ", of which answers of many scenes have 0x%" PRIx32
@@ -171,11 +171,15 @@ static bool comes_again(const command *step) {
 static unsigned groups_of(const ct_result *result) {
     return CT_CONTACT_BOUNDS | CT_CONTACT_INTERVAL | (result->want & CT_WANT_INERTIA ? CT_CONTACT_INERTIA : 0u) |
            (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION) ? CT_CONTACT_FRAME : 0u) |
-           (result->has_slip ? CT_CONTACT_SLIP : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u);
+           (result->has_slip ? CT_CONTACT_SLIP : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u) |
+           (result->want & CT_WANT_IDS ? CT_CONTACT_IDS : 0u);
 }
 
 static wire_dtype dtype_of(ct_contact_type type) {
-    return type == CT_CONTACT_IS_F64 ? WIRE_F64 : type == CT_CONTACT_IS_FLAG ? WIRE_U8 : WIRE_U32;
+    return type == CT_CONTACT_IS_F64    ? WIRE_F64
+           : type == CT_CONTACT_IS_FLAG ? WIRE_U8
+           : type == CT_CONTACT_IS_U64  ? WIRE_U64
+                                        : WIRE_U32;
 }
 
 /* The columns that the steps' results have; returns the bytes of data. */

@@ -15,7 +15,8 @@ enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16, MANY_WARNINGS = 4096 };
 static unsigned groups_of(const ct_result *result) {
     return (result->want & CT_WANT_INERTIA ? CT_CONTACT_INERTIA : 0u) |
            (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION) ? CT_CONTACT_FRAME : 0u) |
-           (result->has_slip ? CT_CONTACT_SLIP : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u);
+           (result->has_slip ? CT_CONTACT_SLIP : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u) |
+           (result->want & CT_WANT_IDS ? CT_CONTACT_IDS : 0u);
 }
 
 static void copy_products(const ct_result *result, wire_step_result *out) {
@@ -28,7 +29,7 @@ static void copy_products(const ct_result *result, wire_step_result *out) {
 
 /* ---- rows as the wire has them ---- */
 
-static void copy_points(const ct_result *result, double *points, uint32_t *groups) {
+static void copy_points(const ct_result *result, double *points, uint64_t *ids, uint32_t *groups) {
     for (size_t i = 0; i < result->n_points; i++) {
         const ct_point *from = &result->points[i];
         double *to = points + WIRE_POINT * i;
@@ -36,6 +37,7 @@ static void copy_points(const ct_result *result, double *points, uint32_t *group
         memcpy(to + 3, from->normal, sizeof from->normal);
         to[6] = from->depth;
         to[7] = from->weight;
+        ids[i] = from->id;
         memcpy(groups + 2 * i, from->group, sizeof from->group);
     }
 }
@@ -72,19 +74,21 @@ static void copy_spans(const ct_result *result, float *ends, uint8_t *axes) {
 static bool copy_rows(const ct_result *result, wire_step_result *out, void **block) {
     const size_t n = result->n_points, s = result->n_separations, q = result->n_progress, r = result->n_spans;
     if (n + s + q + r == 0) return true;
-    double *points = malloc((WIRE_POINT * n + WIRE_SEPARATION * s) * sizeof(double) +
+    double *points = malloc((WIRE_POINT * n + WIRE_SEPARATION * s) * sizeof(double) + n * sizeof(uint64_t) +
                             (2 * n + WIRE_PROGRESS * q) * sizeof(uint32_t) + r * (6 * sizeof(float) + 1));
     if (!points) return false;
     double *separations = points + WIRE_POINT * n;
-    uint32_t *groups = (uint32_t *)(separations + WIRE_SEPARATION * s), *progress = groups + 2 * n;
+    uint64_t *ids = (uint64_t *)(separations + WIRE_SEPARATION * s);
+    uint32_t *groups = (uint32_t *)(ids + n), *progress = groups + 2 * n;
     float *ends = (float *)(progress + WIRE_PROGRESS * q);
     uint8_t *axes = (uint8_t *)(ends + 6 * r);
-    copy_points(result, points, groups);
+    copy_points(result, points, ids, groups);
     copy_separations(result, separations);
     copy_progress(result, progress);
     copy_spans(result, ends, axes);
     if (n) out->points = (wire_array){WIRE_F64, WIRE_POINT * n, points};
     if (n) out->point_groups = (wire_array){WIRE_U32, 2 * n, groups};
+    if (n && result->want & CT_WANT_IDS) out->point_ids = (wire_array){WIRE_U64, n, ids};
     if (s) out->separations = (wire_array){WIRE_F64, WIRE_SEPARATION * s, separations};
     if (q) out->progress = (wire_array){WIRE_U32, WIRE_PROGRESS * q, progress};
     if (r) out->spans = (wire_array){WIRE_F32, 6 * r, ends};
@@ -147,6 +151,7 @@ static bool encode_step(request *request, wire_encoder *encoder, void **block, w
     if (result->friction_forces) out->friction_forces = (wire_array){WIRE_F64, 3 * n, result->friction_forces};
     if (result->n_directions) copy_products(result, out);
     if (result->polygons) copy_surface(result, out);
+    if (result->ended_ids) out->ended_ids = (wire_array){WIRE_U64, result->n_ended_ids, result->ended_ids};
     out->has_wall = true;
     out->timings_us[0] = out->wall_us[0] = step_answer_queue_seconds(answer) * 1e6;
     for (int p = 0; p < CT_PHASES; p++) {

@@ -165,7 +165,7 @@ static void take_voxels(ct_sha256 *sha, const ct_result *result) {
         take(sha, interval, sizeof interval);
         take(sha, points, sizeof points);
     }
-    take(sha, result->points, result->n_points * sizeof *result->points);
+    for (uint64_t i = 0; i < result->n_points; i++) take(sha, &result->points[i], offsetof(ct_point, id));
     for (size_t i = 0; i < result->n_progress; i++) {
         const ct_pair_progress *p = &result->progress[i];
         const uint32_t progress[] = {p->body[0], p->body[1], p->is_examined, p->level[0], p->level[1], p->ended};

@@ -97,6 +97,7 @@ static void finish_point(const ct_voxel_pair *pair, const double pose[12], const
     point->depth = radii * step * ((double)sums->depth / (double)sums->probability);
     point->group[pair->driver] = sums->group[0];
     point->group[1 - pair->driver] = sums->group[1];
+    point->id = 0;
 }
 
 void ct_voxel_finish_primitives(const ct_voxel_pair *pair, const double *const poses[2], ct_point *points) {

@@ -470,7 +470,7 @@ static inline const char *differ_contact(const ct_contact *a, const ct_contact *
     for (int k = 0; k < CT_CONTACT_ROWS; k++) {
         const ct_contact_row *row = &ct_contact_rows[k];
         const bool is_f64 = row->type == CT_CONTACT_IS_F64;
-        const size_t each = is_f64 ? 8 : row->type == CT_CONTACT_IS_FLAG ? 1 : 4;
+        const size_t each = is_f64 || row->type == CT_CONTACT_IS_U64 ? 8 : row->type == CT_CONTACT_IS_FLAG ? 1 : 4;
         const size_t size = (row->rows ? (size_t)(row->rows * row->columns) : 1) * each;
         const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
         if (!(is_f64 ? same_numbers : same_bytes)(x, y, size)) return row->name;
@@ -515,6 +515,8 @@ static inline const char *differ_result(const wire_step_result *a, const wire_st
     SAME_ARRAY(surface_polygons);
     SAME_ARRAY(surface_offsets);
     SAME_ARRAY(surface_vertices);
+    SAME_ARRAY(point_ids);
+    SAME_ARRAY(ended_ids);
     SAME(scene);
     SAME(sequence);
     SAME_ARRAY(vertices);

@@ -484,6 +484,11 @@ static void voxels_round_trip(void **state) {
     m.u.step_result.points = sample_array(WIRE_F64, 3 * WIRE_POINT, points);
     m.u.step_result.point_groups = sample_array(WIRE_U32, 6, groups);
     m.u.step_result.progress = sample_array(WIRE_U32, 2 * WIRE_PROGRESS, progress);
+    static const uint64_t ids[3] = {7, UINT64_MAX, 9};
+    m.u.step_result.point_ids = sample_array(WIRE_U64, 3, ids);
+    m.u.step_result.ended_ids = sample_array(WIRE_U64, 2, ids);
+    contacts[0].id = UINT64_MAX - 1;
+    contacts[0].is_new = true;
     round_trip(&m, 0);
     round_trip(&m, WIRE_INLINE_BYTES);
     contacts[1].n_points = 3;
@@ -492,6 +497,11 @@ static void voxels_round_trip(void **state) {
     m.u.step_result.point_groups.count = 4;
     refused(&m, CONTACTD_WRONG_LENGTH, "point_groups");
     m.u.step_result.point_groups.count = 6;
+    m.u.step_result.point_ids.count = 2;
+    refused(&m, CONTACTD_WRONG_LENGTH, "point_ids");
+    m.u.step_result.point_ids = sample_array(WIRE_U32, 3, ids);
+    refused(&m, CONTACTD_MALFORMED, "point_ids");
+    m.u.step_result.point_ids = sample_array(WIRE_U64, 3, ids);
     m.u.step_result.progress.count = 7;
     refused(&m, CONTACTD_WRONG_LENGTH, "progress");
     m.u.step_result.progress.count = 2 * WIRE_PROGRESS;
