@@ -725,7 +725,7 @@ typedef struct contactd_result {
     uint64_t n_ended_ids;
     const uint64_t *ended_ids; /* [n_ended_ids] in rising order, of steps that want ids: of the contacts that the step
                                   before it which wanted them had, and this one has not */
-    uint32_t groups;                        /* of fields that contacts have, as bits: for contactd_result_column */
+    uint32_t groups;           /* of fields that contacts have, as bits: for contactd_result_column */
 } contactd_result;
 
 /* Of a field of contacts, for contactd_result_column; a number is never given to another field. */
@@ -828,7 +828,8 @@ typedef struct contactd_many {
     size_t
         n_positions; /* rows of positions, of all scenes: WRONG_LENGTH where the bodies have other numbers of vertices */
     bool float64;    /* positions are double, else float */
-    uint32_t want;   /* CONTACTD_WANT_FRAME, CONTACTD_WANT_INERTIA; 0: bodies, volumes and their errors */
+    uint32_t
+        want; /* CONTACTD_WANT_FRAME, CONTACTD_WANT_INERTIA, CONTACTD_WANT_IDS; 0: bodies, volumes and their errors */
     uint32_t deadline_us; /* as contactd_step_options */
 } contactd_many;
 

@@ -53,13 +53,13 @@ static contactd_code check_pointers(contactd_client *client, const contactd_many
 }
 
 static contactd_code check_options(contactd_client *client, const contactd_many *m) {
-    const uint32_t known = CONTACTD_WANT_FRAME | CONTACTD_WANT_INERTIA;
+    const uint32_t known = CONTACTD_WANT_FRAME | CONTACTD_WANT_INERTIA | CONTACTD_WANT_IDS;
     if (m->cookie != MANY_COOKIE)
         return fail(client, CONTACTD_INVALID_ARGUMENT, "many",
                     "it was not filled by contactd_many_init of this version");
     if (m->want & ~known)
         return fail(client, CONTACTD_INVALID_ARGUMENT, "want",
-                    "many scenes are asked for FRAME and INERTIA alone: for gradients and forces step a scene");
+                    "many scenes are asked for FRAME, INERTIA and IDS alone: for gradients and forces step a scene");
     if (m->n_scenes > WIRE_MOST_SCENES)
         return ctc_fail(client, CONTACTD_TOO_LARGE, object_of_all, "n_scenes",
                         "%zu scenes are given, at most %d are allowed: step the rest in another call", m->n_scenes,

@@ -40,7 +40,7 @@ void contactd_many_result_free(contactd_many_result **result) {
 /* ---- columns ---- */
 
 static size_t size_of(ct_contact_type type) {
-    static const size_t sizes[] = {sizeof(double), sizeof(uint32_t), sizeof(int32_t), sizeof(bool)};
+    static const size_t sizes[] = {sizeof(double), sizeof(uint32_t), sizeof(int32_t), sizeof(bool), sizeof(uint64_t)};
     return sizes[type];
 }
 static uint32_t at_least_one(int n) {
@@ -55,6 +55,7 @@ static const ct_contact_column *column_of(const wire_column *wire) {
         const ct_contact_column *column = &ct_contact_columns[i];
         const wire_dtype dtype = column->type == CT_CONTACT_IS_F64    ? WIRE_F64
                                  : column->type == CT_CONTACT_IS_FLAG ? WIRE_U8
+                                 : column->type == CT_CONTACT_IS_U64  ? WIRE_U64
                                                                       : WIRE_U32;
         if (column->field == wire->field) return dtype == wire->dtype && column->width == wire->width ? column : NULL;
     }

@@ -18,7 +18,7 @@ typedef struct known {
     double place[2][3]; /* m, in the axes of each body */
     double reach;       /* r, m; of a point that of its contact */
     uint32_t body[2];
-    double middle[2][3];      /* m, of the bodies' boxes; of a point as what follows: not used */
+    double middle[2][3];          /* m, of the bodies' boxes; of a point as what follows: not used */
     size_t first_point, n_points; /* in points[] */
     bool persists;                /* of what was: it is there still */
     ptrdiff_t before;             /* of what is: the contact that it was, or NEW */
@@ -133,8 +133,7 @@ static int longest_axis(const known *items, size_t n, int body) {
 static void sort_side(side *side) {
     for (int b = 0; b < 2; b++) {
         side->axis[b] = longest_axis(side->items, side->n, b);
-        for (size_t i = 0; i < side->n; i++)
-            side->keys[b][i] = (key){side->items[i].place[b][side->axis[b]], i};
+        for (size_t i = 0; i < side->n; i++) side->keys[b][i] = (key){side->items[i].place[b][side->axis[b]], i};
         qsort(side->keys[b], side->n, sizeof(key), rising);
     }
 }
@@ -205,7 +204,8 @@ static size_t match_round(side *was, side *now, double moved) {
 static bool match(struct ct_identity *ids, const known *was, size_t n_was, const known *now, size_t n_now,
                   double moved) {
     const size_t n = n_was + n_now;
-    if (!ct_array_grow(&ids->partners, &ids->partner_capacity, n) || !ct_array_grow(&ids->keys, &ids->key_capacity, 2 * n))
+    if (!ct_array_grow(&ids->partners, &ids->partner_capacity, n) ||
+        !ct_array_grow(&ids->keys, &ids->key_capacity, 2 * n))
         return false;
     for (size_t i = 0; i < n; i++) ids->partners[i] = NONE;
     if (n_was == 1 && n_now == 1) {
@@ -283,8 +283,8 @@ static bool match_points(struct ct_identity *ids) {
         const known *now = &ids->next.contacts[j], *was = now->before == NEW ? NULL : &ids->kept.contacts[now->before];
         known *points = ids->next.points + now->first_point;
         if (now->n_points == 0) continue;
-        if (!match(ids, was ? ids->kept.points + was->first_point : NULL, was ? was->n_points : 0, points, now->n_points,
-                   was ? moved(was, now) : 0))
+        if (!match(ids, was ? ids->kept.points + was->first_point : NULL, was ? was->n_points : 0, points,
+                   now->n_points, was ? moved(was, now) : 0))
             return false;
         for (size_t i = 0; i < now->n_points; i++)
             points[i].id = ids->partners[i] < 0 ? ++ids->next_last_id
@@ -362,5 +362,6 @@ uint64_t ct_identity_bytes(const struct ct_identity *ids) {
     if (!ids) return 0;
     return sizeof *ids + ids->partner_capacity * sizeof *ids->partners + ids->key_capacity * sizeof *ids->keys +
            (ids->kept.contact_capacity + ids->kept.point_capacity + ids->next.contact_capacity +
-            ids->next.point_capacity) * sizeof(known);
+            ids->next.point_capacity) *
+               sizeof(known);
 }

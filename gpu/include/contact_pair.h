@@ -201,7 +201,8 @@ typedef struct ct_point {
     uint32_t group[2]; /* VOXTREE: the parts that met of the surfaces of body[0] and body[1]; each is connected and
                           faces alike, and is numbered by mesh. CT_NO_GROUP: the inside of the body. Else the contact's
                           index, and the cell's, or CT_NO_GROUP */
-    uint64_t id; /* of a step that wants ids: kept from step to step as a contact's is, and from the same numbers; else 0 */
+    uint64_t
+        id; /* of a step that wants ids: kept from step to step as a contact's is, and from the same numbers; else 0 */
 } ct_point;
 
 /* ---- separations ---- */

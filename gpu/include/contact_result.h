@@ -127,7 +127,8 @@ typedef struct ct_result {
     uint64_t n_points;
     ct_point *points; /* [n_points], or NULL */
     size_t n_ended_ids;
-    uint64_t *ended_ids; /* [n_ended_ids] in rising order, of a step that wants ids: of the contacts that the step before
+    uint64_t
+        *ended_ids; /* [n_ended_ids] in rising order, of a step that wants ids: of the contacts that the step before
                             it which wanted them had, and this one has not; NULL: none */
     uint64_t n_polygons, n_polygon_vertices;
     ct_surface_polygon *polygons; /* [n_polygons], or NULL: the step does not want a surface */

@@ -52,7 +52,8 @@ enum {
     CT_WANT_TILES = 1u << 6, /* the tiles that EBPI divided its views into, for pictures. Else INVALID_ARGUMENT */
     CT_WANT_SURFACE =
         1u << 7, /* the contact surface, ct_surface_polygon (implies INERTIA). EXACT only, else INVALID_ARGUMENT */
-    CT_WANT_IDS = 1u << 8, /* numbers that contacts and points keep from step to step, and the ended ones' (implies FRAME) */
+    CT_WANT_IDS =
+        1u << 8, /* numbers that contacts and points keep from step to step, and the ended ones' (implies FRAME) */
     CT_WANT_ALL = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES,
 };
 

@@ -127,7 +127,7 @@ struct ct_scene {
     struct ct_scene_table *table; /* the backend's state of the scene; NULL if it keeps none */
     uint64_t table_bytes;         /* bytes of the device's own memory that the table holds */
 
-    ct_stray_updates strays; /* for steps that run */
+    ct_stray_updates strays;      /* for steps that run */
     struct ct_identity *identity; /* the contacts of the last step that wanted ids; NULL: there was none */
 
     ct_broadphase broad;         /* holds the pairs of the last step */

@@ -86,8 +86,7 @@ static uint64_t result_bytes(const ct_result *result) {
     return sizeof *result + (result->n_contacts + result->n_cells) * sizeof(ct_contact) +
            result->n_entries * per_entry + result->n_spans * sizeof(ct_span) + result->n_points * sizeof(ct_point) +
            result->n_progress * sizeof(ct_pair_progress) + result->n_separations * sizeof(ct_separation) +
-           result->n_ended_ids * sizeof *result->ended_ids +
-           result->n_warnings * sizeof(ct_warning) +
+           result->n_ended_ids * sizeof *result->ended_ids + result->n_warnings * sizeof(ct_warning) +
            result->n_polygons * (sizeof(ct_surface_polygon) + sizeof(uint32_t)) +
            result->n_polygon_vertices * sizeof(ct_surface_vertex) +
            result->n_products * (sizeof(uint32_t) + 24ull * result->n_directions) +

@@ -99,7 +99,7 @@ int main(int argc, char **argv) {
     many.positions = points;
     many.n_positions = (size_t)N * VERTICES;
     many.float64 = true;
-    many.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_INERTIA;
+    many.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_INERTIA | CONTACTD_WANT_IDS;
     contactd_many_result *result = NULL;
     ASK(contactd_step_many(client, &many, &result));
     if (result->n_errors || result->n_contacts < 2 * N) return printf("%zu contacts\n", result->n_contacts), 1;

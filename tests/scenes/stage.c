@@ -165,7 +165,9 @@ static void take_voxels(ct_sha256 *sha, const ct_result *result) {
         take(sha, interval, sizeof interval);
         take(sha, points, sizeof points);
     }
-    for (uint64_t i = 0; i < result->n_points; i++) take(sha, &result->points[i], offsetof(ct_point, id));
+    const uint64_t size = result->points ? result->n_points * offsetof(ct_point, id) : UINT64_MAX;
+    ct_sha256_update(sha, &size, sizeof size);
+    for (uint64_t i = 0; i < result->n_points; i++) ct_sha256_update(sha, &result->points[i], offsetof(ct_point, id));
     for (size_t i = 0; i < result->n_progress; i++) {
         const ct_pair_progress *p = &result->progress[i];
         const uint32_t progress[] = {p->body[0], p->body[1], p->is_examined, p->level[0], p->level[1], p->ended};
