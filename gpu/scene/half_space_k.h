@@ -118,6 +118,8 @@ typedef struct ct_pair_placement {
     ct_box box[2];       /* of a half-space: of its block */
     double block[2][12]; /* of a half-space: its pose, scaled */
     double rounding[2];  /* m, of the block's place; 0 of other bodies */
+    double foot[3];      /* m: the middle of the block's top, which is below or above the other body's middle */
+    int has_foot;        /* one of the bodies is a half-space */
     int is_too_far;      /* doubles do not tell where a plane is beside the other body: the pair is refused */
 } ct_pair_placement;
 
@@ -125,7 +127,7 @@ typedef struct ct_pair_placement {
  */
 CT_FN int ct_place_pair(const double *const pose[2], const ct_box *const box[2], const int is_half_space[2],
                         ct_pair_placement *out) {
-    out->is_too_far = 0;
+    out->is_too_far = out->has_foot = 0;
     if (is_half_space[0] && is_half_space[1]) return 0;
     for (int b = 0; b < 2; b++) {
         out->box[b] = *box[b];
@@ -136,8 +138,10 @@ CT_FN int ct_place_pair(const double *const pose[2], const ct_box *const box[2],
             out->is_too_far = 1;
             return 1;
         }
+        out->has_foot = 1;
         for (int k = 0; k < 3; k++) {
             const double *row = out->block[b] + 4 * k, across = fabs(row[0]) + fabs(row[1]);
+            out->foot[k] = row[3];
             out->box[b].lo[k] = row[3] - across - fmax(row[2], 0.0);
             out->box[b].hi[k] = row[3] + across - fmin(row[2], 0.0);
         }

@@ -135,6 +135,36 @@ static void test_tilted_planes(void **state) {
     for (int i = 0; i < 7; i++) shape_free(&shapes[i]);
 }
 
+/* Depths of a millionth of the body: a ball, of which V and the bound are of one order in every direction, and a box's
+ * corner, V = d^3 / (6 n_x n_y n_z). */
+static void test_barely_below(void **state) {
+    (void)state;
+    uint64_t rng = 5;
+    struct shape ball = shape_icosphere(0.5, 5), box = shape_box(1, 1.5, 0.7);
+    for (int i = 0; i < 24; i++) {
+        const struct shape *shape = i % 2 ? &box : &ball;
+        double normal[3], length = 0, lowest = INFINITY, product = 6;
+        for (int k = 0; k < 3; k++)
+            normal[k] = (shape_uniform(&rng, 0, 1) < 0.5 ? -1 : 1) * shape_uniform(&rng, 0.3, 1);
+        for (int k = 0; k < 3; k++) length += normal[k] * normal[k];
+        for (int k = 0; k < 3; k++) product *= fabs(normal[k] /= sqrt(length));
+        for (uint32_t v = 0; v < shape->n_vertices; v++) {
+            double height = 0;
+            for (int k = 0; k < 3; k++) height += normal[k] * (double)shape->positions[3 * v + k];
+            lowest = fmin(lowest, height);
+        }
+        const double depth = shape == &box ? 1e-4 : 1e-6;
+        ct_result *r = run(shape, NULL, normal, lowest + depth);
+        const ct_contact *c = only_contact(r);
+        check_sums(r, c);
+        assert_true(c->error_bound < (shape == &box ? 0.1 : 0.02) * c->volume);
+        if (shape == &box) assert_true(fabs(c->volume - depth * depth * depth / product) <= c->error_bound);
+        ct_result_free(&r);
+    }
+    shape_free(&ball);
+    shape_free(&box);
+}
+
 /* ---- planes through vertices and in faces ---- */
 
 /* A unit cube around 0 at multiples of a quarter: where the plane lies in a face, the mean of both perturbations. */
@@ -429,6 +459,7 @@ int main(void) {
         cmocka_unit_test(test_huge_box),      cmocka_unit_test(test_differences),
         cmocka_unit_test(test_far),           cmocka_unit_test(test_several),
         cmocka_unit_test(test_refusals),      cmocka_unit_test(test_beyond_doubles),
+        cmocka_unit_test(test_barely_below),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

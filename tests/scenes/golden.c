@@ -414,7 +414,7 @@ static const struct {
     {"overlapping selves", overlapping_selves, "78e9366ebfe20bb44871fe2ad8e778dc"},
     {"sampled selves", sampled_selves, "b1ce089feb79748b275efe9350e76daf"},
     {"cells", cells, "943ec94a0e27dd0009162a57156db08b"},
-    {"slip", slip, "ae5d20940dec2800687ad0d8d18200b6"},
+    {"slip", slip, "3732d0698532914b77bb36efe6697d50"},
     {"open surfaces", open_surfaces, "62a7f23fe77a17ac670d631acf5ad47d"},
 };
 

@@ -11,6 +11,7 @@
 #define CT_EXACT_LATTICE_K_H
 
 #include <math.h>
+#include <stddef.h>
 
 #include "gpu/base/box.h"
 #include "gpu/base/kernel.h"
@@ -23,12 +24,14 @@ typedef struct ct_exact_lattice {
     double unit, inverse; /* m, a power of two; 1 / unit */
 } ct_exact_lattice;
 
-/* Along each axis, the overlap of two boxes lies in the middle of the lattice. Swapping the boxes changes no bit. */
-CT_FN ct_exact_lattice ct_plan_exact_lattice(const ct_box *a, const ct_box *b) {
+/* The middle of the lattice is `about`; NULL: along each axis, the middle of the two boxes' overlap. Swapping the boxes
+ * changes no bit. About a half-space's plane are the two triangles of its top, which are larger than any contact: a point
+ * of it in the middle keeps the rounding of what is integrated over them as small as the contact (finish_k.h). */
+CT_FN ct_exact_lattice ct_plan_exact_lattice(const ct_box *a, const ct_box *b, const double *about) {
     ct_exact_lattice lattice;
     double size = 0, middle[3];
     for (int k = 0; k < 3; k++) {
-        middle[k] = 0.5 * (fmax(a->lo[k], b->lo[k]) + fmin(a->hi[k], b->hi[k]));
+        middle[k] = about ? about[k] : 0.5 * (fmax(a->lo[k], b->lo[k]) + fmin(a->hi[k], b->hi[k]));
         size = fmax(size, fmax(fmax(a->hi[k], b->hi[k]) - middle[k], middle[k] - fmin(a->lo[k], b->lo[k])));
     }
     int exponent;
@@ -50,7 +53,7 @@ CT_FN double ct_extent_of(const ct_box *box) {
 /* The lattice spans both bodies. The smaller one needs 2^16 steps of it: float32 positions have 24 bits, so fewer would
  * move its vertices by more than what a body can be expected to be modelled to. 0: one has fewer. */
 CT_FN int ct_extents_fit(const ct_box *a, const ct_box *b) {
-    const double least = 65536 * ct_plan_exact_lattice(a, b).unit;
+    const double least = 65536 * ct_plan_exact_lattice(a, b, NULL).unit;
     const double extent_a = ct_extent_of(a), extent_b = ct_extent_of(b);
     return !(extent_a > 0 && extent_a < least) && !(extent_b > 0 && extent_b < least);
 }

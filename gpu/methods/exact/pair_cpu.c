@@ -314,7 +314,8 @@ static bool begin_pair(ct_exact_pair *exact, ct_workspace *workspace, ct_pair_ta
                              .is_self = ct_is_self_task(pair),
                              .first_worker = is_spread ? 0 : worker,
                              .end_worker = is_spread ? workspace->device->threads : worker + 1,
-                             .lattice = ct_plan_exact_lattice(&placement.box[0], &placement.box[1]),
+                             .lattice = ct_plan_exact_lattice(&placement.box[0], &placement.box[1],
+                                                              placement.has_foot ? placement.foot : NULL),
                              .n_passes = 1,
                              .phase_start = ct_now()};
     ct_enter_phase("placing bodies");

@@ -44,7 +44,8 @@ CT_DEVICE void plan_lattice(const ct_exact_tables &b, uint64_t p, const ct_clust
     plan->is_skipped = placement.is_too_far || !ct_extents_fit(&placement.box[0], &placement.box[1]);
     if (plan->is_skipped) atomicMax(&b.step_refused[pair->step], ~(uint32_t)p);
     if (placement.is_too_far) return;
-    plan->lattice = ct_plan_exact_lattice(&placement.box[0], &placement.box[1]);
+    plan->lattice =
+        ct_plan_exact_lattice(&placement.box[0], &placement.box[1], placement.has_foot ? placement.foot : NULL);
     for (int k = 0; k < 2; k++) {
         const double *placed = is_half_space[k] ? placement.block[k] : bodies[k]->rigid ? bodies[k]->pose : NULL;
         plan->pose[k] = ct_lattice_pose_of(&plan->lattice, placed, bodies[k]->topology->reach);
