@@ -8,8 +8,8 @@ from .errors import ErrorCode, error_for
 
 FRAME, GRADIENT, WEIGHTS, FORCES, SPANS, INERTIA, SURFACE, IDS = 1, 2, 4, 8, 16, 32, 128, 256  # as the wire has them
 WANT = {"volume": 0, "frame": FRAME, "gradient": GRADIENT, "friction": WEIGHTS, "forces": FORCES, "spans": SPANS,
-        "inertia": INERTIA, "surface": SURFACE, "ids": IDS, "all": FRAME | GRADIENT | WEIGHTS | FORCES}
-Want = Literal["volume", "frame", "gradient", "friction", "forces", "spans", "inertia", "surface", "ids", "all"]
+        "inertia": INERTIA, "surface": SURFACE, "ids": IDS, "wrench": FRAME, "all": FRAME | GRADIENT | WEIGHTS | FORCES}
+Want = Literal["volume", "frame", "gradient", "friction", "forces", "spans", "inertia", "surface", "ids", "wrench", "all"]
 DEFAULT_WANT = WANT["frame"] | WANT["gradient"] | WANT["friction"]
 
 

@@ -320,7 +320,7 @@ class Mesh:
         return np.array(self._fact("inertia"), float).reshape(3, 3)
 
     @property
-    def shells(self) -> int:
+    def n_shells(self) -> int:
         """Of how many closed surfaces it consists."""
         return int(self._fact("shells"))
 
@@ -329,6 +329,13 @@ class Mesh:
         """How many of its shells lie where another does, by accident as a rule: what is inside counts twice. With
         repair=True they are dropped."""
         return int(self._fact("doubled_shells"))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What the server knows of it, by names of the properties here."""
+        names = ("name", "hash", "vertex_count", "triangle_count", "closing_vertices", "volume", "area", "bounds", "center_of_mass",
+                 "inertia", "n_shells", "doubled_shells", "bytes", "closing", "repair")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def bytes(self) -> int:
@@ -484,10 +491,10 @@ class Client(SceneOpener, ShapeMaker):
         making = _making(repair, max_hole, weld, open_direction, scale, unit, closing, f"mesh {name}".strip())
         return self._register(MeshState(name, points.copy(), faces.copy(), making=making), timeout)
 
-    def register_mesh_file(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
-                           repair: bool = False, max_hole: float = 0, weld: float = 0,
-                           open_direction: Sequence[float] | None = None, scale: float | None = None, unit: Unit = "m",
-                           closing: Closing | None = None, timeout: float | None = None) -> Mesh:
+    def load(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
+             repair: bool = False, max_hole: float = 0, weld: float = 0,
+             open_direction: Sequence[float] | None = None, scale: float | None = None, unit: Unit = "m",
+             closing: Closing | None = None, timeout: float | None = None) -> Mesh:
         """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it, in double precision where the file's digits
         say so (README). repair, max_hole, weld, open_direction,
         scale, unit and closing: as of register_mesh.
@@ -502,6 +509,8 @@ class Client(SceneOpener, ShapeMaker):
         state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
                           making=_making(repair, max_hole, weld, open_direction, scale, unit, closing, f"mesh {path.name}"))
         return self._register(state, timeout)
+
+    register_mesh_file = load  # its name before
 
     def _known_mesh(self, state: MeshState) -> Mesh | None:
         return Mesh(self, state) if state in self._link.meshes else None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Show = Literal["bodies", "samples", "axes", "contacts", "gradients", "rays", "rays_x", "rays_y", "rays_z", "nodes", "normals"]
 Kind = Literal["rigid", "deformable"]
 # What moves: a value for each body, or bodies and one array of all their values, or the array alone, of all bodies of the scene.
+Velocities = Mapping[Body, ArrayLike] | tuple[Sequence[Body], ArrayLike]
 Poses = Mapping[Body, ArrayLike] | tuple[Sequence[Body], ArrayLike] | ArrayLike
 Positions = Mapping[Body, ArrayLike] | tuple[Sequence[Body], ArrayLike]
 Directions = Mapping[Body, ArrayLike] | Sequence[Mapping[Body, ArrayLike]]
@@ -376,7 +377,7 @@ class Scene(SceneSettings, ShapeAdder):
              indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
              want: Want | Sequence[Want] | None = None, time_budget: float | None = None,
              tolerance: float | None = None, directions: Directions | None = None,
-             velocities: Mapping[Body, ArrayLike] | None = None, viscosity: float = 0.0,
+             velocities: Velocities | None = None, viscosity: float = 0.0,
              timeout: float | None = None) -> StepResult:
         """Moves bodies and computes their contacts. Bodies not named stay where they are.
 
@@ -391,7 +392,7 @@ class Scene(SceneSettings, ShapeAdder):
                 after another, (k, 3).
             indexed: (k,) vertex indices, and their positions (k, 3).
             want: what to compute beside volumes: some of "frame" (area, normal, tangents, centre, generalised
-                gradients), "gradient", "friction", "forces", "spans", "inertia", "ids", "surface" (polygons
+                gradients; of the law "pressure" wrenches, too, for which "wrench" is another word), "gradient", "friction", "forces", "spans", "inertia", "ids", "surface" (polygons
                 between both bodies); "all" is everything but spans, inertia, surface and ids; "volume" nothing more. Frame, gradient and friction by default.
             time_budget: s, wall-clock time of the computation; for "voxtree".
             tolerance: m^3, error of each contact's volume to aim at; in place of the scene's. Only for "ebpi", and for "auto"
@@ -401,8 +402,8 @@ class Scene(SceneSettings, ShapeAdder):
                 translation, m, and rotation about the body's origin, rad. What a direction does not name rests. One
                 direction needs no list. For "exact".
             velocities: (n, 3) of all vertices of a deformable body, m/s, and a twist (6,) of a rigid one: the velocity of
-                its origin, m/s, and its angular velocity, rad/s. What is not named is at rest. Adds "frame" and "friction"
-                to `want`, and Contact.relative_velocity and spin to its contacts.
+                its origin, m/s, and its angular velocity, rad/s. Of many: (bodies, array) with the twists of rigid bodies, (b, 6).
+                What is not named is at rest. Adds "frame" and "friction" to `want`, and Contact.relative_velocity and spin to its contacts.
             viscosity: N s/m^3: viscous friction per area and sliding velocity, Contact.friction_forces and friction.
             timeout: seconds for everything: queueing, computing, reconnecting. The client's where None.
         Raises: ContactdError; see contactd.errors. A step that failed has changed nothing, except one that timed out here.
@@ -425,7 +426,7 @@ class Scene(SceneSettings, ShapeAdder):
                indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
                want: Want | Sequence[Want] | None = None, time_budget: float | None = None,
                tolerance: float | None = None, directions: Directions | None = None,
-               velocities: Mapping[Body, ArrayLike] | None = None, viscosity: float = 0.0,
+               velocities: Velocities | None = None, viscosity: float = 0.0,
                timeout: float | None = None) -> Future:
         """Like step, but returns at once, with a Future. Steps of a scene are done, and answered, in order.
 
@@ -449,7 +450,7 @@ class Scene(SceneSettings, ShapeAdder):
                          indexed: Mapping[Body, tuple[ArrayLike, ArrayLike]] | None = None,
                          want: Want | Sequence[Want] | None = None, time_budget: float | None = None,
                          tolerance: float | None = None, directions: Directions | None = None,
-                         velocities: Mapping[Body, ArrayLike] | None = None, viscosity: float = 0.0,
+                         velocities: Velocities | None = None, viscosity: float = 0.0,
                          timeout: float | None = None) -> StepResult:
         """As step, for asyncio: `await scene.submit(...)`. Other tasks run while it is computed."""
         return await self.submit(positions, poses, ranges=ranges, indexed=indexed, want=want, time_budget=time_budget,
@@ -462,7 +463,7 @@ class Scene(SceneSettings, ShapeAdder):
         return self._request(positions, poses, None, None, want, None, None, directions, velocities, 0.0, timeout, None)
 
     def _request(self, positions: Any, poses: Any, ranges: Any, indexed: Any, want: Any, time_budget: float | None,
-                 tolerance: float | None, directions: Directions | None, velocities: Mapping[Body, ArrayLike] | None,
+                 tolerance: float | None, directions: Directions | None, velocities: Velocities | None,
                  viscosity: float, timeout: Any, future: Future | None) -> Request:
         self._check_open()
         limits = limits_message(time_budget, tolerance)
@@ -515,8 +516,9 @@ class Scene(SceneSettings, ShapeAdder):
             request.directions = self._directions(directions)
             request.want |= WANT["frame"]
         if velocities is not None:
-            request.velocities = [self._motion(body, value, 0, "velocities")
-                                  for body, value in _items(velocities, "velocities")]
+            each = self._twists_of_many(*_pair(velocities, "velocities")) if isinstance(velocities, tuple) else \
+                _items(velocities, "velocities")
+            request.velocities = [self._motion(body, value, 0, "velocities") for body, value in each]
             request.want |= WANT["frame"] | WANT["friction"] if request.velocities else 0
         if viscosity:
             request.limits["viscosity"] = _not_negative(viscosity, "viscosity")
@@ -533,6 +535,14 @@ class Scene(SceneSettings, ShapeAdder):
         rows = _arrays.points(array.reshape(-1, array.shape[-1]), field="positions", rows=total)
         ends = np.cumsum([state.vertices for state in states]).tolist()
         return [Update(state, _state.POSITIONS, rows[end - state.vertices:end]) for state, end in zip(states, ends)]
+
+    @staticmethod
+    def _twists_of_many(bodies: Sequence[Body], value: ArrayLike) -> Iterable[tuple[Body, np.ndarray]]:
+        array = _arrays.numbers(value, "velocities", "")
+        if array.shape != (len(bodies), 6):
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({len(bodies)}, 6), a twist of each body, got {array.shape}",
+                            field="velocities")
+        return zip(bodies, array)
 
     def _directions(self, directions: Directions) -> list[Direction]:
         """The parts of all directions."""
@@ -750,7 +760,7 @@ def _items(given: Any, field: str) -> Iterable[tuple[Any, Any]]:
         return ()
     if not hasattr(given, "items"):
         raise error_for(ErrorCode.INVALID_ARGUMENT,
-                        f"expected a dictionary with bodies as keys{', or (bodies, array)' if field in ('positions', 'poses') else ''}, "
+                        f"expected a dictionary with bodies as keys{', or (bodies, array)' if field in ('positions', 'poses', 'velocities') else ''}, "
                         f"got {type(given).__name__}", field=field)
     items: Iterable[tuple[Any, Any]] = given.items()
     return items

@@ -117,7 +117,7 @@ def load(client: contactd.Client, path: str | None, default: shapes.Mesh, size: 
     """A user's file, laid flat, centred and scaled to `size`, or the default."""
     if path is None:
         return default
-    mesh = client.register_mesh_file(path)
+    mesh = client.load(path)
     vertices, triangles = mesh.geometry()
     mesh.remove()
     axes = np.linalg.eigh(np.cov(vertices.T.astype(float)))[1][:, ::-1]  # longest extent along x, shortest along z

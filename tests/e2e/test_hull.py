@@ -28,7 +28,7 @@ def test_python(server_or_engine):
             server_or_engine.register_mesh(POINTS, SOUP, repair=repair)
     mesh = server_or_engine.register_mesh(POINTS, SOUP, closing="hull")
     assert mesh.closing == "hull" and mesh.repair is None
-    assert mesh.volume == pytest.approx(VOLUME) and mesh.shells == 1 and mesh.vertex_count == len(POINTS)
+    assert mesh.volume == pytest.approx(VOLUME) and mesh.n_shells == 1 and mesh.vertex_count == len(POINTS)
     vertices, triangles = mesh.geometry()
     assert np.array_equal(vertices, POINTS) and set(np.unique(triangles)) == {0, 1, 2, 4, 5, 6, 7, 8, 10, 11}
     plain = server_or_engine.register_mesh(vertices, triangles)  # what became of it is a mesh like any other

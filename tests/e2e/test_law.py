@@ -218,3 +218,19 @@ def test_contactctl(server, tmp_path):
     assert "wrench" in out.stdout
     out = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=PATIENT)
     assert json.loads(out.stdout)["contacts"][0]["wrench"][0][2] != 0
+
+
+def test_velocities_of_many_bodies_as_one_array(server_or_engine):
+    scene = server_or_engine.open_scene(law="pressure")
+    scene.add_half_space((0, 0, 1), 0.0, friction=0.5)
+    box = server_or_engine.register_mesh(*UNIT_BOX)
+    bodies = [scene.add_body(box, moved(2 * k, 0, 0.49), modulus=1e6) for k in range(3)]
+    twists = np.arange(18.0).reshape(3, 6) / 10
+    at_once = scene.step(velocities=(bodies, twists), want="wrench")
+    one_by_one = scene.step(velocities=dict(zip(bodies, twists)), want="frame")
+    assert np.array_equal(at_once.wrenches, one_by_one.wrenches) and np.array_equal(at_once.relative_velocities,
+                                                                                   one_by_one.relative_velocities)
+    with pytest.raises(errors.WrongLengthError, match=r"expected shape \(3, 6\)"):
+        scene.step(velocities=(bodies, twists[:2]))
+    with pytest.raises(errors.WrongLengthError, match="one for each vertex of a deformable body"):
+        scene.step(velocities=([scene.add_body(box)], twists[:1]))

@@ -58,7 +58,7 @@ def test_within_tolerance(client, kind, part):
     if part != 0.3:
         assert depth.max() >= tolerance / 3  # no more triangles than it takes
     assert VOLUME[kind] - AREA[kind] * tolerance < mesh.volume < VOLUME[kind] * (1 + 1e-6)
-    assert mesh.shells == 1 and mesh.center_of_mass == pytest.approx(0, abs=1e-7)
+    assert mesh.n_shells == 1 and mesh.center_of_mass == pytest.approx(0, abs=1e-7)
     if kind != "cylinder":  # its axes end in vertices
         half = {"sphere": (0.05,) * 3, "ellipsoid": (0.3, 0.2, 0.1), "capsule": (0.1, 0.1, 0.35)}[kind]
         assert mesh.bounds[1] == pytest.approx(half, rel=1e-7) and (mesh.bounds[0] == -mesh.bounds[1]).all()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import CONTACTCTL, SLOW
 from contactd import errors
-from geometry import as_obj, box
+from geometry import UNIT_BOX, as_obj, box
 from http_api import Api
 
 PATIENT = 30 * SLOW
@@ -38,7 +38,7 @@ def test_a_part_inside_out(server_or_engine):
         server_or_engine.register_mesh(*body)
     mesh = server_or_engine.register_mesh(*body, repair=True)
     assert mesh.repair.turned_triangles == 12
-    assert mesh.volume == pytest.approx(14) and mesh.shells == 2
+    assert mesh.volume == pytest.approx(14) and mesh.n_shells == 2
     probe = server_or_engine.register_mesh(*PROBE)
     for method in ("exact", "ldi"):
         assert server_or_engine.overlap(mesh, probe, method=method).volume == pytest.approx(OVERLAP, rel=1e-2)
@@ -47,7 +47,7 @@ def test_a_part_inside_out(server_or_engine):
 def test_cavities_are_taken_as_they_are(server_or_engine):
     cavity, island = box((1, 0.5, 0.5), (2, 1.5, 1.5)), box((1.25, 0.75, 0.75), (1.5, 1, 1))
     mesh = server_or_engine.register_mesh(*merged(island, (*cavity, True), LARGE))
-    assert mesh.volume == pytest.approx(12 - 1 + 1 / 64) and mesh.shells == 3
+    assert mesh.volume == pytest.approx(12 - 1 + 1 / 64) and mesh.n_shells == 3
     with pytest.raises(errors.InvalidMeshError, match="shell 1 of 3"):
         server_or_engine.register_mesh(*merged((*island, True), (*cavity, True), LARGE))
 
@@ -155,3 +155,14 @@ def test_slits_are_welded(server_or_engine):
         with pytest.raises(error) as caught:
             server_or_engine.register_mesh(points, faces, **how)
         assert caught.value.field == "weld"
+
+
+def test_info(server_or_engine, tmp_path):
+    path = tmp_path / "box.off"
+    vertices, triangles = UNIT_BOX
+    path.write_text(f"OFF {len(vertices)} {len(triangles)} 0\n" + "".join("%g %g %g\n" % tuple(v) for v in vertices)
+                    + "".join("3 %d %d %d\n" % tuple(t) for t in triangles))
+    mesh = server_or_engine.load(path, unit="mm")
+    assert mesh.info["volume"] == mesh.volume == pytest.approx(1e-9) and mesh.info["name"] == "box.off"
+    assert mesh.info["n_shells"] == 1 and mesh.info["closing"] is mesh.info["repair"] is None
+    assert np.array_equal(mesh.info["inertia"], mesh.inertia) and mesh.info["hash"] == mesh.hash
