@@ -18,6 +18,7 @@ from . import errors
 from ._link import VERSION as __version__
 from .body import Body
 from .client import Client, Mesh, MeshChange, MeshRepair, Overlap, connect, connect_async
+from ._judge import Report, Worst, judge
 from .engine import Engine
 from .errors import ContactdError, ErrorCode, UnreachableError
 from ._many import ManyResult
@@ -26,5 +27,5 @@ from .scene import Future, Scene, plane_pose
 from ._surface import Surface
 
 __all__ = ["Body", "Client", "Contact", "ContactdError", "Engine", "ErrorCode", "Future", "Mesh", "MeshChange", "MeshRepair",
-           "ManyResult", "Overlap", "PairProgress", "Points", "Scene", "Separation", "StepResult", "StepWarning", "Surface", "UnreachableError",
-           "connect", "connect_async", "errors", "__version__", "plane_pose"]
+           "ManyResult", "Overlap", "PairProgress", "Points", "Report", "Scene", "Separation", "StepResult", "StepWarning", "Surface", "UnreachableError", "Worst",
+           "connect", "connect_async", "errors", "judge", "__version__", "plane_pose"]

@@ -7,7 +7,6 @@ so that several threads may call at once. In a process that was forked everythin
 
 from __future__ import annotations
 
-import atexit
 import collections
 import contextlib
 import hashlib
@@ -22,49 +21,31 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays
 from ._columns import ranges
+from ._own_engine import own_engine
 from ._want import Want
 from .client import Client
-from .engine import Engine
 from .errors import ErrorCode, error_for
 from .result import StepResult
 
 Kind = Literal["volume", "energy", "depth"]
 Array = NDArray[np.float64]
 MAX_DIRECTIONS = 12  # of a step
-PATIENCE = 3600.0  # s, of the engine that this module makes: a batch may be large
 NAMES = "abcdefghijklmnopqrstuvwxyz"
 
 _lock = threading.Lock()
-_engine: Engine | None = None
 _known: "collections.OrderedDict[tuple[Any, ...], Quantity]" = collections.OrderedDict()
 _all: "weakref.WeakSet[Quantity]" = weakref.WeakSet()
 MOST_KNOWN = 32  # of the functions' quantities
 
 
 def _forked() -> None:
-    global _lock, _engine, _known
-    _lock, _engine, _known = threading.Lock(), None, collections.OrderedDict()
+    global _lock, _known
+    _lock, _known = threading.Lock(), collections.OrderedDict()
     for quantity in list(_all):
         quantity._forget()
 
 
 os.register_at_fork(after_in_child=_forked)
-
-
-def default_client() -> Engine:
-    """The engine in this process that all share who name no client; it is opened when it is first needed."""
-    global _engine
-    with _lock:
-        if _engine is None or _engine.closed:
-            _engine = Engine(timeout=PATIENCE)
-        return _engine
-
-
-@atexit.register
-def _end() -> None:
-    """Before Python takes apart what closing needs."""
-    if _engine is not None:
-        _engine.close()
 
 
 def name_of(k: int) -> str:
@@ -89,7 +70,7 @@ class Quantity:
             over pairs of stiffness volume^2 / 2, J. "depth": of two surfaces, volume / area, m.
         stiffness: N/m^5.
         fixed: positions of the surfaces that do not move, by their place; they are no arguments.
-        client: where it is computed; None: default_client().
+        client: where it is computed; None: own_engine().
     """
 
     def __init__(self, faces: Sequence[ArrayLike], kind: Kind = "volume", stiffness: float = 1.0,
@@ -175,7 +156,7 @@ class Quantity:
     @contextlib.contextmanager
     def _copies(self, count: int, states: Sequence[np.ndarray]) -> Iterator[tuple[Client, list[_Copy]]]:
         """So many scenes, for this caller alone. states: whose first is what meshes are registered with."""
-        client = self.client or default_client()
+        client = self.client or own_engine()
         with self._lock:
             if self._client is not client:
                 self._free, self._meshes, self._client = [], None, client

@@ -1,0 +1,219 @@
+"""What a scene takes of an MjModel: its geoms as bodies, which pairs of them may touch, and where they are. For mujoco."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._optional import check_version, need
+from .body import Body
+from .errors import ErrorCode, error_for
+from .scene import Scene
+
+mujoco: Any = need("mujoco", "contactd.mujoco")
+check_version(mujoco, "contactd.mujoco", (3, 3), (5, 0))
+GEOM = mujoco.mjtGeom
+WORLD_UP = np.array([0.0, 0.0, 1.0])
+
+
+def name_of(model: Any, geom: int) -> str:
+    name = model.geom(geom).name
+    body = model.body(int(model.geom_bodyid[geom])).name
+    return f"geom {name!r}" if name else f"geom {geom} of body {body!r}"
+
+
+def _kind(model: Any, geom: int) -> str:
+    return str(GEOM(int(model.geom_type[geom])).name).removeprefix("mjGEOM_").lower()
+
+
+def choose(model: Any, geoms: str | Sequence[str | int], groups: Sequence[int] | None) -> list[int]:
+    """The geoms that are taken, in rising order. NOT_FOUND, INVALID_ARGUMENT."""
+    known = {model.geom(k).name: k for k in range(model.ngeom)}
+    if isinstance(geoms, str):
+        if geoms != "all":
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected "all" or a list of geoms, got {geoms!r}', field="geoms")
+        chosen = [k for k in range(model.ngeom) if model.geom_contype[k] or model.geom_conaffinity[k]]
+    else:
+        for geom in geoms:
+            if isinstance(geom, str) and geom not in known or not isinstance(geom, str) and not 0 <= int(geom) < model.ngeom:
+                names = ", ".join(sorted(filter(None, known))[:20])
+                raise error_for(ErrorCode.NOT_FOUND, f"the model has no geom {geom!r}; its {model.ngeom} geoms are {names}", field="geoms")
+        chosen = sorted({known[geom] if isinstance(geom, str) else int(geom) for geom in geoms})
+    if groups is not None:
+        chosen = [k for k in chosen if int(model.geom_group[k]) in set(groups)]
+    taken = [k for k in chosen if _kind(model, k) in _ADD]
+    for k in sorted(set(chosen) - set(taken)):
+        warnings.warn(f"{name_of(model, k)} is of kind {_kind(model, k)}, which is not taken: it stays with MuJoCo", stacklevel=4)
+    if model.nflex:
+        warnings.warn(f"the model has {model.nflex} flexes, which are not taken: they stay with MuJoCo", stacklevel=4)
+    if not taken:
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"no geom is taken: of the model's {model.ngeom} geoms none is of kinds "
+                        f"{', '.join(_ADD)} and chosen", field="geoms")
+    return taken
+
+
+# ---- which pairs ----
+
+def by_bits(model: Any) -> NDArray[np.bool_]:
+    """(ngeom, ngeom): that contype and conaffinity let touch."""
+    kind, affinity = model.geom_contype.astype(np.int64), model.geom_conaffinity.astype(np.int64)
+    one_way = (kind[:, None] & affinity[None]) != 0
+    return np.asarray(one_way | one_way.T)
+
+
+def may_touch(model: Any, geoms: Sequence[int]) -> NDArray[np.bool_]:
+    """(k, k) of these geoms, by MuJoCo's own rules: bits, bodies that are one or parent and child, <exclude>, <pair>."""
+    at = np.asarray(geoms)
+    body = model.geom_bodyid[at]
+    weld = model.body_weldid[body]
+    parent = model.body_weldid[model.body_parentid[weld]]
+    out = by_bits(model)[np.ix_(at, at)] & (weld[:, None] != weld[None])
+    if not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT:
+        related = (weld[:, None] == parent[None]) & (weld[:, None] != 0) & (weld[None] != 0)
+        out &= ~(related | related.T)
+    for signature in model.exclude_signature.tolist():
+        one, other = body == signature >> 16, body == (signature & 0xFFFF)
+        both = one[:, None] & other[None]
+        out &= ~(both | both.T)
+    place = {geom: k for k, geom in enumerate(geoms)}
+    for a, b in zip(model.pair_geom1.tolist(), model.pair_geom2.tolist()):
+        if a in place and b in place:
+            out[place[a], place[b]] = out[place[b], place[a]] = True
+    return np.asarray(out)
+
+
+class Takeover:
+    """Keeps MuJoCo from looking for contacts between the geoms that are taken. Those of a taken geom and another one stay."""
+
+    def __init__(self, model: Any, geoms: Sequence[int]) -> None:
+        self.model = model
+        names = ("geom_contype", "geom_conaffinity", "body_contype", "body_conaffinity", "pair_margin")
+        self._before = {name: getattr(model, name).copy() for name in names if hasattr(model, name)}
+        taken = np.zeros(model.ngeom, bool)
+        taken[list(geoms)] = True
+        self._set_bits(taken)
+        for k, (a, b) in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
+            if taken[a] and taken[b]:
+                model.pair_margin[k] = -1e6  # never as near as that
+
+    def _set_bits(self, taken: NDArray[np.bool_]) -> None:
+        """Taken geoms get no type, and the affinity for bits that are added to the types of others, one for each kind of them."""
+        model, touch = self.model, by_bits(self.model)
+        rows = {tuple(touch[k, taken].tolist()) for k in np.flatnonzero(~taken)} - {(False,) * int(taken.sum())}
+        used = int(np.bitwise_or.reduce(np.concatenate([model.geom_contype, model.geom_conaffinity]), initial=0))
+        free = [1 << bit for bit in range(31) if not used >> bit & 1]
+        if len(rows) > len(free):
+            raise error_for(ErrorCode.LIMIT_EXCEEDED, f"{len(rows)} bits of contype are needed to keep the contacts with geoms that are not "
+                            f"taken, and {len(free)} are free: take all geoms, or use fewer bits", field="geoms")
+        bits = dict(zip(sorted(rows), free))
+        for k in np.flatnonzero(~taken):
+            model.geom_contype[k] |= bits.get(tuple(touch[k, taken].tolist()), 0)
+        for place, k in enumerate(np.flatnonzero(taken)):
+            model.geom_contype[k], model.geom_conaffinity[k] = 0, sum(bit for row, bit in bits.items() if row[place])
+        for name in ("contype", "conaffinity"):
+            if "body_" + name in self._before:
+                for body in range(model.nbody):
+                    of_body = getattr(model, "geom_" + name)[model.geom_bodyid == body]
+                    getattr(model, "body_" + name)[body] = np.bitwise_or.reduce(of_body, initial=0)
+
+    def undo(self) -> None:
+        for name, values in self._before.items():
+            getattr(self.model, name)[:] = values
+
+
+# ---- geoms as bodies ----
+
+def _box(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+    return scene.add_box(2 * model.geom_size[k], **options)
+
+
+def _sphere(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+    return scene.add_sphere(model.geom_size[k][0], **options)
+
+
+def _ellipsoid(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+    return scene.add_ellipsoid(model.geom_size[k], **options)
+
+
+def _capsule(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+    return scene.add_capsule(model.geom_size[k][0], 2 * model.geom_size[k][1], **options)
+
+
+def _cylinder(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+    return scene.add_cylinder(model.geom_size[k][0], 2 * model.geom_size[k][1], **options)
+
+
+def _plane(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+    options.pop("pose")
+    return scene.add_half_space(WORLD_UP, 0.0, **options)  # its pose is that of the first step
+
+
+def _mesh(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+    m = int(model.geom_dataid[k])
+    v, f = int(model.mesh_vertadr[m]), int(model.mesh_faceadr[m])
+    vertices, faces = model.mesh_vert[v:v + model.mesh_vertnum[m]], model.mesh_face[f:f + model.mesh_facenum[m]]
+    mesh = scene.client.register_mesh(vertices, faces, name=f"{model.mesh(m).name or m} of {name_of(model, k)}", **making)
+    return scene.add_body(mesh, **options)
+
+
+def _hfield(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+    h = int(model.geom_dataid[k])
+    rows, columns = int(model.hfield_nrow[h]), int(model.hfield_ncol[h])
+    x, y, top, _ = model.hfield_size[h]
+    first = int(model.hfield_adr[h])
+    heights = model.hfield_data[first:first + rows * columns].reshape(rows, columns).T * top
+    return scene.add_height_field(np.asarray(heights, float), (2 * x / (columns - 1), 2 * y / (rows - 1)), **options)
+
+
+_ADD = {"plane": _plane, "hfield": _hfield, "sphere": _sphere, "capsule": _capsule, "ellipsoid": _ellipsoid, "cylinder": _cylinder,
+        "box": _box, "mesh": _mesh, "sdf": _mesh}
+
+
+class Geoms:
+    """Geoms of a model as bodies of a scene, in the same order.
+
+    Attributes:
+        ids: (k,) of geoms.  bodies: of the scene.  touch: (k, k) which may.
+        moving: places of those that may move; the others are where `data` has them.
+    """
+
+    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], making: dict[str, Any], **material: Any) -> None:
+        self.model, self.ids, self.touch = model, np.asarray(ids), may_touch(model, ids)
+        self._offset = np.zeros((len(ids), 3))  # from a geom's origin to its body's, in its frame
+        for k, geom in enumerate(ids):
+            if model.geom_type[geom] == GEOM.mjGEOM_HFIELD:
+                self._offset[k, :2] = -model.hfield_size[int(model.geom_dataid[geom])][:2]
+        self._shifted = np.flatnonzero(self._offset.any(axis=1)).tolist()
+        body = model.geom_bodyid[self.ids]
+        is_mocap = model.body_mocapid[model.body_rootid[body]] >= 0
+        self.moving = np.flatnonzero((model.body_weldid[body] != 0) | is_mocap)
+        mujoco.mj_kinematics(model, data)
+        poses = self.poses(data)
+        self.bodies: list[Body] = []
+        for k, geom in enumerate(ids):
+            options = {"pose": poses[k], "ignore": [b for j, b in enumerate(self.bodies) if not self.touch[k, j]], **material,
+                       "friction": float(model.geom_friction[geom][0])}
+            self.bodies.append(_ADD[_kind(model, geom)](scene, model, geom, options, making))
+        scene.step(poses=(self.bodies, poses), want="volume")
+        self.movers = [self.bodies[k] for k in self.moving]
+
+    def poses(self, data: Any) -> NDArray[np.float64]:
+        """(k, 3, 4) of all of them."""
+        out = np.empty((len(self.ids), 3, 4))
+        out[:, :, :3] = data.geom_xmat[self.ids].reshape(-1, 3, 3)
+        out[:, :, 3] = data.geom_xpos[self.ids]
+        for k in self._shifted:
+            out[k, :, 3] += out[k, :, :3] @ self._offset[k]
+        return out
+
+    def twists(self, data: Any, origins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(m, 6) of those that may move, about the origins of their bodies (m, 3), world axes: linear, then angular."""
+        body = self.model.geom_bodyid[self.ids[self.moving]]
+        turning, linear = data.cvel[body, :3], data.cvel[body, 3:]
+        arms = origins - data.subtree_com[self.model.body_rootid[body]]
+        return np.concatenate([linear + np.cross(turning, arms), turning], axis=1)
+
+

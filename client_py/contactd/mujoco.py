@@ -1,0 +1,275 @@
+"""contactd as the contacts of a MuJoCo model: exact intersections of meshes as they are, not of their convex hulls.
+
+    contacts = contactd.mujoco.attach(model, data)      # then mujoco.mj_step(model, data) as usual
+    ...
+    contacts.detach()
+
+Geoms are taken as bodies of a scene: meshes, boxes, spheres, capsules, cylinders, ellipsoids, height fields and planes. Which of them may
+touch is as MuJoCo has it: contype and conaffinity, bodies that are one or parent and child, <exclude>, <pair>. What is not taken (other
+kinds of geoms, flexes, geoms that `geoms` and `groups` leave out) stays with MuJoCo, its contacts with geoms that are taken too.
+
+how="constraints": each connected part of an intersection is one contact of MuJoCo's solver, of 6 dimensions (condim 6): at its centre, along
+its normal, with friction, and with limits of twisting and tilting that follow from the contact's extents (Bouchard et al. 2015). Friction,
+solref, solimp and priority are the geoms'. It is done in MuJoCo's control callback, between positions and accelerations; a callback that
+was set before is called first, and one that is set later with mujoco.set_mjcb_control ends it.
+
+how="wrenches": the contact law "pressure" acts as forces, with friction as the geoms have it. They are explicit: modulus times area, N/m,
+has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise.
+
+Both count for all MjData of the model, also those that mj_step is given in turn. MuJoCo cannot compile models while a callback of Python is
+set ("Python exception raised"): load all models before the first is attached. Needs the package mujoco.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Literal, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _arrays
+from ._judge import Report, judge_scene
+from ._mujoco_model import Geoms, Takeover, choose, mujoco, name_of
+from ._own_engine import own_engine
+from .client import Client, Closing
+from .errors import ErrorCode, error_for
+from .result import StepResult
+
+How = Literal["constraints", "wrenches"]
+STICTION = 100.0  # m/s^2, times the time step: friction is explicit, and a stack's lowest body bears the weight of all
+STIFFEST = 0.05  # of the mass over the time step's square: what explicit pressure may be, over a body's whole width
+LEAST = 1e-5  # m, of what limits twisting and tilting
+
+__all__ = ["Attachment", "attach", "judge"]
+
+
+class _Callback:
+    """One of MuJoCo's callbacks, shared by all attachments; there is one for the process."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.before = name, None
+        self.attached: list[Attachment] = []
+
+    def __call__(self, model: Any, data: Any) -> None:
+        if callable(self.before):
+            self.before(model, data)
+        for attachment in self.attached:
+            if attachment.model is model:
+                attachment._act(data)
+
+    def add(self, attachment: "Attachment") -> None:
+        if not self.attached:
+            self.before = getattr(mujoco, f"get_mjcb_{self.name}")()
+            getattr(mujoco, f"set_mjcb_{self.name}")(self)
+        self.attached.append(attachment)
+
+    def remove(self, attachment: "Attachment") -> None:
+        self.attached.remove(attachment)
+        if not self.attached and getattr(mujoco, f"get_mjcb_{self.name}")() is self:
+            getattr(mujoco, f"set_mjcb_{self.name}")(self.before)
+
+
+_CALLBACKS = {"constraints": _Callback("control"), "wrenches": _Callback("passive")}
+
+
+class Attachment:
+    """What attach returns. Use it in a `with` block, or detach it, or leave it for good.
+
+    Attributes:
+        scene: of contactd, whose bodies are the geoms.
+        geoms: their numbers in the model, in the order of scene.bodies.
+        result: of the last step: volumes, depths, wrenches and so on; None before the first.
+    """
+
+    def __init__(self, model: Any, data: Any, geoms: Sequence[int], how: How, client: Client, material: dict[str, float],
+                 making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None) -> None:
+        self._solref, self._solimp = (None if v is None else np.array(_arrays.vector(v, (n,), field=name)) for v, n, name in (
+            (solref, 2, "solref"), (solimp, 5, "solimp")))
+        self.model, self.how, self.geoms = model, how, list(geoms)
+        self.result: StepResult | None = None
+        self.scene = client.open_scene(method="exact", law="pressure", patches=True, name="MuJoCo",
+                                       stiction_speed=STICTION * model.opt.timestep)
+        try:
+            self._geoms = Geoms(model, data, self.scene, geoms, making, **material)
+            self._takeover = Takeover(model, geoms)
+        except BaseException:
+            self.scene.close()
+            raise
+        self._pairs: dict[tuple[int, int], tuple[Any, float]] = {}  # a contact to fill in, and the friction, by places
+        self._act = self._add_constraints if how == "constraints" else self._add_wrenches
+        self._nested: set[tuple[int, int]] = set()
+        _CALLBACKS[how].add(self)
+
+    def detach(self) -> None:
+        """Gives the model's contacts back to MuJoCo. Detaching twice is allowed."""
+        if self in _CALLBACKS[self.how].attached:
+            _CALLBACKS[self.how].remove(self)
+            self._takeover.undo()
+            self.scene.close()
+
+    def __enter__(self) -> "Attachment":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.detach()
+
+    def __repr__(self) -> str:
+        return f"<Attachment of {len(self.geoms)} geoms by {self.how}>"
+
+    # ---- what callbacks do ----
+
+    def _step(self, data: Any, velocities: bool) -> StepResult:
+        geoms = self._geoms
+        poses = geoms.poses(data)[geoms.moving]
+        twists = geoms.twists(data, poses[:, :, 3]) if velocities else ()
+        result = self.scene.step(poses=(geoms.movers, poses), velocities=dict(zip(geoms.movers, twists)) or None, want="frame")
+        if len(result) and not (result.areas > 0).all():
+            self._warn(result)
+        self.result = result
+        return result
+
+    def _warn(self, result: StepResult) -> None:
+        for row in np.flatnonzero(result.are_nested):
+            a, b = result.body_pairs[row].tolist()
+            if (a, b) not in self._nested:
+                self._nested.add((a, b))
+                warnings.warn(f"of {name_of(self.model, self.geoms[a])} and {name_of(self.model, self.geoms[b])} one is wholly inside the "
+                              "other: nothing pushes it out; take smaller time steps, or let them start apart", stacklevel=2)
+
+    def _add_constraints(self, data: Any) -> None:
+        result = self._step(data, velocities=False)
+        if not len(result):
+            return
+        model, areas, depths, normals = self.model, result.areas, result.depths, result.normals
+        centers, extents, axes = result.centers, result.extents, result.axes
+        frames = np.concatenate([-normals, axes[:, 0], _cross(axes[:, 0], normals)], axis=1)
+        twisting = np.hypot(extents[:, 0], extents[:, 1]) / 2
+        for row, (a, b) in enumerate(result.body_pairs.tolist()):
+            if not areas[row] > 0:
+                continue
+            contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
+            contact.dist, contact.pos, contact.frame = -depths[row], centers[row], frames[row]
+            # A torque about the first axis shifts the centre of pressure along the second, and the other way round.
+            contact.friction = (friction, friction, max(friction * twisting[row], LEAST), max(extents[row, 1], LEAST),
+                                max(extents[row, 0], LEAST))
+            if mujoco.mj_addContact(model, data, contact):
+                raise error_for(ErrorCode.LIMIT_EXCEEDED, f"MuJoCo's memory is full after {data.ncon} contacts: give the model more, "
+                                '<size memory="...">', object="model", field="memory")
+        mujoco.mj_makeConstraint(model, data)
+        mujoco.mj_island(model, data)
+        mujoco.mj_projectConstraint(model, data)
+        mujoco.mj_referenceConstraint(model, data)
+
+    def _pair(self, a: int, b: int) -> tuple[Any, float]:
+        contact = mujoco.MjContact()
+        one, other = self.geoms[a], self.geoms[b]
+        friction, solref, solimp = _parameters(self.model, one, other)
+        contact.solref = solref if self._solref is None else self._solref
+        contact.solimp = solimp if self._solimp is None else self._solimp
+        contact.geom1, contact.geom2, contact.geom = one, other, (one, other)
+        contact.flex, contact.elem, contact.vert = (-1, -1), (-1, -1), (-1, -1)
+        contact.dim, contact.mu, contact.efc_address = 6, friction, -1
+        self._pairs[a, b] = contact, friction
+        return self._pairs[a, b]
+
+    def _add_wrenches(self, data: Any) -> None:
+        result, geoms, model = self._step(data, velocities=True), self._geoms, self.model
+        wrenches = result.body_wrenches if len(result) else np.zeros((0, 6))
+        for place in geoms.moving if len(result) else ():
+            wrench = wrenches[place]
+            if wrench.any():
+                origin = data.geom_xpos[self.geoms[place]] + data.geom_xmat[self.geoms[place]].reshape(3, 3) @ geoms._offset[place]
+                mujoco.mj_applyFT(model, data, wrench[:3], wrench[3:], origin, int(model.geom_bodyid[self.geoms[place]]), data.qfrc_passive)
+
+
+def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """As numpy's, of few rows, in a quarter of its time."""
+    return a[:, [1, 2, 0]] * b[:, [2, 0, 1]] - a[:, [2, 0, 1]] * b[:, [1, 2, 0]]
+
+
+def _parameters(model: Any, a: int, b: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Friction, solref and solimp of two geoms, as MuJoCo mixes them."""
+    for k, pair in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
+        if set(pair) == {a, b}:
+            return float(model.pair_friction[k][0]), model.pair_solref[k], model.pair_solimp[k]
+    first, second = int(model.geom_priority[a]), int(model.geom_priority[b])
+    if first != second:
+        chosen = a if first > second else b
+        return float(model.geom_friction[chosen][0]), model.geom_solref[chosen], model.geom_solimp[chosen]
+    weights = np.maximum(np.array([model.geom_solmix[a], model.geom_solmix[b]]), 1e-15)
+    share = float(weights[0] / weights.sum())
+    both = np.stack([model.geom_solref[a], model.geom_solref[b]])
+    solref = share * both[0] + (1 - share) * both[1] if (both[:, 0] > 0).all() else both.min(axis=0)
+    friction = max(float(model.geom_friction[a][0]), float(model.geom_friction[b][0]))
+    return friction, solref, share * model.geom_solimp[a] + (1 - share) * model.geom_solimp[b]
+
+
+def _modulus(model: Any, geoms: Sequence[int]) -> float:
+    """N/m^3, that explicit steps stand: of two like bodies in series it is half."""
+    moving = [k for k in geoms if model.geom_rbound[k] > 0 and model.body_mass[model.geom_bodyid[k]] > 0]
+    limits = [float(model.body_mass[model.geom_bodyid[k]]) / (math.pi * float(model.geom_rbound[k]) ** 2) for k in moving]
+    return STIFFEST * min(limits, default=1e3) / float(model.opt.timestep) ** 2
+
+
+def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", groups: Sequence[int] | None = None,
+           how: How = "constraints", client: Client | None = None, solref: ArrayLike | None = None,
+           solimp: ArrayLike | None = None, modulus: float | None = None, dissipation: float = 1.0,
+           repair: bool = False, closing: Closing | None = None) -> Attachment:
+    """Gives a model's contacts to contactd; see the module.
+
+    Args:
+        model, data: MjModel, MjData. Geoms that do not move are where `data` has them now. Sizes and meshes are those of now, too.
+        geoms: "all" that may touch anything, or some by name or number.
+        groups: of these, those in MuJoCo's groups (geom_group).
+        how: "constraints", or "wrenches".
+        client: where contacts are computed; None: an engine in this process.
+        solref, solimp: (2,) and (5,), of all contacts, for "constraints", in place of the geoms'. With MuJoCo's own defaults bodies sink in by
+            tenths of a millimetre; (0.005, 1) and (0.99, 0.999, 1e-4, 0.5, 2) let them sink a tenth of that, with time steps of 2 ms.
+        modulus: N/m^3, pressure by depth, of each geom, for "wrenches"; None: as much as the time step lets the lightest of the bodies have.
+        dissipation: s/m, likewise (Hunt and Crossley).
+        repair, closing: as of Client.register_mesh, for meshes that are not closed.
+    Raises: InvalidMeshError names the mesh, what is wrong, and what mends it; NotFoundError; InvalidArgumentError where the model has contacts
+        or, by "constraints", actuation disabled; ConflictError where it is attached already.
+    """
+    if how not in _CALLBACKS:
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected "constraints" or "wrenches", got {how!r}', field="how")
+    if any(other.model is model for callback in _CALLBACKS.values() for other in callback.attached):
+        raise error_for(ErrorCode.CONFLICT, "the model is attached already: detach it first", object="model")
+    disabled = int(model.opt.disableflags)
+    for flag, name in ((mujoco.mjtDisableBit.mjDSBL_CONTACT, "contact"), (mujoco.mjtDisableBit.mjDSBL_ACTUATION, "actuation")):
+        if disabled & int(flag) and (name == "contact" or how == "constraints"):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f'the model has <flag {name}="disable"/>, with which MuJoCo calls nothing: enable it',
+                            object="model", field=name)
+    ids = choose(model, geoms, groups)
+    material = {"modulus": _modulus(model, ids) if modulus is None else modulus, "dissipation": dissipation} if how == "wrenches" else {}
+    making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
+    return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp)
+
+
+def judge(model: Any, qpos: ArrayLike, *, times: ArrayLike | None = None, geoms: str | Sequence[str | int] = "all",
+          groups: Sequence[int] | None = None, client: Client | None = None, repair: bool = False,
+          closing: Closing | None = None) -> Report:
+    """How far a trajectory's geoms are inside each other, whatever has simulated it; see contactd.judge.
+
+    Args:
+        model: MjModel.
+        qpos: (T, nq), as data.qpos was.
+        times: (T,) s; None: a time step of the model each.
+        geoms, groups, repair, closing, client: as of attach. Pairs that MuJoCo lets touch are looked at.
+    """
+    rows = np.asarray(qpos, float)
+    if rows.ndim != 2 or rows.shape[1] != model.nq:
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (T, {model.nq}), got {rows.shape}", field="qpos")
+    data, ids = mujoco.MjData(model), choose(model, geoms, groups)
+    making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
+    with (client or own_engine()).open_scene(method="exact", patches=True, name="judge") as scene:
+        bodies = Geoms(model, data, scene, ids, making)
+        poses = np.empty((len(rows), len(ids), 3, 4))
+        for frame, row in enumerate(rows):
+            data.qpos[:] = row
+            mujoco.mj_kinematics(model, data)
+            poses[frame] = bodies.poses(data)
+        names = [model.geom(k).name or name_of(model, k) for k in ids]
+        return judge_scene(scene, poses, names, np.arange(len(rows)) * model.opt.timestep if times is None else times)

@@ -1,0 +1,214 @@
+"""contactd.mujoco with the real MuJoCo: what comes to rest where MuJoCo's hulls cannot, what stays MuJoCo's, kinds of geoms, and the judge
+of its trajectories."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import contactd
+import numpy as np
+import pytest
+from conftest import BUILD, INSTRUMENTED, ROOT, SLOW
+from contactd import errors
+from geometry import icosphere
+
+mujoco = pytest.importorskip("mujoco", reason="pip install mujoco runs these", exc_type=ImportError)
+pytestmark = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
+sys.path.insert(0, str(ROOT / "tests" / "experiments"))
+
+import nut as threads  # noqa: E402
+from crates import STIFF, bowl, crate, stack  # noqa: E402
+
+
+@pytest.fixture
+def cm(monkeypatch):
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
+    import contactd.mujoco
+
+    yield contactd.mujoco
+    for callback in contactd.mujoco._CALLBACKS.values():
+        for attachment in list(callback.attached):
+            attachment.detach()
+    mujoco.set_mjcb_control(None)
+
+
+def made(xml: str):
+    model = mujoco.MjModel.from_xml_string(xml)
+    return model, mujoco.MjData(model)
+
+
+def scene(*bodies: str, options: str = "", assets: str = "", more: str = "") -> str:
+    return (f"<mujoco><option timestep='0.002' {options}/><asset>{assets}</asset><worldbody><geom name='floor' type='plane' size='1 1 .1'/>"
+            f"{''.join(bodies)}</worldbody>{more}</mujoco>")
+
+
+def free(name: str, geom: str, pos: str = "0 0 1") -> str:
+    return f"<body name='{name}' pos='{pos}'><freejoint/><geom name='{name}' mass='0.5' {geom}/></body>"
+
+
+def run(model, data, seconds: float) -> np.ndarray:
+    rows = []
+    for _ in range(round(seconds / model.opt.timestep)):
+        mujoco.mj_step(model, data)
+        rows.append(data.qpos.copy())
+    return np.array(rows)
+
+
+def test_crates_rest(cm):
+    model, data = made(stack(crate(), 0.1, 0.0501))
+    with cm.attach(model, data, **STIFF) as contacts:
+        track = run(model, data, 0.4)
+        assert data.ncon == 3 and (data.contact.dim == 6).all()
+        assert contacts.result.volumes.min() > 0
+    assert np.abs(data.qvel).max() < 1e-4
+    assert data.qpos[2::7] == pytest.approx([0.05, 0.15, 0.25], abs=5e-5)
+    report = cm.judge(model, track)
+    assert report.names == ["floor", "g0", "g1", "g2"] and report.pairs.tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert 0 < report.depth[-1].max() < 2e-5
+
+
+def test_bowls_nest(cm):
+    """28 to 30 mm apart; their hulls are 59 mm apart."""
+    model, data = made(stack(bowl(around=24), 0.032, 0.002))
+    with cm.attach(model, data, **STIFF):
+        run(model, data, 0.3)
+    assert np.diff(data.qpos[2::7]) == pytest.approx([0.030, 0.030], abs=1.5e-3)
+    assert np.abs(data.qvel[2::6]).max() < 0.1
+
+
+def test_a_nut_stays_on_its_bolt(cm):
+    """Its hull is thrown off at once. Scaled to 8 mm of radius; nearly without friction it turns itself down by its pitch."""
+    assets = ""
+    for name, mesh in (("bolt", threads.bolt(40)), ("nut", threads.nut(40))):
+        v, f = (" ".join(map(repr, part.ravel().tolist())) for part in (mesh[0] * 0.016, mesh[1]))
+        assets += f"<mesh name='{name}' vertex='{v}' face='{f}'/>"
+    model, data = made("<mujoco><option timestep='0.002' cone='elliptic'/><asset>" + assets + "</asset><worldbody>"
+                       "<geom name='bolt' type='mesh' mesh='bolt' friction='1e-3'/><body name='nut'><freejoint/>"
+                       "<geom name='nut' type='mesh' mesh='nut' density='7800' friction='1e-3'/></body></worldbody></mujoco>")
+    with cm.attach(model, data, **STIFF):
+        run(model, data, 0.24)
+    x, y, z, w, i, j, k = data.qpos
+    assert np.hypot(x, y) < 2e-4 and np.hypot(i, j) < 0.02  # neither off to the side nor tilted
+    turned = 2 * np.arctan2(k, w) / (2 * np.pi) * threads.PITCH * 0.016
+    assert z < -5e-4 and turned == pytest.approx(z, abs=3e-4)  # the threads have 0.16 mm of play
+
+
+@pytest.mark.parametrize("how", ["constraints", "wrenches"])
+@pytest.mark.parametrize("geom, height", [
+    ("type='box' size='.1 .1 .05'", 0.05), ("type='sphere' size='.1'", 0.1), ("type='cylinder' size='.1 .05'", 0.05),
+    ("type='ellipsoid' size='.1 .1 .05'", 0.05), ("type='capsule' size='.05 .1' euler='0 90 0'", 0.05)])
+def test_kinds_of_geoms_rest(cm, how, geom, height):
+    model, data = made(scene(free("thing", geom, f"0 0 {height + 5e-4}")))
+    model.opt.timestep = 5e-4
+    with cm.attach(model, data, how=how, dissipation=20.0, **(STIFF if how == "constraints" else {})) as contacts:
+        run(model, data, 0.3)
+        assert contacts.scene.client.server["server"].endswith("in this process")
+        if how == "wrenches":
+            assert data.ncon == 0 and contacts.result.wrench(contacts.scene.bodies[1])[2] == pytest.approx(0.5 * 9.81, rel=0.05)
+    assert data.qpos[2] == pytest.approx(height, abs=1e-4 if how == "constraints" else 4e-3) and np.abs(data.qvel[:3]).max() < 0.01
+
+
+def test_height_fields(cm):
+    """A ramp along x, of 0.2 m over 2 m, on which a box stands where it is put."""
+    heights = " ".join(str(column / 4) for _ in range(3) for column in range(5))
+    assets = f"<hfield name='h' nrow='3' ncol='5' size='1 0.5 0.2 0.1' elevation='{heights}'/>"
+    model, data = made(f"<mujoco><asset>{assets}</asset><worldbody><geom name='ground' type='hfield' hfield='h' pos='0 0 1' friction='1'/>"
+                       + free("box", "type='box' size='.05 .05 .05' friction='1'", "0.5 0.1 1.215") + "</worldbody></mujoco>")
+    with cm.attach(model, data, **STIFF):
+        run(model, data, 0.3)
+    assert data.qpos[:2] == pytest.approx([0.5, 0.1], abs=0.01)
+    assert data.qpos[2] == pytest.approx(1.15 + 0.05 / np.cos(np.arctan(0.1)), abs=2e-3)
+
+
+def test_what_is_not_taken_stays_with_mujoco(cm):
+    """Two boxes are contactd's; a ball is MuJoCo's, on the floor and on a box."""
+    xml = scene(free("a", "type='box' size='.1 .1 .05'", "0 0 .0501"), free("b", "type='box' size='.1 .1 .05'", "0 0 .1503"),
+                free("ball", "type='sphere' size='.05' contype='2' conaffinity='3'", "0 0 .252"),
+                free("other", "type='sphere' size='.05'", ".5 0 .0501"))
+    model, data = made(xml)
+    before = model.geom_contype.copy(), model.geom_conaffinity.copy(), model.body_contype.copy()
+    with cm.attach(model, data, geoms=["a", "b", "floor"], **STIFF) as contacts:
+        run(model, data, 0.1)
+        pairs = {frozenset(model.geom(int(g)).name for g in pair): int(dim) for pair, dim in zip(data.contact.geom, data.contact.dim)}
+        assert pairs == {frozenset({"floor", "a"}): 6, frozenset({"a", "b"}): 6, frozenset({"b", "ball"}): 3,
+                         frozenset({"floor", "other"}): 3}
+        assert len(contacts.scene.bodies) == 3 and repr(contacts) == "<Attachment of 3 geoms by constraints>"
+    after = model.geom_contype, model.geom_conaffinity, model.body_contype
+    assert all(np.array_equal(x, y) for x, y in zip(before, after))
+    mujoco.mj_step(model, data)
+    assert (data.contact.dim == 3).all()
+
+
+def test_pairs_are_mujocos(cm):
+    """Bits, parents, <exclude> and <pair>; bodies fixed to the world do not touch."""
+    nested = ("<body name='p' pos='0 0 1'><freejoint/><geom name='p' type='box' size='.1 .1 .1'/><body name='c' pos='0 0 .1'>"
+              "<joint type='hinge'/><geom name='c' type='box' size='.1 .1 .1'/></body></body>")
+    bits = "type='box' size='.1 .1 .1'"
+    more = "<contact><exclude body1='x' body2='y'/><pair geom1='x' geom2='quiet'/></contact>"
+    model, data = made(scene(nested, free("x", bits), free("y", bits), free("quiet", bits + " contype='0' conaffinity='0'"),
+                             "<geom name='wall' type='box' size='.1 .1 .1'/>", more=more))
+    from contactd._mujoco_model import may_touch
+
+    names = [model.geom(k).name for k in range(model.ngeom)]
+    touch = may_touch(model, range(model.ngeom))
+    found = {frozenset({names[i], names[j]}) for i, j in np.argwhere(touch)}
+    expected = {frozenset(pair.split()) for pair in (
+        "floor p", "floor c", "floor x", "floor y", "wall p", "wall c", "wall x", "wall y", "p x", "p y", "c x", "c y", "x quiet")}
+    assert found == expected
+    run(model, data, 0.002)
+    for pair in data.contact.geom:
+        assert touch[pair[0], pair[1]]
+
+
+def test_callbacks_that_were_there_are_called(cm):
+    model, data = made(scene(free("a", "type='box' size='.1 .1 .05'", "0 0 .0495")))
+    stranger, its = made(scene(free("a", "type='box' size='.1 .1 .05'", "0 0 .049")))
+    called = []
+    mujoco.set_mjcb_control(lambda m, d: called.append(d.time))
+    contacts = cm.attach(model, data)
+    mujoco.mj_step(model, data)
+    assert len(called) == 1 and data.ncon == 1
+    other = mujoco.MjData(model)
+    mujoco.mj_step(model, other)
+    assert other.ncon == 1
+    mujoco.mj_step(stranger, its)
+    assert (its.contact.dim == 3).all() and its.ncon
+    contacts.detach()
+    contacts.detach()
+    mujoco.mj_step(model, data)
+    assert len(called) == 4 and (data.contact.dim == 3).all()
+
+
+def test_bad_input(cm):
+    box = free("a", "type='box' size='.1 .1 .05'")
+    model, data = made(scene(box))
+    with pytest.raises(errors.NotFoundError, match="no geom 'b'; its 2 geoms are a, floor"):
+        cm.attach(model, data, geoms=["b"])
+    with pytest.raises(errors.InvalidArgumentError, match='expected "constraints" or "wrenches"'):
+        cm.attach(model, data, how="points")
+    with pytest.raises(errors.InvalidArgumentError, match="no geom is taken"):
+        cm.attach(model, data, groups=[4])
+    with cm.attach(model, data), pytest.raises(errors.ConflictError, match="attached already"):
+        cm.attach(model, data)
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    with pytest.raises(errors.InvalidArgumentError, match='<flag contact="disable"/>'):
+        cm.attach(model, data)
+    with pytest.raises(errors.WrongLengthError, match=r"qpos: expected shape \(T, 7\)"):
+        cm.judge(model, np.zeros((3, 6)))
+    v, f = icosphere(0.1, 1)
+    v, f = (" ".join(map(repr, part.ravel().tolist())) for part in (v, f[1:]))
+    model, data = made(scene(free("open", "type='mesh' mesh='m'"), assets=f"<mesh name='m' vertex='{v}' face='{f}'/>"))
+    with pytest.raises(errors.InvalidMeshError, match="mesh m of geom 'open'"):
+        cm.attach(model, data)
+    with cm.attach(model, data, closing="hull") as contacts:
+        assert len(contacts.geoms) == 2
+
+
+def test_the_example(tmp_path, cm):
+    done = subprocess.run([sys.executable, str(ROOT / "client_py" / "examples" / "crates.py"), "--seconds", "0.1", "--html",
+                           str(tmp_path / "judge.html")], capture_output=True, text=True, timeout=60 * SLOW,
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "client_py"), "PYTHONIOENCODING": "utf-8"})
+    assert done.returncode == 0 and "worst penetration" in done.stdout, done.stderr
+    assert (tmp_path / "judge.html").exists()
