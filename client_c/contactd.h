@@ -642,8 +642,8 @@ typedef struct contactd_contact {
     const struct contactd_contact *cells; /* [n_cells]; NULL: none */
     /* Points that stand for the contact, of scenes with max_points, and by voxtree. [n_points][8]: position in m, unit
      * normal that pushes bodies[0] out, depth in m, weight; weights sum to 1. voxtree: means of what met, in falling
-     * order of weight. Other methods: weight is the point's share of `area`; depth is the length of the line along the
-     * contact's normal inside both bodies, position its middle. They are corners of the intersection, seen along the
+     * order of weight. Other methods: weight is the point's share of `area`; the normal is the point's own, between
+     * the surfaces there, depth the length of the line along it inside both bodies, position its middle. They are corners of the intersection, seen along the
      * normal: the deepest, the farthest from it, and then those that add most to the area between them, each times its
      * depth; a ball has one, a box on its face four. With a cell_size they are the cells of most volume. Cells and
      * nested bodies have none. */

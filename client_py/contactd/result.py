@@ -73,7 +73,8 @@ class Points(NamedTuple):
     """Points of a contact: by "voxtree" in falling order of weight, else the ones that matter most first."""
 
     position: NDArray[np.float64]  # (n, 3) m, world
-    normal: NDArray[np.float64]  # (n, 3) unit vectors that push bodies[0] out
+    normal: NDArray[np.float64]  # (n, 3) unit vectors that push bodies[0] out there; not by "voxtree": between the
+    # surfaces at the ends of the point's line
     depth: NDArray[np.float64]  # (n,) m
     weight: NDArray[np.float64]  # (n,), sum to 1
     group: NDArray[np.uint32]  # (n, 2) "voxtree": parts of both surfaces that met, or 65535, the body's inside; else the
@@ -178,9 +179,9 @@ class Contact:
         """Points that stand for the contact, for engines that work with points. By "voxtree" means of what met, the most
         probable first. By other methods, in scenes with `max_points`, what reducing a contact manifold leaves: the
         deepest corner of the intersection, the one farthest from it, and then those that add most to the area between
-        them, farthest and area times depth. A ball has one, a box on its face four. `depth` is the length of the line
-        along the contact's normal inside both bodies, `position` its middle; areas sum to the contact's, with its
-        surfaces' barycentre where the points surround it. In a scene with a cell_size points are the cells of most
+        them, farthest and area times depth. A ball has one, a box on its face four. Each has a `normal` of its own, between
+        the surfaces there; `depth` is the length of the line along it inside both bodies, `position` its middle. Areas sum
+        to the contact's, with its surfaces' barycentre where the points surround it. In a scene with a cell_size points are the cells of most
         volume. None for nested bodies, which no direction pushes apart, and for cells themselves. Without `max_points`
         InvalidArgumentError, but by "voxtree"."""
         self._result._check_points()

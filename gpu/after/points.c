@@ -14,35 +14,74 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/after/corner_search.h"
+#include "gpu/after/point_lines.h"
+#include "gpu/after/point_places.h"
+#include "gpu/base/array.h"
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
+#include "gpu/base/vec.h"
 
 /* Candidates as deep as the deepest but for this part of it are the deepest as well. */
 static const double SAME_DEPTH = 1e-3;
 /* Of the deepest: by less than this a candidate may rise above the dome and still be left out. Between the corners of a
  * faceted ball, and of one whose lowest corner is not below its centre, the dome is low by that much. */
 static const double ABOVE_DOME = 0.25;
+/* The cosine of the angle between two candidates' directions, from which on one may stand for the other. */
+static const double SAME_WAY = 0.9;
 /* Of the outline's area, or of its extent: what a further point adds to be worth it. A ring of points around a disc
  * ends at 8. */
 static const double WORTH = 0.02;
-/* Of the window's extent: how far corners may be outside of the outline that is searched for. */
-static const double OUTLINE_ERROR = 0x1p-8;
-/* Of the largest depth: what it may be missed by, far above rounding, by which depths on a flat side differ. Of what a
- * corner adds times its depth: the same. */
-static const double DEPTH_ERROR = 1e-4, CHOICE_ERROR = 0.01;
+/* The outline of a contact whose outermost candidates are vertices is at most this many times as wide as they lie. */
+static const double WIDEST = 1.5;
 
-struct chooser {
-    ct_corner_search search;
-    double (*outline)[2]; /* [n_outline] m, counter-clockwise: the convex hull of the corners */
-    size_t n_outline, outline_capacity;
-    double (*hull)[2]; /* [n_hull] m: the same of those that are chosen */
+/* Seen along a normal that leans, flat sides of the contact make a slope around its outline, steeper than what bounds
+ * it above and below. It is as wide as this part of the depth for sides that lean by 1 in 4; at most this part of the
+ * window. Where a line is shorter than this part of the contact's depth, and one beyond the slope is longer by this
+ * much, that one stands for the place. */
+static const double SLOPE = 0.25, WINDOW_PART = 0x1p-5, IS_SHALLOW = 0.5, ON_SLOPE = 1.5;
+/* The cosine of the angle between the contact's normal and the direction between its surfaces, where one is a wall. */
+static const double ON_A_WALL = 0.9;
+/* Of the window: places as near to one another are one. */
+static const double SAME_PLACE = 0x1p-6;
+/* Of the rounding of lines: how far inside the outline a line is cast for a corner. */
+static const double BESIDE = 4;
+/* Of a stretch: how far beyond the planes of its ends' surfaces those of a turned line are looked for; and how long it
+ * is at least, of what these planes say. */
+static const double LOOK_BEYOND = 1.5, LEAST_TURNED = 0.5;
+/* A direction that leans from the contact's normal by less is the normal. */
+static const double LEANS = 1e-9;
+
+typedef struct candidate {
+    double at[2];       /* m: u, v of its line */
+    double depth;       /* m: of the line, across the surfaces at its ends */
+    ct_stretch stretch; /* of the line */
+    double along[3];    /* u, v, w: unit, between the surfaces at its ends */
+    bool is_left_out;   /* chosen, or below the dome of one that is */
+} candidate;
+
+/* A chosen point. */
+typedef struct choice {
+    double at[3], along[3]; /* u, v, w: the middle of its stretch, and the direction of its line */
+    double depth;           /* m: the stretch's length */
+} choice;
+
+/* Memory for a contact and the next. */
+typedef struct chooser {
+    ct_point_lines lines;
+    ct_point_places places;
+    candidate *all; /* [n] */
+    size_t n, capacity;
+    double (*outline)[2]; /* [n_outline] m, counter-clockwise */
+    double (*sorted)[2];
+    size_t n_outline, outline_capacity, sorted_capacity;
+    double (*hull)[2]; /* [n_hull] m: the convex hull of those that are chosen */
     size_t n_hull;
     double (*members)[2]; /* [n_chosen] m: where the chosen are */
-    ct_corner *chosen;    /* [n_chosen] */
+    candidate **chosen;   /* [n_chosen] */
+    choice *choices;      /* [n_chosen] */
     size_t n_chosen;
-};
+} chooser;
 
 /* Twice the area of a triangle, positive if it is counter-clockwise. */
 static double area_of(const double a[2], const double b[2], const double c[2]) {
@@ -53,77 +92,86 @@ static double distance(const double a[2], const double b[2]) {
     return sqrt((b[0] - a[0]) * (b[0] - a[0]) + (b[1] - a[1]) * (b[1] - a[1]));
 }
 
+/* Twice the area. */
 static double hull_area(const double (*hull)[2], size_t n) {
     double area = 0;
     for (size_t i = 1; i + 1 < n; i++) area += area_of(hull[0], hull[i], hull[i + 1]);
     return area;
 }
 
+/* ---- candidates ---- */
+
+/* Towards the contact's centre. */
+static void turn_inwards(const double at[2], double inwards[2]) {
+    const double length = sqrt(at[0] * at[0] + at[1] * at[1]);
+    inwards[0] = length > 0 ? -at[0] / length : 1;
+    inwards[1] = length > 0 ? -at[1] / length : 0;
+}
+
+/* Between the surfaces at a stretch's ends. */
+static void find_direction(const ct_stretch *stretch, double along[3]) {
+    ct_sub3(stretch->normal[1], stretch->normal[0], along);
+    const double length = sqrt(ct_dot3(along, along));
+    for (int k = 0; k < 3; k++) along[k] = length > 0 ? along[k] / length : k == 2;
+    if (fabs(along[0]) < LEANS && fabs(along[1]) < LEANS) memcpy(along, (const double[]){0, 0, 1}, 3 * sizeof *along);
+}
+
+/* Casts the line that is `inset` farther in than a place. False: out of memory, or cancelled. */
+static bool cast_inside(chooser *c, const double place[2], double inset, const ct_line_start *start, candidate *to) {
+    double inwards[2];
+    turn_inwards(place, inwards);
+    for (int k = 0; k < 2; k++) to->at[k] = place[k] + inset * inwards[k];
+    if (!ct_point_lines_cast(&c->lines, to->at, start, &to->stretch)) return false;
+    to->depth = 0;
+    if (!(to->stretch.hi > to->stretch.lo)) return true;
+    find_direction(&to->stretch, to->along);
+    to->depth = (to->stretch.hi - to->stretch.lo) * to->along[2];
+    to->is_left_out = false;
+    return true;
+}
+
+/* Where a line just inside a place's outline is in the contact: towards its centre, or away from it. A vertex that is not
+ * inside the other body has none. */
+static bool cast_near(chooser *c, const ct_point_place *place, candidate *near) {
+    const double beside = BESIDE * c->lines.rounding;
+    const ct_line_start start = {place->side, place->at[2]};
+    const bool is_vertex = place->side >= 0;
+    if (!cast_inside(c, place->at, beside, is_vertex ? &start : NULL, near)) return false;
+    return near->depth > 0 || cast_inside(c, place->at, -beside, is_vertex ? &start : NULL, near);
+}
+
+/* Whether a candidate stands for a place. */
+static bool has_near(const chooser *c, const double place[2], double distance) {
+    for (size_t i = 0; i < c->n; i++)
+        if (fabs(c->all[i].at[0] - place[0]) < distance && fabs(c->all[i].at[1] - place[1]) < distance) return true;
+    return false;
+}
+
+/* Adds the candidate of a place, if it is over the contact; of one on a slope, that beyond it. */
+static bool add_candidate(chooser *c, const ct_point_place *place, double contact_depth) {
+    const double width = fmax(c->lines.hi[0] - c->lines.lo[0], c->lines.hi[1] - c->lines.lo[1]);
+    candidate near, beyond;
+    if (has_near(c, place->at, SAME_PLACE * width)) return true;
+    if (!cast_near(c, place, &near)) return false;
+    if (!(near.depth > 0)) return true;
+    if (near.depth < IS_SHALLOW * contact_depth && near.along[2] < ON_A_WALL) {
+        if (!cast_inside(c, place->at, fmin(SLOPE * contact_depth, WINDOW_PART * width), NULL, &beyond)) return false;
+        if (beyond.depth > ON_SLOPE * near.depth) near = beyond;
+    }
+    if (!ct_array_grow(&c->all, &c->capacity, c->n + 1)) return false;
+    c->all[c->n++] = near;
+    return true;
+}
+
+static bool find_candidates(chooser *c, double contact_depth, size_t most) {
+    c->n = 0;
+    if (!ct_point_places_find(&c->places, &c->lines, contact_depth, most)) return false;
+    for (size_t i = 0; i < c->places.n; i++)
+        if (!add_candidate(c, &c->places.all[i], contact_depth)) return false;
+    return true;
+}
+
 /* ---- the outline ---- */
-
-struct edge {
-    const double *from, *to;
-};
-
-/* How far a place is beyond an edge of the outline, times twice its length. */
-static double beyond_edge(const void *of, const double at[2]) {
-    const struct edge *edge = of;
-    return area_of(edge->to, edge->from, at);
-}
-
-static double to_left(const void *of, const double at[2]) {
-    (void)of;
-    return -at[0];
-}
-
-static double to_right(const void *of, const double at[2]) {
-    (void)of;
-    return at[0];
-}
-
-static ct_corner_found add_to_outline(struct chooser *c, const double at[2]) {
-    void *outline =
-        ct_column_grow(c->outline, &c->outline_capacity, c->n_outline, sizeof *c->outline, _Alignof(double));
-    if (!outline) return CT_CORNER_NO_MEMORY;
-    c->outline = outline;
-    memcpy(c->outline[c->n_outline++], at, sizeof *c->outline);
-    return CT_CORNER_FOUND;
-}
-
-/* Adds what is on the right of an edge, farther than the outline's error, and the edge's end. */
-static ct_corner_found add_side(struct chooser *c, const double from[2], const double to[2]) {
-    const struct edge edge = {from, to};
-    const double window =
-        fmax(c->search.columns->hi[0] - c->search.columns->lo[0], c->search.columns->hi[1] - c->search.columns->lo[1]);
-    const ct_corner_query query = {
-        .key = beyond_edge, .of = &edge, .beat = OUTLINE_ERROR * window * distance(from, to)};
-    ct_corner next;
-    ct_corner_found found = ct_corner_search_best(&c->search, &query, &next);
-    if (found == CT_CORNER_NONE) return add_to_outline(c, to);
-    if (found == CT_CORNER_FOUND) found = add_side(c, from, next.at);
-    if (found == CT_CORNER_FOUND) found = add_side(c, next.at, to);
-    return found;
-}
-
-/* The hull, but for the error: from the leftmost corner to the rightmost, below, and back. */
-static ct_corner_found find_outline(struct chooser *c) {
-    const ct_corner_query left = {.key = to_left, .beat = -INFINITY}, right = {.key = to_right, .beat = -INFINITY};
-    ct_corner ends[2];
-    c->n_outline = 0;
-    ct_corner_found found = ct_corner_search_best(&c->search, &left, &ends[0]);
-    if (found == CT_CORNER_FOUND) found = ct_corner_search_best(&c->search, &right, &ends[1]);
-    if (found == CT_CORNER_FOUND && ends[0].at[0] == ends[1].at[0] && ends[0].at[1] == ends[1].at[1])
-        return add_to_outline(c, ends[0].at);
-    if (found == CT_CORNER_FOUND) found = add_side(c, ends[0].at, ends[1].at);
-    if (found == CT_CORNER_FOUND) found = add_side(c, ends[1].at, ends[0].at);
-    if (found != CT_CORNER_FOUND) return found;
-    /* The leftmost is last: it comes first. */
-    memmove(c->outline + 1, c->outline, (c->n_outline - 1) * sizeof *c->outline);
-    memcpy(c->outline[0], ends[0].at, sizeof *c->outline);
-    return found;
-}
-
-/* ---- choice ---- */
 
 static int by_place(const void *a, const void *b) {
     const double *p = a, *q = b;
@@ -148,8 +196,29 @@ static size_t find_hull(double (*members)[2], size_t n, double (*hull)[2]) {
     return kept > 1 ? kept - 1 : kept; /* the first is there twice */
 }
 
+/* The candidates' convex hull. Where these are vertices, it lies inside the contact's own: it is widened, about the mean of
+ * its corners, to the contact's area. */
+static bool find_outline(chooser *c, double contact_area) {
+    double middle[2] = {0, 0};
+    if (!ct_array_grow(&c->sorted, &c->sorted_capacity, c->n + 1) ||
+        !ct_array_grow(&c->outline, &c->outline_capacity, c->n + 1))
+        return false;
+    for (size_t i = 0; i < c->n; i++) memcpy(c->sorted[i], c->all[i].at, sizeof *c->sorted);
+    c->n_outline = find_hull(c->sorted, c->n, c->outline);
+    const double area = 0.5 * hull_area((const double(*)[2])c->outline, c->n_outline);
+    if (!(contact_area > area) || !(area > 0)) return true;
+    const double wider = fmin(sqrt(contact_area / area), WIDEST);
+    for (size_t i = 0; i < c->n_outline; i++)
+        for (int k = 0; k < 2; k++) middle[k] += c->outline[i][k] / (double)c->n_outline;
+    for (size_t i = 0; i < c->n_outline; i++)
+        for (int k = 0; k < 2; k++) c->outline[i][k] = middle[k] + wider * (c->outline[i][k] - middle[k]);
+    return true;
+}
+
+/* ---- choice ---- */
+
 /* How far the outline is from p in the direction of q, which is within it: in distances from p to q, at least 1. */
-static double reach_of(const struct chooser *c, const double p[2], const double q[2]) {
+static double reach_of(const chooser *c, const double p[2], const double q[2]) {
     double reach = INFINITY;
     for (size_t i = 0; i < c->n_outline; i++) {
         const double *a = c->outline[i], *b = c->outline[(i + 1) % c->n_outline];
@@ -160,45 +229,42 @@ static double reach_of(const struct chooser *c, const double p[2], const double 
     return fmax(reach, 1);
 }
 
-/* Whether corners in the convex hull of these places, no deeper than this, are below the dome of a chosen one: that
- * falls with the part of the way to the outline, which is largest at one of the places. */
-static bool are_below_domes(const void *of, double depth, const double (*places)[2], int n) {
-    const struct chooser *c = of;
-    for (size_t k = 0; k < c->n_chosen; k++) {
-        const ct_corner *top = &c->chosen[k];
-        double part = c->n_outline > 2 ? 0 : 1;
-        if (!(depth < top->depth * (1 + ABOVE_DOME))) continue;
-        for (int i = 0; i < n && part < 1; i++) part = fmax(part, 1 / reach_of(c, top->at, places[i]));
-        if (depth < top->depth * (1 - part * part + ABOVE_DOME)) return true;
+/* Leaves out the candidates below the dome of one: it falls with the part of the way to the outline. */
+static void leave_out_below(chooser *c, candidate *top) {
+    top->is_left_out = true;
+    for (size_t i = 0; i < c->n; i++) {
+        candidate *of = &c->all[i];
+        if (of->is_left_out || !(of->depth < top->depth * (1 + ABOVE_DOME))) continue;
+        if (ct_dot3(of->along, top->along) < SAME_WAY) continue;
+        const double part = c->n_outline > 2 ? 1 / reach_of(c, top->at, of->at) : 1;
+        of->is_left_out = of->depth < top->depth * (1 - part * part + ABOVE_DOME);
     }
-    return false;
 }
 
-static double same(const void *of, const double at[2]) {
-    (void)of;
-    (void)at;
-    return 1;
+/* Whether a value is larger, or as large at a smaller place. */
+static bool is_better(double value, const candidate *of, double best_value, const candidate *best) {
+    return !best || value > best_value || (value == best_value && by_place(of->at, best->at) < 0);
 }
 
-static double from_center(const void *of, const double at[2]) {
-    const double center[2] = {0, 0};
-    (void)of;
-    return distance(at, center);
+/* The deepest; of equally deep ones the farthest from the contact's centre. NULL: there is none. */
+static candidate *find_deepest(chooser *c) {
+    candidate *deepest = NULL, *best = NULL;
+    double best_value = 0;
+    for (size_t i = 0; i < c->n; i++)
+        if (!deepest || c->all[i].depth > deepest->depth) deepest = &c->all[i];
+    for (size_t i = 0; i < c->n; i++) {
+        const double value = distance(c->all[i].at, (const double[]){0, 0});
+        if (c->all[i].depth < deepest->depth * (1 - SAME_DEPTH) || !is_better(value, &c->all[i], best_value, best))
+            continue;
+        best = &c->all[i];
+        best_value = value;
+    }
+    return best;
 }
 
-/* The deepest corner; of equally deep ones the farthest from the contact's centre. */
-static ct_corner_found find_deepest(ct_corner_search *search, ct_corner *deepest) {
-    const ct_corner_query depth = {.key = same, .per_depth = 1, .slack = DEPTH_ERROR};
-    const ct_corner_found found = ct_corner_search_best(search, &depth, deepest);
-    if (found != CT_CORNER_FOUND) return found;
-    const ct_corner_query far = {.key = from_center, .least_depth = deepest->depth * (1 - SAME_DEPTH), .beat = -1};
-    return ct_corner_search_best(search, &far, deepest);
-}
-
-/* What a corner would add to the area of the chosen ones' hull, twice; or to the distance between two. */
-static double gain_of(const void *of, const double at[2]) {
-    const struct chooser *c = of;
-    if (c->n_chosen == 1) return distance(c->chosen[0].at, at);
+/* What a candidate would add to the area of the chosen ones' hull, twice; or to the distance between two. */
+static double gain_of(const chooser *c, const double at[2]) {
+    if (c->n_chosen == 1) return distance(c->chosen[0]->at, at);
     if (c->n_hull == 2) return fabs(area_of(c->hull[0], c->hull[1], at));
     double gain = 0;
     for (size_t i = 0; i < c->n_hull; i++) {
@@ -208,41 +274,81 @@ static double gain_of(const void *of, const double at[2]) {
     return gain;
 }
 
-/* The corner that adds most, times its depth, if it is worth it. */
-static ct_corner_found find_next(struct chooser *c, double most_deep, ct_corner *next) {
-    double extent = 0;
+/* The candidate that adds most, times its depth, if it is worth it. NULL: none is. */
+static candidate *find_next(chooser *c) {
+    double extent = 0, best_value = 0;
+    candidate *best = NULL;
     for (size_t i = 0; i < c->n_outline; i++) extent = fmax(extent, distance(c->outline[0], c->outline[i]));
-    for (size_t k = 0; k < c->n_chosen; k++) memcpy(c->members[k], c->chosen[k].at, sizeof *c->members);
+    for (size_t k = 0; k < c->n_chosen; k++) memcpy(c->members[k], c->chosen[k]->at, sizeof *c->members);
     c->n_hull = find_hull(c->members, c->n_chosen, c->hull);
-    const double whole = c->n_chosen == 1 ? extent : hull_area(c->outline, c->n_outline);
-    const ct_corner_query query = {.key = gain_of,
-                                   .leaves_out = are_below_domes,
-                                   .of = c,
-                                   .per_depth = 1 / most_deep,
-                                   .beat = WORTH * whole,
-                                   .slack = CHOICE_ERROR};
-    return ct_corner_search_best(&c->search, &query, next);
+    const double whole = c->n_chosen == 1 ? extent : hull_area((const double(*)[2])c->outline, c->n_outline);
+    for (size_t i = 0; i < c->n; i++) {
+        candidate *of = &c->all[i];
+        if (of->is_left_out) continue;
+        const double value = gain_of(c, of->at) * of->depth / c->chosen[0]->depth;
+        if (!(value > WORTH * whole) || !is_better(value, of, best_value, best)) continue;
+        best = of;
+        best_value = value;
+    }
+    return best;
 }
 
-static ct_corner_found choose(struct chooser *c, size_t most) {
-    ct_corner next;
+static void choose(chooser *c, size_t most) {
     c->n_chosen = 0;
-    ct_corner_found found = find_outline(c);
-    if (found == CT_CORNER_FOUND) found = find_deepest(&c->search, &next);
-    if (found != CT_CORNER_FOUND) return found;
-    const double most_deep = next.depth;
-    while (found == CT_CORNER_FOUND) {
+    for (candidate *next = find_deepest(c); next; next = c->n_chosen < most ? find_next(c) : NULL) {
         c->chosen[c->n_chosen++] = next;
-        if (c->n_chosen == most) return found;
-        found = find_next(c, most_deep, &next);
+        leave_out_below(c, next);
     }
-    return found;
+}
+
+/* ---- lines of their own ---- */
+
+/* The stretch in the direction between its ends' surfaces, around the middle of that of a candidate. *is_found: its ends
+ * are about where the planes of these surfaces are; else *aside is how far beside the candidate's line they would be, m.
+ * False: out of memory, or cancelled. */
+static bool turn_line(chooser *c, const candidate *of, choice *to, bool *is_found, double *aside) {
+    const ct_stretch *old = &of->stretch;
+    const double half = 0.5 * (old->hi - old->lo), from[3] = {of->at[0], of->at[1], 0.5 * (old->lo + old->hi)};
+    ct_stretch turned;
+    memcpy(to->along, of->along, sizeof to->along);
+    memcpy(to->at, from, sizeof to->at);
+    to->depth = old->hi - old->lo;
+    *is_found = true;
+    *aside = 0;
+    if (to->along[2] == 1) return true;
+    const double lo = -half * old->normal[0][2] / ct_dot3(to->along, old->normal[0]),
+                 hi = half * old->normal[1][2] / ct_dot3(to->along, old->normal[1]);
+    const double beyond = LOOK_BEYOND * c->lines.rounding;
+    if (!ct_point_lines_reach(&c->lines, from, to->along, old->winding, LOOK_BEYOND * lo - beyond,
+                              LOOK_BEYOND * hi + beyond, &turned))
+        return false;
+    *aside = fmax(-lo, hi) * sqrt(to->along[0] * to->along[0] + to->along[1] * to->along[1]);
+    *is_found = turned.hi - turned.lo > LEAST_TURNED * (hi - lo);
+    to->depth = turned.hi - turned.lo;
+    for (int k = 0; k < 3; k++) to->at[k] = from[k] + 0.5 * (turned.lo + turned.hi) * to->along[k];
+    return true;
+}
+
+/* A point of a candidate. Where the outline cuts its turned line short, that is tried farther in; what has no such line
+ * has the contact's normal. */
+static bool finish(chooser *c, const candidate *of, choice *to) {
+    bool is_found;
+    double aside;
+    candidate farther;
+    if (!turn_line(c, of, to, &is_found, &aside)) return false;
+    if (is_found) return true;
+    if (!cast_inside(c, of->at, LOOK_BEYOND * aside, NULL, &farther)) return false;
+    if (farther.depth > 0 && !turn_line(c, &farther, to, &is_found, &aside)) return false;
+    if (is_found) return true;
+    const ct_stretch *old = &of->stretch;
+    *to = (choice){{of->at[0], of->at[1], 0.5 * (old->lo + old->hi)}, {0, 0, 1}, old->hi - old->lo};
+    return true;
 }
 
 /* ---- areas ---- */
 
 /* Weights that sum to 1, as equal as possible, and whose barycentre is `center` as far as no weight is negative. */
-static void share_area(const struct chooser *c, const double center[2], double *weights) {
+static void share_area(const chooser *c, const double center[2], double *weights) {
     bool counts[CT_MAX_POINTS];
     size_t n = c->n_chosen;
     for (size_t i = 0; i < n; i++) counts[i] = true;
@@ -250,10 +356,10 @@ static void share_area(const struct chooser *c, const double center[2], double *
         double mean[2] = {0, 0}, xx = 0, xy = 0, yy = 0;
         for (size_t i = 0; i < n; i++)
             for (int k = 0; k < 2; k++)
-                if (counts[i]) mean[k] += c->chosen[i].of[k] / (double)left;
+                if (counts[i]) mean[k] += c->choices[i].at[k] / (double)left;
         for (size_t i = 0; i < n; i++) {
             if (!counts[i]) continue;
-            const double x = c->chosen[i].of[0] - mean[0], y = c->chosen[i].of[1] - mean[1];
+            const double x = c->choices[i].at[0] - mean[0], y = c->choices[i].at[1] - mean[1];
             xx += x * x;
             xy += x * y;
             yy += y * y;
@@ -276,7 +382,7 @@ static void share_area(const struct chooser *c, const double center[2], double *
         double least = 0;
         size_t worst = n;
         for (size_t i = 0; i < n; i++) {
-            const double *at = c->chosen[i].of;
+            const double *at = c->choices[i].at;
             weights[i] = counts[i] ? 1 / (double)left + slope[0] * (at[0] - mean[0]) + slope[1] * (at[1] - mean[1]) : 0;
             if (weights[i] >= least) continue;
             least = weights[i];
@@ -289,22 +395,21 @@ static void share_area(const struct chooser *c, const double center[2], double *
 
 /* ---- points ---- */
 
-static void write_points(const struct chooser *c, const ct_columns *columns, const ct_contact *contact,
-                         ct_point *points) {
+static void write_points(const chooser *c, const ct_contact *contact, ct_point *points) {
+    const ct_point_lines *lines = &c->lines;
     double center[2] = {0, 0}, weights[CT_MAX_POINTS];
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < 3; i++)
-            center[k] += columns->axis[k][i] *
+            center[k] += lines->axis[k][i] *
                          (0.5 * (contact->side_center[0][i] + contact->side_center[1][i]) - contact->center[i]);
     share_area(c, center, weights);
     for (size_t p = 0; p < c->n_chosen; p++) {
-        const ct_corner *from = &c->chosen[p];
+        const choice *from = &c->choices[p];
         ct_point *point = &points[p];
-        for (int i = 0; i < 3; i++) {
-            point->position[i] = columns->center[i] + columns->axis[0][i] * from->of[0] +
-                                 columns->axis[1][i] * from->of[1] + columns->axis[2][i] * from->w;
-            point->normal[i] = contact->normal[i];
-        }
+        ct_point_lines_place(lines, from->at, point->position);
+        for (int i = 0; i < 3; i++)
+            point->normal[i] = lines->sense * (lines->axis[0][i] * from->along[0] + lines->axis[1][i] * from->along[1] +
+                                               lines->axis[2][i] * from->along[2]);
         point->depth = from->depth;
         point->weight = weights[p];
         point->group[0] = contact->index;
@@ -313,40 +418,25 @@ static void write_points(const struct chooser *c, const ct_columns *columns, con
     }
 }
 
-static size_t choose_points(struct ct_columns *columns, const ct_contact *contact, size_t most, ct_point *points,
-                            bool *ok) {
-    struct chooser c = {0};
-    double(*places)[2] = malloc((2 * most + 1) * sizeof *places);
-    c.chosen = malloc(most * sizeof *c.chosen);
-    *ok = ct_corner_search_open(&c.search, columns, contact->depth) && places && c.chosen;
-    if (*ok) {
-        c.members = places;
-        c.hull = places + most;
-        ct_corner_found found = choose(&c, most);
-        if (found == CT_CORNER_SPENT && ct_corner_search_measure_some(&c.search)) found = choose(&c, most);
-        *ok = found == CT_CORNER_FOUND || found == CT_CORNER_NONE;
-        if (*ok && c.n_chosen > 0) write_points(&c, columns, contact, points);
-    }
-    ct_corner_search_close(&c.search);
-    free(c.outline);
-    free(c.chosen);
-    free(places);
-    return c.n_chosen;
+/* False: out of memory, or cancelled. */
+static bool choose_points(chooser *c, const ct_contact *contact, size_t most, ct_point *points) {
+    if (!find_candidates(c, contact->depth, most) || !find_outline(c, contact->area)) return false;
+    choose(c, most);
+    for (size_t p = 0; p < c->n_chosen; p++)
+        if (!finish(c, c->chosen[p], &c->choices[p])) return false;
+    if (c->n_chosen > 0) write_points(c, contact, points);
+    return true;
 }
 
-static ct_status add_contact_points(ct_surfaces *surfaces, const ct_result *result, const ct_contact *contact,
-                                    bool is_divided, size_t most, ct_point *points, size_t *n, uint64_t *visits,
-                                    ct_error *error) {
-    ct_columns columns;
-    ct_status status = ct_columns_open(&columns, surfaces, result, contact, is_divided, error);
-    bool ok = true;
-    columns.n_points = result->n_points;
-    if (!status) *n = choose_points(&columns, contact, most, points, &ok);
-    *visits += columns.visits;
-    ct_columns_close(&columns);
-    return ok ? status
-              : ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points of bodies %u and %u",
-                        contact->body[0], contact->body[1]);
+static ct_status add_contact_points(chooser *c, ct_surfaces *surfaces, const ct_result *result,
+                                    const ct_contact *contact, bool is_divided, size_t most, ct_point *points,
+                                    size_t *n, ct_error *error) {
+    const ct_status status = ct_point_lines_open(&c->lines, surfaces, result, contact, is_divided, error);
+    const bool is_ok = status || choose_points(c, contact, most, points);
+    *n = status ? 0 : c->n_chosen;
+    return is_ok ? status
+                 : ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points of bodies %u and %u",
+                           contact->body[0], contact->body[1]);
 }
 
 /* The point of a cell. The vertices of its surfaces may lie far from it, and with them its centre: of such a centre
@@ -413,7 +503,7 @@ static bool is_of_pair(const ct_contact *a, const ct_contact *b) {
     return a->body[0] == b->body[0] && a->body[1] == b->body[1];
 }
 
-static ct_status add_points(ct_surfaces *surfaces, ct_result *result, double cell_size, size_t most, uint64_t *visits,
+static ct_status add_points(chooser *c, ct_surfaces *surfaces, ct_result *result, double cell_size, size_t most,
                             ct_error *error) {
     size_t capacity = 0;
     for (size_t i = 0; i < result->n_contacts; i++) {
@@ -431,9 +521,9 @@ static ct_status add_points(ct_surfaces *surfaces, ct_result *result, double cel
         ct_point *points = result->points + result->n_points;
         const bool is_divided =
             contact->index > 0 || (i + 1 < result->n_contacts && is_of_pair(contact, &result->contacts[i + 1]));
-        const ct_status status = contact->n_cells ? add_cell_points(result, contact, cell_size, most, points, &n, error)
-                                                  : add_contact_points(surfaces, result, contact, is_divided, most,
-                                                                       points, &n, visits, error);
+        const ct_status status =
+            contact->n_cells ? add_cell_points(result, contact, cell_size, most, points, &n, error)
+                             : add_contact_points(c, surfaces, result, contact, is_divided, most, points, &n, error);
         if (status) return status;
         contact->n_points = n;
         result->n_points += n;
@@ -441,16 +531,38 @@ static ct_status add_points(ct_surfaces *surfaces, ct_result *result, double cel
     return CT_OK;
 }
 
+/* Memory for so many chosen points. */
+static bool open_chooser(chooser *c, size_t most) {
+    double(*places)[2] = malloc((2 * most + 1) * sizeof *places);
+    c->members = places;
+    c->hull = places ? places + most : NULL;
+    c->chosen = malloc(most * sizeof *c->chosen);
+    c->choices = malloc(most * sizeof *c->choices);
+    return places && c->chosen && c->choices;
+}
+
+static void free_chooser(chooser *c) {
+    ct_point_lines_free(&c->lines);
+    ct_point_places_free(&c->places);
+    free(c->all);
+    free(c->outline);
+    free(c->sorted);
+    free(c->members);
+    free(c->chosen);
+    free(c->choices);
+}
+
 ct_status ct_result_add_points(ct_scene *scene, ct_result *result, uint64_t *visits, ct_error *error) {
-    uint64_t all_visits = 0;
+    const ct_scene_settings *settings = &scene->settings;
+    chooser c = {0};
     ct_surfaces surfaces;
     ct_enter_phase("choosing points");
-    if (!ct_surfaces_open(&surfaces, scene))
-        return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
-    const ct_scene_settings *settings = &scene->settings;
-    const ct_status status =
-        add_points(&surfaces, result, settings->cell_size, settings->max_points, &all_visits, error);
-    if (visits) *visits = all_visits;
+    ct_status status = ct_surfaces_open(&surfaces, scene) && open_chooser(&c, settings->max_points)
+                           ? CT_OK
+                           : ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
+    if (!status) status = add_points(&c, &surfaces, result, settings->cell_size, settings->max_points, error);
+    if (visits) *visits = c.lines.visits;
+    free_chooser(&c);
     ct_surfaces_close(&surfaces);
     return status;
 }

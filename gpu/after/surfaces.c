@@ -1,10 +1,12 @@
 /* surfaces.c - fetches the positions of bodies after a step, and refits trees over their triangles. */
 #include "gpu/after/surfaces.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/simd.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/backend.h"
 #include "gpu/method/engine.h"
@@ -18,11 +20,17 @@ bool ct_surfaces_open(ct_surfaces *surfaces, const ct_scene *scene) {
     return surfaces->of;
 }
 
+static void free_clusters(ct_surface *surface) {
+    for (uint32_t i = 0; surface->own_clusters && i < surface->clusters->n; i++) free(surface->own_clusters[i]);
+    free(surface->own_clusters);
+}
+
 void ct_surfaces_close(ct_surfaces *surfaces) {
     for (uint32_t i = 0; surfaces->of && i < surfaces->scene->n_bodies; i++) {
         free(surfaces->of[i].own_positions);
         free(surfaces->of[i].own_low);
         free(surfaces->of[i].own_boxes);
+        free_clusters(&surfaces->of[i]);
     }
     free(surfaces->of);
     surfaces->of = NULL;
@@ -88,4 +96,47 @@ ct_status ct_surfaces_tree(ct_surfaces *surfaces, uint32_t index, const char *fi
     }
     surface->clusters = clusters;
     return CT_OK;
+}
+
+/* Of what a lower part adds to a coordinate, at most. */
+static float widened(float x, float sign, bool has_low) {
+    return has_low ? x + sign * (fabsf(x) * 0x1p-23f + 0x1p-149f) : x;
+}
+
+static ct_v4f chosen(ct_v4i mask, ct_v4f a, ct_v4f b) {
+    return (ct_v4f)(((ct_v4i)a & mask) | ((ct_v4i)b & ~mask));
+}
+
+static void make_part(const ct_surface *surface, uint32_t first, uint32_t n, uint32_t to, ct_surface_cluster *cluster) {
+    const uint32_t *corners = surface->body->mesh->triangles + 3 * (size_t)first;
+    ct_v4f lo = {INFINITY, INFINITY, INFINITY, INFINITY}, hi = -lo;
+    for (uint32_t i = 0; i < 3 * n; i++) {
+        const float *p = surface->positions + 3 * (size_t)corners[i];
+        const ct_v4f at = {p[0], p[1], p[2], p[2]};
+        lo = chosen(at < lo, at, lo);
+        hi = chosen(at > hi, at, hi);
+        for (int k = 0; k < 3; k++) cluster->corner[i % 3][k][to + i / 3] = p[k];
+    }
+    ct_cluster_box *box = &cluster->part[to / CT_PART_OF_CLUSTER];
+    for (int k = 0; k < 3; k++) {
+        box->lo[k] = widened(lo[k], -1, surface->low);
+        box->hi[k] = widened(hi[k], 1, surface->low);
+    }
+}
+
+static ct_surface_cluster *make_cluster(const ct_surface *surface, uint32_t index) {
+    ct_surface_cluster *cluster = aligned_alloc(_Alignof(ct_v4f), sizeof *cluster);
+    const uint32_t end = surface->body->mesh->n_triangles, from = index * CT_CLUSTER_TRIANGLES;
+    for (uint32_t to = 0; cluster && to < CT_CLUSTER_TRIANGLES; to += CT_PART_OF_CLUSTER) {
+        const uint32_t first = from + to, left = first < end ? end - first : 0;
+        make_part(surface, first, left < CT_PART_OF_CLUSTER ? left : CT_PART_OF_CLUSTER, to, cluster);
+    }
+    return cluster;
+}
+
+const ct_surface_cluster *ct_surface_cluster_of(ct_surface *surface, uint32_t cluster) {
+    if (!surface->own_clusters) surface->own_clusters = calloc(surface->clusters->n, sizeof *surface->own_clusters);
+    if (!surface->own_clusters) return NULL;
+    if (!surface->own_clusters[cluster]) surface->own_clusters[cluster] = make_cluster(surface, cluster);
+    return surface->own_clusters[cluster];
 }

@@ -14,7 +14,17 @@ typedef struct ct_surface {
     const float *low;            /* [vertices][3] what float32 leaves of the positions (mesh/split.h); NULL: nothing */
     float *own_positions, *own_low; /* freed with the surfaces */
     ct_cluster_box *own_boxes;
+    struct ct_surface_cluster **own_clusters; /* [clusters->n]; NULL, or pointers that are: see ct_surface_cluster_of */
 } ct_surface;
+
+/* A cluster for searches by many lines that each cross few of its triangles. */
+enum { CT_PART_OF_CLUSTER = 16, CT_PARTS_OF_CLUSTER = CT_CLUSTER_TRIANGLES / CT_PART_OF_CLUSTER };
+
+typedef struct ct_surface_cluster {
+    ct_cluster_box part[CT_PARTS_OF_CLUSTER]; /* of CT_PART_OF_CLUSTER consecutive triangles each; of none: lo > hi */
+    float corner[3][3]
+                [CT_CLUSTER_TRIANGLES]; /* [corner][axis][triangle] m, without what `low` adds; of none: anything */
+} ct_surface_cluster;
 
 /* Positions and trees are fetched when they are first asked for. */
 typedef struct ct_surfaces {
@@ -34,5 +44,8 @@ ct_status ct_surfaces_get(ct_surfaces *surfaces, uint32_t index, const char *fie
 
 /* The same, with its tree; not of a half-space. */
 ct_status ct_surfaces_tree(ct_surfaces *surfaces, uint32_t index, const char *field, ct_surface **out, ct_error *error);
+
+/* A cluster of a surface with a tree: made when it is first asked for. NULL: out of memory. */
+const ct_surface_cluster *ct_surface_cluster_of(ct_surface *surface, uint32_t cluster);
 
 #endif

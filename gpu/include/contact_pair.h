@@ -160,32 +160,35 @@ typedef struct ct_surface_vertex {
  *
  * VOXTREE: the mean of cubes that met, of one group of each surface.
  *
- * Other methods choose points as solvers that reduce contact manifolds do, for max_points > 0. The depth at a point is
- * the length of the line along the contact's normal through both bodies there, of its longest stretch inside both; the
- * position is the middle of that stretch. Candidates are, seen along the normal, the corners of the intersection:
- * vertices of one body in the other, and where edges of one pierce the other. The line of one is just inside the
- * outline; where the outline slopes, so that depths there are next to nothing, a quarter of the contact's depth inside, or
- * a 32nd of its extent. Of the candidates
+ * Other methods choose points as solvers that reduce contact manifolds do, for max_points > 0. A point is on a line
+ * through both bodies along its own normal: the position is the middle of a stretch that is inside both, and the depth that
+ * stretch's length. The normal lies between those of the surfaces where the stretch ends: so points on the flanks of a
+ * thread, or all over a socket, each push along the surfaces there, and a box on its face pushes along that face whatever
+ * the contact's normal. Where no such stretch is found, as in a corner sharper than the surfaces beside it, the normal is
+ * the contact's. normal . ct_contact.normal is above 0.
+ *
+ * Candidates are, seen along the contact's normal, vertices of one body in the other and places where edges of one pierce
+ * the other: in each square of a grid of 6 x 6 over the contact (16 x 16 for more than 8 points) the vertex of either body
+ * that is deepest, in 8 directions the outermost vertex, and of edges longer than 1.5 squares where they first and last
+ * pierce, of more than 64 such edges those that are outermost. Of two that are nearer to one another than a 64th of the
+ * contact one counts. The line of one is just inside the outline, along the contact's normal, and its longest stretch
+ * counts; where the outline slopes, so that depths there are next to nothing, a quarter of the contact's depth inside, or a
+ * 32nd of its extent. Its depth is that of the line times the cosine to the direction between the surfaces. Of the
+ * candidates
  *   1. the deepest (of those within a thousandth of its depth the farthest from the contact's centre),
  *   2. the one farthest from it, its distance times its depth,
  *   3. and then, again and again, the one that adds most to the area of the chosen ones' convex hull, times its depth
- * are points, until there are max_points, or none adds more than a fiftieth of the whole; of candidates whose distances
- * or areas, times their depths, are within a hundredth of the most, any. Left out is what does not rise above a
- * paraboloid from a chosen point down to the intersection's outline, by a quarter of the depth: so a ball has one
- * point, a cylinder on its side two, and a box on its face four. Points come from the surfaces themselves, in double
- * precision: LDI's have no error of sampling but that of the normal. They are the same for any number of threads and on
- * every backend.
+ * are points, until there are max_points, or none adds more than a fiftieth of the whole. Left out is what does not rise above a paraboloid from a chosen point down to the intersection's outline, by a quarter
+ * of the depth, unless it pushes in another direction, by 26 degrees or more: so a ball has one point, a cylinder on its
+ * side two, and a box on its face four. Points come from the surfaces themselves, in double precision: LDI's have no error
+ * of sampling. They are the same for any number of threads, on every backend and, but for the sign of normals, in either
+ * order of bodies.
  *
  * Shares of the contact's area (weight) are as equal as they can be where their barycentre is that of the two surfaces,
  * the mean of side_center; where the points do not surround it, as near to it as shares >= 0 come.
  *
- * The candidates are searched best first: the depths of few are measured, and the others' are bounded together. The
- * time that points take is bounded by the triangles of both bodies over the contact. Where triangles lie over one
- * another in numbers, as those of a crumpled body pressed flat do, so that a search takes more than 4,096 comparisons
- * of boxes for each of these triangles and 4 million, edges that pierce are those of some parts of body[0], evenly
- * spread over the contact; where the choice takes more than as many, candidates are some of the corners, evenly spread.
- * Their depths and positions are true as ever, but a deeper or an outer corner may be passed over. Contacts of scanned
- * bodies stay far below the bound.
+ * The time that points take is that of at most some 300 lines (1,200 for more than 8 points), and of one look at each
+ * entry of the contact.
  *
  * With a cell_size points are cells instead: those of most volume, in falling order. A point has the cell's normal, its
  * centre (where that is outside of the cell's cube: the cube's middle, moved along the normal as far as the centre is),
@@ -193,7 +196,7 @@ typedef struct ct_surface_vertex {
  * normal has no points. */
 typedef struct ct_point {
     double position[3]; /* m, world */
-    double normal[3];   /* unit vector, the direction that pushes body[0] out */
+    double normal[3];   /* unit vector, the direction that pushes body[0] out there */
     double depth;       /* m, >= 0. VOXTREE: the mean of d_K (equation 4), at most a cube's side */
     double weight; /* 1, >= 0: the weights of a contact sum to 1. VOXTREE: the point's share of the volume's gradient,
                       or of its contact primitives with plain_average; else of ct_contact.area: the point's own area is

@@ -48,10 +48,13 @@ FIGURES = [
     ("law_boxes", "exact with the law pressure: two boxes, 1 thread, as a multiple of the step without", "", 1.5, True),
     ("law_ball", "the same ratio: a ball of 20k triangles on a box", "", 1.5, True),
     ("law_bunny_cube", "the same ratio: 69.7k triangles against a cube, deep", "", 1.5, True),
-    ("points_ball", "exact: a ball of 20k triangles on a box, with its point, 1 thread", "ms", 1.0, True),
-    ("points_bunny_cube", "exact: 69.7k triangles against a cube, deep, with at most 8 points, 1 thread", "ms", 10.0, True),
-    ("points_armadillos", "exact: two bodies of 346k triangles, deep, with at most 8 points, 2 threads", "ms", 20.0, True),
-    ("points_gears", "exact: two gears of 51k long thin triangles, deep, with at most 8 points, 2 threads", "ms", 300.0, True),
+    ("points_ball", "exact with 4 points of each contact, a ball of 20k triangles on a box, 1 thread, as a multiple of the step without", "", 3.0, True),
+    ("points_bunny_cube", "the same ratio: 69.7k triangles against a cube, deep", "", 3.0, True),
+    ("points_armadillos", "the same ratio: two bodies of 346k triangles, deep", "", 3.0, True),
+    ("points_gears", "the same ratio: two gears of 51k long thin triangles, deep", "", 3.0, True),
+    ("points_boxes", "the same ratio: a box on a box", "", 3.0, True),
+    ("points_nut", "the same ratio: a nut on a bolt, 6k and 12k triangles", "", 3.0, True),
+    ("points_tori", "the same ratio: 256 scenes of two 1k-triangle tori, batched", "", 3.0, True),
     ("self_20k", "20k triangles in contact with themselves at 3 x 256^2, all positions sent, 2 threads", "ms", 12.0, True),
     ("exact_self_20k", "exact: the same body, all positions sent, 2 threads", "ms", 12.0, True),
     ("ebpi_spheres", "ebpi: two spheres of 7k triangles, published bound of 1 % of the volume, 1 thread", "ms", 20.0, True),
@@ -101,10 +104,10 @@ def measure(engine, stream, encrypted):
     found = {}
     for name in dict.fromkeys(run["scene"] for run in engine):
         runs = [run for run in engine if run["scene"] == name]
-        if not name.startswith("law_") and len({(run["method"], run["hash"]) for run in runs}) != len({run["method"] for run in runs}):
+        if not name.startswith(("law_", "points_")) and len({(run["method"], run["hash"]) for run in runs}) != len({run["method"] for run in runs}):
             raise SystemExit(f"bench: the runs of {name} do not give the same bits: {[r['hash'] for r in runs]}")
         main, base = runs
-        if name.startswith(("cells_", "law_")):
+        if name.startswith(("cells_", "law_", "points_")):
             base_ms = base["ms"]["median"]
             found[name] = (main["ms"]["median"] / base_ms, spread(main["ms"], lambda ms, b=base_ms: ms / b), None, None)
             continue

@@ -425,43 +425,70 @@ static void law_scenes(void) {
     bunny_and_cube("law_bunny_cube", 128, false, compare_law_on_one);
 }
 
-/* As the method exact, with points of the contact: of bodies that are deep in each other, of such as have many long
- * thin triangles, and of a ball on a floor. */
+/* Four points of each contact by exact; the baseline has none. On the CPU alone. */
+static void compare_points(bench *b) {
+    runner cpu = {"cpu", "auto", 1};
+    b->is_exact = true;
+    b->want = CT_WANT_FRAME | CT_WANT_GRADIENT;
+    b->max_points = 4;
+    run(b, &cpu);
+    b->max_points = 0;
+    run(b, &cpu);
+    for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
+}
+
+/* Of bodies that are deep in each other, of such as have many long thin triangles, of a ball on a floor, and of a box on
+ * a box. */
 static void points_scenes(void) {
     double pose[12], identity[12];
+    if (strcmp(backend, "cpu") != 0) return;
     shape_pose_identity(identity);
     if (is_wanted("points_bunny_cube")) {
         bench b = bunny_on("points_bunny_cube", cube_under_bunny());
-        b.max_points = 8;
-        compare(&b, 1);
+        compare_points(&b);
     }
     if (is_wanted("points_armadillos")) {
-        bench b = {.name = "points_armadillos", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002};
-        b.is_exact = true;
-        b.max_points = 8;
+        bench b = {.name = "points_armadillos", .n_scenes = 1, .reach = 0.002};
         b.bodies[0] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", identity);
         b.bodies[1] =
             make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
-        compare(&b, 2);
+        compare_points(&b);
     }
     if (is_wanted("points_gears")) {
-        bench b = {.name = "points_gears", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002};
+        bench b = {.name = "points_gears", .n_scenes = 1, .reach = 0.002};
         shape_pose_axis((double[]){0, 0.3, 1}, 0.02, (double[]){0.3, 0.05, 0.02}, pose);
-        b.is_exact = true;
-        b.max_points = 8;
         b.bodies[0] = make_body("gear_51k.ply", shape_torus(0.6, 0.35, 1600, 16), "torus 51,200", identity);
         b.bodies[1] = make_body("gear_51k.ply", shape_torus(0.6, 0.35, 1600, 16), "torus 51,200", pose);
-        compare(&b, 2);
+        compare_points(&b);
     }
     if (is_wanted("points_ball")) {
-        bench b = {.name = "points_ball", .n_scenes = 1, .want = CT_WANT_GRADIENT, .reach = 0.002};
+        bench b = {.name = "points_ball", .n_scenes = 1, .reach = 0.002};
         shape_pose_identity(pose);
         pose[11] = 0.97;
-        b.is_exact = true;
-        b.max_points = 8;
         b.bodies[0] = make_body(NULL, shape_box(4, 4, 1), "box", identity);
         b.bodies[1] = make_body(NULL, shape_icosphere(0.5, 5), "ball 20,480", pose);
-        compare(&b, 1);
+        compare_points(&b);
+    }
+    if (is_wanted("points_boxes")) {
+        bench b = {.name = "points_boxes", .n_scenes = 1, .reach = 0.005};
+        shape_pose_axis((double[]){1, 2, 3}, 0.002, (double[]){0.2, 0.3, 0.97}, pose);
+        b.bodies[0] = make_body(NULL, shape_box(1, 1, 1), "box", identity);
+        b.bodies[1] = make_body(NULL, shape_box(1, 1, 1), "box", pose);
+        compare_points(&b);
+    }
+    if (is_wanted("points_nut")) {
+        bench b = {.name = "points_nut", .n_scenes = 1, .reach = 0.01};
+        shape_pose_identity(pose);
+        pose[11] = 0.06;
+        b.bodies[0] = make_body(NULL, shape_bolt(0.8, 0.15, 0.4, 4, 60, 24), "bolt 11,640", identity);
+        b.bodies[1] = make_body(NULL, shape_nut(0.8, 0.15, 0.4, 2, 60, 24, 0.03, 2.2), "nut 6,120", pose);
+        compare_points(&b);
+    }
+    if (is_wanted("points_tori")) {
+        bench b = {.name = "points_tori", .n_scenes = 256, .reach = 0.05};
+        b.bodies[0] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
+        b.bodies[1] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
+        compare_points(&b);
     }
 }
 

@@ -70,11 +70,11 @@ static void test_laws_and_points_count(void **state) {
     check_step(&s, 330e-6);
     s = with_method(CT_METHOD_EXACT);
     s.max_points = 8;
-    check_step(&s, 138e-6 + 1.5e-6 * TRIANGLES);
+    check_step(&s, 138e-6 + 0.1e-6 * TRIANGLES);
     s = with_method(CT_METHOD_LDI);
     for (int k = 0; k < 3; k++) s.resolution[k] = 100;
     s.max_points = 8;
-    check_step(&s, 138e-6 + 3e4 * 5e-9 + 1.5e-6 * TRIANGLES);
+    check_step(&s, 138e-6 + 3e4 * 5e-9 + 0.1e-6 * TRIANGLES);
 }
 
 /* A change to a method makes what it derives from each mesh. */

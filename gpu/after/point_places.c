@@ -1,0 +1,342 @@
+/* point_places.c - finds a contact's places for points by one pass over its vertices, and by casting its long edges. */
+#include "gpu/after/point_places.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/base/array.h"
+#include "gpu/base/cancel.h"
+#include "gpu/base/large.h"
+#include "gpu/base/simd.h"
+#include "gpu/base/vec.h"
+#include "gpu/mesh/mesh.h"
+
+/* Squares of the grid along a side: for as many points as FEW, and for more. */
+enum { FEW = 8, COARSE = 6, FINE = 16 };
+/* Directions for the outermost vertices, and for edges where there are more than MOST_EDGES: then the outermost
+ * EDGES_PER_DIRECTION of each count. */
+enum { DIRECTIONS = 8, MOST_EDGES = 64, EDGES_PER_DIRECTION = 4 };
+/* Vertices between polls. */
+enum { POLL = 4096 };
+/* Of the contact's depth: what a vertex on the window's outline may be less deep than one in its middle, and count. */
+static const double OUTWARDS = 1e-3;
+
+/* Of a square: edges that are longer count. */
+static const double LONG = 1.5;
+
+/* Along no edge that meshes are likely to have. */
+static const double directions[DIRECTIONS][2] = {{0.934, 0.357},   {0.408, 0.913},   {-0.357, 0.934}, {-0.913, 0.408},
+                                                 {-0.934, -0.357}, {-0.408, -0.913}, {0.357, -0.934}, {0.913, -0.408}};
+
+typedef struct ct_point_edge {
+    double end[2][3]; /* m: of its part in the window */
+    int side;         /* whose */
+    bool is_chosen;
+} ct_point_edge;
+
+static bool add_place(ct_point_places *places, const double at[3], int side) {
+    if (!ct_array_grow(&places->all, &places->capacity, places->n + 1)) return false;
+    places->all[places->n++] = (ct_point_place){{at[0], at[1], at[2]}, 0, side};
+    return true;
+}
+
+/* ---- vertices ---- */
+
+/* The vertex of the largest key; of equal ones that of the smallest u, then v. */
+struct best {
+    double key;
+    const double *at; /* NULL: none yet */
+};
+
+static void keep_better(struct best *best, double key, const double *at) {
+    if (best->at) {
+        if (key < best->key) return;
+        if (key == best->key && (at[0] > best->at[0] || (at[0] == best->at[0] && at[1] >= best->at[1]))) return;
+    }
+    *best = (struct best){key, at};
+}
+
+/* The grid of one side, and the outermost. */
+struct grid {
+    const ct_point_lines *lines;
+    int side;
+    int across;                 /* squares along a side */
+    double middle[2], scale[2]; /* of the window; squares / m */
+    double down, outwards;      /* a vertex's key is down * w + outwards * (its distance from the middle, m)^2 */
+    struct best squares[FINE * FINE], outermost[DIRECTIONS];
+};
+
+static void start_grid(struct grid *grid, const ct_point_lines *lines, int side, int across, double depth) {
+    double diagonal = 0;
+    grid->lines = lines;
+    grid->side = side;
+    grid->across = across;
+    for (int k = 0; k < 2; k++) {
+        const double width = lines->hi[k] - lines->lo[k];
+        grid->middle[k] = 0.5 * (lines->lo[k] + lines->hi[k]);
+        grid->scale[k] = width > 0 ? across / width : 0;
+        diagonal += 0.25 * width * width;
+    }
+    grid->down = (side == 0 ? -1 : 1) * lines->sense;
+    grid->outwards = diagonal > 0 ? OUTWARDS * depth / diagonal : 0;
+    memset(grid->squares, 0, (size_t)(across * across) * sizeof *grid->squares);
+    memset(grid->outermost, 0, sizeof grid->outermost);
+}
+
+static void add_vertex(struct grid *grid, const double at[3]) {
+    int square = 0;
+    double far = 0;
+    for (int k = 0; k < 2; k++) {
+        if (at[k] < grid->lines->lo[k] || at[k] > grid->lines->hi[k]) return;
+        const int i = (int)((at[k] - grid->lines->lo[k]) * grid->scale[k]);
+        square = square * grid->across + (i < grid->across ? i : grid->across - 1);
+        far += (at[k] - grid->middle[k]) * (at[k] - grid->middle[k]);
+    }
+    keep_better(&grid->squares[square], grid->down * at[2] + grid->outwards * far, at);
+    for (int d = 0; d < DIRECTIONS; d++)
+        keep_better(&grid->outermost[d], directions[d][0] * at[0] + directions[d][1] * at[1], at);
+}
+
+/* Adds the vertices that were kept, each once. */
+static bool add_kept(ct_point_places *places, const struct grid *grid) {
+    for (int i = 0; i < grid->across * grid->across; i++)
+        if (grid->squares[i].at && !add_place(places, grid->squares[i].at, grid->side)) return false;
+    for (int d = 0; d < DIRECTIONS; d++) {
+        const double *at = grid->outermost[d].at;
+        bool is_there = !at;
+        for (int i = 0; i < grid->across * grid->across && !is_there; i++) is_there = grid->squares[i].at == at;
+        for (int i = 0; i < d && !is_there; i++) is_there = grid->outermost[i].at == at;
+        if (!is_there && !add_place(places, at, grid->side)) return false;
+    }
+    return true;
+}
+
+static bool add_vertices(ct_point_places *places, const ct_point_lines *lines, int side, int across, double depth) {
+    struct grid grid;
+    const double(*at)[3] = (const double(*)[3])lines->vertices + (side ? lines->n_vertices[0] : 0);
+    start_grid(&grid, lines, side, across, depth);
+    for (size_t i = 0; i < lines->n_vertices[side]; i++) {
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled_at("points", lines->n_points)) return false;
+        add_vertex(&grid, at[i]);
+    }
+    return add_kept(places, &grid);
+}
+
+/* ---- edges ---- */
+
+/* The part of an edge that is in the window. False: none is. */
+static bool clip(const ct_point_lines *lines, const double p[3], const double q[3], double ends[2][3]) {
+    double from = 0, to = 1;
+    for (int k = 0; k < 3; k++) {
+        const double along = q[k] - p[k], lo = lines->lo[k] - p[k], hi = lines->hi[k] - p[k];
+        if (along == 0) {
+            if (lo > 0 || hi < 0) return false;
+            continue;
+        }
+        from = fmax(from, (along > 0 ? lo : hi) / along);
+        to = fmin(to, (along > 0 ? hi : lo) / along);
+    }
+    if (!(from < to)) return false;
+    for (int k = 0; k < 3; k++) {
+        ends[0][k] = p[k] + from * (q[k] - p[k]);
+        ends[1][k] = p[k] + to * (q[k] - p[k]);
+    }
+    return true;
+}
+
+static bool comes_first(const double p[3], const double q[3]) {
+    for (int k = 0; k < 3; k++)
+        if (p[k] != q[k]) return p[k] < q[k];
+    return false;
+}
+
+/* The edges of a triangle that are longer than a square, each by one of its two triangles. */
+static bool add_long_edges(ct_point_places *places, const ct_point_lines *lines, int side, uint32_t triangle,
+                           double square) {
+    const ct_line_body *body = &lines->body[side];
+    const uint32_t *corner = body->surface->body->mesh->triangles + 3 * (size_t)triangle;
+    for (int k = 0; k < 3; k++) {
+        const uint32_t from = corner[k], to = corner[(k + 1) % 3];
+        const float *a = body->surface->positions + 3 * (size_t)from, *b = body->surface->positions + 3 * (size_t)to;
+        double squared = 0, p[3], q[3];
+        for (int i = 0; i < 3; i++) squared += ((double)b[i] - (double)a[i]) * ((double)b[i] - (double)a[i]);
+        if (!(squared > square * square)) continue;
+        ct_point_edge edge = {.side = side};
+        ct_point_lines_vertex(body, from, p);
+        ct_point_lines_vertex(body, to, q);
+        if (!comes_first(p, q) || !clip(lines, p, q, edge.end)) continue;
+        if (lines->is_divided && !ct_point_lines_are_listed(body, triangle)) continue;
+        if (!ct_array_grow(&places->edges, &places->edge_capacity, places->n_edges + 1)) return false;
+        places->edges[places->n_edges++] = edge;
+    }
+    return true;
+}
+
+/* Whether a box of a body reaches into the window, and an edge in it may be longer than a square. */
+static bool may_have_long_edges(const ct_point_lines *lines, const ct_line_body *body, const ct_cluster_box *box,
+                                double square) {
+    double middle[3], half[3], squared = 0;
+    for (int k = 0; k < 3; k++) {
+        middle[k] = 0.5 * ((double)box->lo[k] + (double)box->hi[k]);
+        half[k] = 0.5 * ((double)box->hi[k] - (double)box->lo[k]);
+        squared += 4 * half[k] * half[k];
+    }
+    if (!(squared > square * square)) return false;
+    for (int k = 0; k < 3; k++) {
+        const double *turn = body->turn[k], at = ct_dot3(turn, middle) + body->shift[k];
+        const double reach = fabs(turn[0]) * half[0] + fabs(turn[1]) * half[1] + fabs(turn[2]) * half[2];
+        if (at + reach < lines->lo[k] || at - reach > lines->hi[k]) return false;
+    }
+    return true;
+}
+
+/* Of four triangles, a bit for each that has an edge longer than a square, but for rounding. */
+static uint32_t have_long_edges(const ct_surface_cluster *cluster, uint32_t at, float square) {
+    const ct_v4f most = {square * square, square * square, square * square, square * square};
+    ct_v4i is_long = {0, 0, 0, 0};
+    for (int c = 0; c < 3; c++) {
+        ct_v4f squared = {0, 0, 0, 0};
+        for (int k = 0; k < 3; k++) {
+            const ct_v4f *p = (const void *)&cluster->corner[c][k][at],
+                         *q = (const void *)&cluster->corner[(c + 1) % 3][k][at];
+            squared += (*q - *p) * (*q - *p);
+        }
+        is_long |= squared > most;
+    }
+    return ct_v4i_signs(is_long);
+}
+
+static bool find_in_cluster(ct_point_places *places, ct_point_lines *lines, int side, double square, uint32_t index) {
+    ct_line_body *body = &lines->body[side];
+    const ct_surface_cluster *cluster = ct_surface_cluster_of(body->surface, index);
+    const uint32_t n = body->surface->body->mesh->n_triangles, first = index * CT_CLUSTER_TRIANGLES;
+    if (!cluster) return false;
+    for (uint32_t at = 0; at < CT_CLUSTER_TRIANGLES && first + at < n; at += 4) {
+        if (at % CT_PART_OF_CLUSTER == 0 &&
+            !may_have_long_edges(lines, body, &cluster->part[at / CT_PART_OF_CLUSTER], square)) {
+            at += CT_PART_OF_CLUSTER - 4;
+            continue;
+        }
+        for (uint32_t lanes = have_long_edges(cluster, at, (float)(square * 0.999)); lanes; lanes &= lanes - 1) {
+            const uint32_t triangle = first + at + (uint32_t)__builtin_ctz(lanes);
+            if (triangle < n && !add_long_edges(places, lines, side, triangle, square)) return false;
+        }
+    }
+    lines->visits += CT_CLUSTER_TRIANGLES;
+    return true;
+}
+
+static bool find_long_edges(ct_point_places *places, ct_point_lines *lines, int side, double square, uint32_t level,
+                            uint32_t node) {
+    const ct_line_body *body = &lines->body[side];
+    const ct_clusters *clusters = body->surface->clusters;
+    lines->visits++;
+    if (!may_have_long_edges(lines, body, &body->surface->boxes[node], square)) return true;
+    if (ct_point_lines_are_cancelled(lines)) return false;
+    if (level > 0) {
+        const uint32_t first = clusters->level[level - 1] + (node - clusters->level[level]) * CT_CLUSTER_FAN;
+        for (uint32_t n = first; n < first + CT_CLUSTER_FAN && n < clusters->level[level]; n++)
+            if (!find_long_edges(places, lines, side, square, level - 1, n)) return false;
+        return true;
+    }
+    return find_in_cluster(places, lines, side, square, node);
+}
+
+/* How far the edge reaches in a direction. */
+static double reach_of(const ct_point_edge *edge, const double direction[2]) {
+    return fmax(direction[0] * edge->end[0][0] + direction[1] * edge->end[0][1],
+                direction[0] * edge->end[1][0] + direction[1] * edge->end[1][1]);
+}
+
+static bool is_farther(const ct_point_edge *a, const ct_point_edge *b, const double direction[2]) {
+    const double of_a = reach_of(a, direction), of_b = reach_of(b, direction);
+    if (of_a != of_b) return of_a > of_b;
+    const double *p = a->end[0], *q = b->end[0];
+    for (int k = 0; k < 6; k++)
+        if (p[k] != q[k]) return p[k] < q[k];
+    return false;
+}
+
+static void choose_edges(ct_point_places *places, const double direction[2]) {
+    ct_point_edge *best[EDGES_PER_DIRECTION];
+    int n = 0;
+    for (size_t i = 0; i < places->n_edges; i++) {
+        ct_point_edge *edge = &places->edges[i];
+        int to = n;
+        while (to > 0 && is_farther(edge, best[to - 1], direction)) to--;
+        if (to == EDGES_PER_DIRECTION) continue;
+        if (n < EDGES_PER_DIRECTION) n++;
+        for (int k = n - 1; k > to; k--) best[k] = best[k - 1];
+        best[to] = edge;
+    }
+    for (int k = 0; k < n; k++) best[k]->is_chosen = true;
+}
+
+/* Where an edge first and last pierces the other body. */
+static bool add_piercings(ct_point_places *places, ct_point_lines *lines, const ct_point_edge *edge) {
+    const double *p = edge->end[0], *q = edge->end[1];
+    double t[2] = {INFINITY, -INFINITY};
+    if (!ct_point_lines_cross(lines, lines->is_self ? 0 : 1 - edge->side, p, q)) return false;
+    for (size_t i = 0; i < lines->n_hits; i++) {
+        t[0] = fmin(t[0], lines->hits[i].t);
+        t[1] = fmax(t[1], lines->hits[i].t);
+    }
+    for (int k = 0; k < (t[0] < t[1] ? 2 : t[0] == t[1]); k++) {
+        double at[3];
+        for (int i = 0; i < 3; i++) at[i] = p[i] + t[k] * (q[i] - p[i]);
+        if (!add_place(places, at, -1)) return false;
+    }
+    return true;
+}
+
+static bool add_edges(ct_point_places *places, ct_point_lines *lines, int across) {
+    const double square = LONG * fmax(lines->hi[0] - lines->lo[0], lines->hi[1] - lines->lo[1]) / across;
+    places->n_edges = 0;
+    for (int s = 0; s < (lines->is_self ? 1 : 2); s++) {
+        const ct_line_body *body = &lines->body[s];
+        if (body->is_half_space) continue;
+        const ct_clusters *clusters = body->surface->clusters;
+        if (!find_long_edges(places, lines, s, square, clusters->n_levels - 1, clusters->n_nodes - 1)) return false;
+    }
+    for (int d = 0; d < DIRECTIONS && places->n_edges > MOST_EDGES; d++) choose_edges(places, directions[d]);
+    for (size_t i = 0; i < places->n_edges; i++)
+        if ((places->n_edges <= MOST_EDGES || places->edges[i].is_chosen) &&
+            !add_piercings(places, lines, &places->edges[i]))
+            return false;
+    return true;
+}
+
+/* ---- all ---- */
+
+/* Vertices first, and the outermost of either. */
+static int by_order(const void *a, const void *b) {
+    const ct_point_place *p = a, *q = b;
+    if ((p->side < 0) != (q->side < 0)) return p->side < 0 ? 1 : -1;
+    if (p->far != q->far) return p->far > q->far ? -1 : 1;
+    for (int k = 0; k < 3; k++)
+        if (p->at[k] != q->at[k]) return p->at[k] < q->at[k] ? -1 : 1;
+    return 0;
+}
+
+bool ct_point_places_find(ct_point_places *places, ct_point_lines *lines, double depth, size_t most) {
+    const int across = most > FEW ? FINE : COARSE;
+    places->n = 0;
+    for (int s = 0; s < 2; s++)
+        if (!add_vertices(places, lines, s, across, depth)) return false;
+    if (!add_edges(places, lines, across)) return false;
+    for (size_t i = 0; i < places->n; i++) {
+        ct_point_place *place = &places->all[i];
+        place->far = 0;
+        for (int k = 0; k < 2; k++) {
+            const double off = place->at[k] - 0.5 * (lines->lo[k] + lines->hi[k]);
+            place->far += off * off;
+        }
+    }
+    return ct_sort_large(places->all, places->n, sizeof *places->all, by_order);
+}
+
+void ct_point_places_free(ct_point_places *places) {
+    free(places->all);
+    free(places->edges);
+    memset(places, 0, sizeof *places);
+}
