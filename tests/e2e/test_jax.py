@@ -3,6 +3,8 @@ test_volumes."""
 
 from __future__ import annotations
 
+import importlib.util
+
 import contactd
 import numpy as np
 import pytest
@@ -10,17 +12,22 @@ from conftest import BUILD, INSTRUMENTED, SLOW
 from contactd import errors
 from geometry import icosphere, torus
 
-jax = pytest.importorskip("jax", reason="pip install jax runs these", exc_type=ImportError)
-pytestmark = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
-
-import jax.numpy as jnp  # noqa: E402
-
-jax.config.update("jax_enable_x64", True)
+pytestmark = [pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is"),
+              pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="pip install jax runs these")]
 BALL, RING = icosphere(1.0, 1), torus(0.8, 0.35, 12, 8)
 RNG = np.random.default_rng(3)
-A, B = jnp.asarray(BALL[0] + 0.03 * RNG.normal(size=BALL[0].shape)), jnp.asarray(RING[0] + [0.9, 0.2, 0.3])
-D = jnp.asarray(RNG.normal(size=A.shape))
+A, B = BALL[0] + 0.03 * RNG.normal(size=BALL[0].shape), RING[0] + [0.9, 0.2, 0.3]
+D = RNG.normal(size=A.shape)
 MANY = A + 0.01 * RNG.normal(size=(4, *A.shape))
+
+
+@pytest.fixture(autouse=True)
+def imported():
+    """Not where tests are collected, which all workers do: JAX has threads, and other tests fork."""
+    global jax, jnp, A, B, D, MANY
+    jax, jnp = importlib.import_module("jax"), importlib.import_module("jax.numpy")
+    jax.config.update("jax_enable_x64", True)
+    A, B, D, MANY = map(jnp.asarray, (A, B, D, MANY))
 
 
 @pytest.fixture
@@ -117,3 +124,9 @@ def test_what_there_is_not(cj):
         jax.jit(cj.intersection_volume)(A, BALL[1], B, RING[1])
     with pytest.raises(errors.InvalidArgumentError, match="va: expected float32 or float64, got int"):
         cj.intersection_volume(jnp.zeros((4, 3), int), BALL[1], B, RING[1])
+
+
+def test_the_example(cj):
+    packing = importlib.import_module("packing")
+    poses, history = packing.pack(2, 0.5, 0.01, 60, 1)
+    assert poses.shape == (2, 6) and history[-1] < 0.3 * history[0]

@@ -211,3 +211,13 @@ def test_threads(ct):
     for thread in threads:
         thread.join()
     assert all(found[number] == expected for number in range(4))
+
+
+def test_the_example(ct):
+    import free_object
+
+    palm, ball = free_object.fingers(), icosphere(0.3, 2)
+    start = torch.zeros(3, 6, dtype=torch.float64)
+    start[:, 0] = torch.tensor([-0.3, 0.1, 0.4])
+    x, history = free_object.free(ct.Pair(palm[0], palm[1], None, ball[1]), torch.tensor(ball[0]), start, 0.02, 1e-9, 100)
+    assert history[0] > 1e-3 and history[-1] <= 1e-9 and float((x - start)[:, :3].norm(dim=1).max()) < 1

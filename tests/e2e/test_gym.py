@@ -1,0 +1,97 @@
+"""contactd.gym: gymnasium's vector environments, whose contacts are one call for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import BUILD, INSTRUMENTED
+from contactd import errors
+from geometry import UNIT_BOX, moved
+
+gymnasium = pytest.importorskip("gymnasium", reason="pip install gymnasium runs these", exc_type=ImportError)
+pytestmark = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
+
+
+@pytest.fixture
+def cg(monkeypatch):
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
+    import contactd.gym
+
+    return contactd.gym
+
+
+def build(scene):
+    """A box of 1 kg on the ground, its origin not at its middle."""
+    scene.add_half_space((0, 0, 1), 0.0, modulus=1e5, friction=0.5)
+    mesh = scene.client.register_mesh(UNIT_BOX[0] * 0.2 + [0.03, 0, 0.1], UNIT_BOX[1])
+    scene.add_body(mesh, pose=moved(0, 0, 0), modulus=1e5, friction=0.5, dissipation=20.0)
+    return [0.0, 1.0]
+
+
+def made(cg, n=4, **more):
+    def observe(state):
+        return np.concatenate([state.poses[:, 1, :, 3], state.velocities[:, 1]], 1)
+
+    def reward(state, actions):
+        return state.poses[:, 1, 0, 3]
+
+    return cg.VectorScenes(n, build, observe, reward, **{"action_limit": 20.0, **more})
+
+
+def test_a_box_rests_and_slides(cg):
+    """A force of 3 N is held by friction of 0.5 · 9.81 N; one of 8 N is not: the box slides."""
+    env = made(cg, max_time=None)
+    observations, _ = env.reset(seed=1)
+    assert observations.shape == (4, 9) and env.observation_space.contains(observations)
+    for _ in range(20):
+        env.step(np.zeros((4, 6)))
+    actions = np.zeros((4, 6))
+    actions[1, 0], actions[2, 0], actions[3, 1] = 3, 8, -8
+    actions[:, 3:] = np.cross([0.03, 0, 0], actions[:, :3])  # through the middle of the sole
+    before = env.state.velocities[:, 1, :3].copy()
+    for _ in range(10):
+        observations, rewards, terminated, truncated, _ = env.step(actions)
+    assert env.state.wrenches[:, 1, 2] == pytest.approx([9.81] * 4, rel=0.02)
+    gained = (env.state.velocities[:, 1, :3] - before) / 0.1
+    assert np.abs(gained[:2]).max() < 0.3  # it creeps
+    assert gained[2, 0] > 2.5 and gained[3, 1] < -2.5
+    force = env.state.wrenches[:, 1]
+    assert force[2, 0] == pytest.approx(-0.5 * force[2, 2], rel=0.02) and force[3, 1] == pytest.approx(0.5 * force[3, 2], rel=0.02)
+    assert force[1, 0] == pytest.approx(-3, rel=0.05)
+    assert np.array_equal(rewards, observations[:, 0]) and not (terminated | truncated).any()
+    env.close()
+
+
+def test_a_free_body_turns_about_its_centre(cg):
+    env = made(cg, 1, gravity=(0, 0, 0), dt=1e-3, substeps=100)
+    env.state.poses[:, 1, 2, 3] = 5
+    env.state.velocities[:, 1] = [0, -0.03, 0, 0, 0, 1.0]  # about z through the centre, which rests
+    env.step(np.zeros((1, 6)))
+    pose = env.state.poses[0, 1]
+    assert pose[:, :3] @ [0.03, 0, 0.1] + pose[:, 3] == pytest.approx([0.03, 0, 5.1], abs=1e-9)
+    assert np.arctan2(pose[1, 0], pose[0, 0]) == pytest.approx(0.1, abs=1e-9)
+
+
+def test_ends_and_resets(cg):
+    def randomize(random, poses, velocities):
+        poses[:, 1, 0, 3] += random.uniform(-1, 1, len(poses))
+
+    env = made(cg, 3, max_time=0.02, randomize=randomize, terminated=lambda state: state.poses[:, 1, 0, 3] > 5)
+    first, _ = env.reset(seed=3)
+    again, _ = env.reset(seed=3)
+    assert np.array_equal(first, again) and np.ptp(first[:, 0]) > 0.01
+    env.state.poses[0, 1, 0, 3] = 6
+    _, _, terminated, truncated, _ = env.step(np.zeros((3, 6)))
+    assert terminated.tolist() == [True, False, False] and not truncated.any()
+    observations, rewards, terminated, truncated, _ = env.step(np.zeros((3, 6)))
+    assert rewards[0] == 0 and abs(observations[0, 0]) < 1 and env.state.time.tolist() == pytest.approx([0, 0.02, 0.02])
+    assert not terminated.any() and truncated.tolist() == [False, True, True]
+
+
+def test_bad_input(cg):
+    with pytest.raises(errors.WrongLengthError, match="expected 2 masses"):
+        cg.VectorScenes(2, lambda scene: build(scene)[:1], None, None)
+    with pytest.raises(errors.InvalidArgumentError, match="a half-space has no mass"):
+        cg.VectorScenes(2, lambda scene: build(scene) and [1.0, 1.0], None, None)
+    with pytest.raises(errors.WrongLengthError, match=r"actions: expected shape \(4, 6\)"):
+        made(cg).step(np.zeros((4, 2)))
