@@ -123,8 +123,8 @@ class Attachment:
     def _step(self, data: Any, velocities: bool) -> StepResult:
         geoms = self._geoms
         poses = geoms.poses(data)[geoms.moving]
-        twists = geoms.twists(data, poses[:, :, 3]) if velocities else ()
-        result = self.scene.step(poses=(geoms.movers, poses), velocities=dict(zip(geoms.movers, twists)) or None, want="frame")
+        twists = (geoms.movers, geoms.twists(data, poses[:, :, 3])) if velocities else None
+        result = self.scene.step(poses=(geoms.movers, poses), velocities=twists, want="frame")
         if len(result) and not (result.areas > 0).all():
             self._warn(result)
         self.result = result

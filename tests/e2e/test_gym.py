@@ -8,8 +8,9 @@ from conftest import BUILD, INSTRUMENTED
 from contactd import errors
 from geometry import UNIT_BOX, moved
 
+if INSTRUMENTED:  # before what takes a second to import
+    pytest.skip("Python is not instrumented, and cannot load a library that is", allow_module_level=True)
 gymnasium = pytest.importorskip("gymnasium", reason="pip install gymnasium runs these", exc_type=ImportError)
-pytestmark = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
 
 
 @pytest.fixture

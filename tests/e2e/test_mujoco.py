@@ -14,8 +14,9 @@ from conftest import BUILD, INSTRUMENTED, ROOT, SLOW
 from contactd import errors
 from geometry import icosphere
 
+if INSTRUMENTED:  # before what takes a second to import
+    pytest.skip("Python is not instrumented, and cannot load a library that is", allow_module_level=True)
 mujoco = pytest.importorskip("mujoco", reason="pip install mujoco runs these", exc_type=ImportError)
-pytestmark = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
 sys.path.insert(0, str(ROOT / "tests" / "experiments"))
 
 import nut as threads  # noqa: E402

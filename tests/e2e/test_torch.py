@@ -13,8 +13,9 @@ from conftest import BUILD, INSTRUMENTED, SLOW
 from contactd import errors
 from geometry import icosphere, torus
 
+if INSTRUMENTED:  # before what takes a second to import
+    pytest.skip("Python is not instrumented, and cannot load a library that is", allow_module_level=True)
 torch = pytest.importorskip("torch", reason="pip install torch runs these", exc_type=ImportError)
-pytestmark = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
 
 BALL, RING = icosphere(1.0, 1), torus(0.8, 0.35, 12, 8)
 
