@@ -16,6 +16,8 @@ enum { FEW = 8, COARSE = 6, FINE = 16 };
 /* Directions for the outermost vertices, and for edges where there are more than MOST_EDGES: then the outermost
  * EDGES_PER_DIRECTION of each count. */
 enum { DIRECTIONS = 8, MOST_EDGES = 64, EDGES_PER_DIRECTION = 4 };
+/* Of sides that both have more vertices than this, either's stand for the other's nearby. */
+enum { DENSE = 64 };
 /* Vertices between polls. */
 enum { POLL = 4096 };
 /* Of the contact's depth: what a vertex on the window's outline may be less deep than one in its middle, and count. */
@@ -23,14 +25,17 @@ static const double OUTWARDS = 1e-3;
 
 /* Of a square: edges that are longer count. */
 static const double LONG = 1.5;
+/* The sine of the angle between two triangles of one plane: far above what floats round. */
+static const double FLAT = 1e-6;
 
 /* Along no edge that meshes are likely to have. */
 static const double directions[DIRECTIONS][2] = {{0.934, 0.357},   {0.408, 0.913},   {-0.357, 0.934}, {-0.913, 0.408},
                                                  {-0.934, -0.357}, {-0.408, -0.913}, {0.357, -0.934}, {0.913, -0.408}};
 
 typedef struct ct_point_edge {
-    double end[2][3]; /* m: of its part in the window */
-    int side;         /* whose */
+    double end[2][3];          /* m: of its part in the window */
+    int side;                  /* whose */
+    uint32_t triangle, corner; /* its first triangle, and the corner that it begins at there */
     bool is_chosen;
 } ct_point_edge;
 
@@ -97,6 +102,15 @@ static void add_vertex(struct grid *grid, const double at[3]) {
         keep_better(&grid->outermost[d], directions[d][0] * at[0] + directions[d][1] * at[1], at);
 }
 
+/* Drops the vertices in squares where both sides have one, of one side in each: of the body that the contact's axis pushes
+ * along in one half of them, as on a chessboard, and of the other one in the rest. */
+static void take_turns(struct grid grid[2], int sense) {
+    for (int i = 0; i < grid->across * grid->across; i++) {
+        const int lower = (i / grid->across + i % grid->across) % 2;
+        if (grid[0].squares[i].at && grid[1].squares[i].at) grid[sense > 0 ? lower : 1 - lower].squares[i].at = NULL;
+    }
+}
+
 /* Adds the vertices that were kept, each once. */
 static bool add_kept(ct_point_places *places, const struct grid *grid) {
     for (int i = 0; i < grid->across * grid->across; i++)
@@ -111,15 +125,23 @@ static bool add_kept(ct_point_places *places, const struct grid *grid) {
     return true;
 }
 
-static bool add_vertices(ct_point_places *places, const ct_point_lines *lines, int side, int across, double depth) {
-    struct grid grid;
-    const double(*at)[3] = (const double(*)[3])lines->vertices + (side ? lines->n_vertices[0] : 0);
-    start_grid(&grid, lines, side, across, depth);
-    for (size_t i = 0; i < lines->n_vertices[side]; i++) {
+static bool add_side(struct grid *grid, const ct_point_lines *lines) {
+    const double(*at)[3] = (const double(*)[3])lines->vertices + (grid->side ? lines->n_vertices[0] : 0);
+    for (size_t i = 0; i < lines->n_vertices[grid->side]; i++) {
         if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled_at("points", lines->n_points)) return false;
-        add_vertex(&grid, at[i]);
+        add_vertex(grid, at[i]);
     }
-    return add_kept(places, &grid);
+    return true;
+}
+
+static bool add_vertices(ct_point_places *places, const ct_point_lines *lines, int across, double depth) {
+    struct grid grid[2];
+    for (int s = 0; s < 2; s++) {
+        start_grid(&grid[s], lines, s, across, depth);
+        if (!add_side(&grid[s], lines)) return false;
+    }
+    if (lines->n_vertices[0] > DENSE && lines->n_vertices[1] > DENSE) take_turns(grid, lines->sense);
+    return add_kept(places, &grid[0]) && add_kept(places, &grid[1]);
 }
 
 /* ---- edges ---- */
@@ -161,7 +183,7 @@ static bool add_long_edges(ct_point_places *places, const ct_point_lines *lines,
         double squared = 0, p[3], q[3];
         for (int i = 0; i < 3; i++) squared += ((double)b[i] - (double)a[i]) * ((double)b[i] - (double)a[i]);
         if (!(squared > square * square)) continue;
-        ct_point_edge edge = {.side = side};
+        ct_point_edge edge = {.side = side, .triangle = triangle, .corner = (uint32_t)k};
         ct_point_lines_vertex(body, from, p);
         ct_point_lines_vertex(body, to, q);
         if (!comes_first(p, q) || !clip(lines, p, q, edge.end)) continue;
@@ -272,10 +294,36 @@ static void choose_edges(ct_point_places *places, const double direction[2]) {
     for (int k = 0; k < n; k++) best[k]->is_chosen = true;
 }
 
+/* Whether the triangle on the edge's other side is in the same cluster and lies in the same plane: the edge is none, as the
+ * diagonals of a box's faces are. */
+static bool is_in_face(const ct_point_lines *lines, const ct_point_edge *edge) {
+    const ct_line_body *body = &lines->body[edge->side];
+    const uint32_t *all = body->surface->body->mesh->triangles, *mine = all + 3 * (size_t)edge->triangle;
+    const uint32_t from = mine[edge->corner], to = mine[(edge->corner + 1) % 3];
+    const uint32_t first = edge->triangle / CT_CLUSTER_TRIANGLES * CT_CLUSTER_TRIANGLES;
+    for (uint32_t t = first; t < first + CT_CLUSTER_TRIANGLES && t < body->surface->body->mesh->n_triangles; t++)
+        for (int k = 0; k < 3; k++) {
+            const uint32_t *other = all + 3 * (size_t)t;
+            if (other[k] != to || other[(k + 1) % 3] != from) continue;
+            double p[3], q[3], r[3], s[3], normal[3];
+            ct_point_lines_vertex(body, from, p);
+            ct_point_lines_vertex(body, to, q);
+            ct_point_lines_vertex(body, mine[(edge->corner + 2) % 3], r);
+            ct_point_lines_vertex(body, other[(k + 2) % 3], s);
+            ct_sub3(q, p, q);
+            ct_sub3(r, p, r);
+            ct_sub3(s, p, s);
+            ct_cross3(q, r, normal);
+            return fabs(ct_dot3(normal, s)) <= FLAT * sqrt(ct_dot3(normal, normal) * ct_dot3(s, s));
+        }
+    return false;
+}
+
 /* Where an edge first and last pierces the other body. */
 static bool add_piercings(ct_point_places *places, ct_point_lines *lines, const ct_point_edge *edge) {
     const double *p = edge->end[0], *q = edge->end[1];
     double t[2] = {INFINITY, -INFINITY};
+    if (is_in_face(lines, edge)) return true;
     if (!ct_point_lines_cross(lines, lines->is_self ? 0 : 1 - edge->side, p, q)) return false;
     for (size_t i = 0; i < lines->n_hits; i++) {
         t[0] = fmin(t[0], lines->hits[i].t);
@@ -321,8 +369,7 @@ static int by_order(const void *a, const void *b) {
 bool ct_point_places_find(ct_point_places *places, ct_point_lines *lines, double depth, size_t most) {
     const int across = most > FEW ? FINE : COARSE;
     places->n = 0;
-    for (int s = 0; s < 2; s++)
-        if (!add_vertices(places, lines, s, across, depth)) return false;
+    if (!add_vertices(places, lines, across, depth)) return false;
     if (!add_edges(places, lines, across)) return false;
     for (size_t i = 0; i < places->n; i++) {
         ct_point_place *place = &places->all[i];

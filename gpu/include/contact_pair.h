@@ -169,8 +169,8 @@ typedef struct ct_surface_vertex {
  *
  * Candidates are, seen along the contact's normal, vertices of one body in the other and places where edges of one pierce
  * the other: in each square of a grid of 6 x 6 over the contact (16 x 16 for more than 8 points) the vertex of either body
- * that is deepest, in 8 directions the outermost vertex, and of edges longer than 1.5 squares where they first and last
- * pierce, of more than 64 such edges those that are outermost. Of two that are nearer to one another than a 64th of the
+ * that is deepest, or of one of them where both have more than 64; in 8 directions the outermost vertex; and of edges
+ * longer than 1.5 squares where they first and last pierce, of more than 64 such edges those that are outermost. Of two that are nearer to one another than a 64th of the
  * contact one counts. The line of one is just inside the outline, along the contact's normal, and its longest stretch
  * counts; where the outline slopes, so that depths there are next to nothing, a quarter of the contact's depth inside, or a
  * 32nd of its extent. Its depth is that of the line times the cosine to the direction between the surfaces. Of the

@@ -522,6 +522,31 @@ static void test_lines(void **state) {
     for (int k = 0; k < SHAPES; k++) shape_free(&shapes[k]);
 }
 
+/* A nut that is pressed along a bolt: points lie all around, each on its flank, and push away from the axis as well. */
+static void test_thread(void **state) {
+    (void)state;
+    struct shape bolt = shape_bolt(0.8, 0.15, 0.4, 4, 48, 12), nut = shape_nut(0.8, 0.15, 0.4, 2, 48, 12, 0.03, 2.2);
+    double low[12], high[12];
+    shape_pose_identity(low);
+    shape_pose_identity(high);
+    high[11] = 0.06;
+    const struct placed bodies[] = {{&bolt, low, 0, 0}, {&nut, high, 0, 0}};
+    const ct_scene_settings settings = exact_with(4);
+    ct_result *r = stage_once(engine, &settings, bodies, 2, 0);
+    const struct placed_shape surfaces[] = {place_shape(&bolt, low), place_shape(&nut, high)};
+    assert_true(r->n_points >= 3);
+    assert_true(check_lines(surfaces, r) >= 3);
+    for (uint64_t i = 0; i < r->n_points; i++) { /* the bolt is pushed down and, by its flanks, to its axis */
+        const ct_point *p = &r->points[i];
+        assert_true(fabs(p->normal[2]) > 0.3 && fabs(p->normal[2]) < 0.99);
+        assert_true(p->normal[0] * p->position[0] + p->normal[1] * p->position[1] < 0);
+    }
+    for (int k = 0; k < 2; k++) free(surfaces[k].corner);
+    ct_result_free(&r);
+    shape_free(&bolt);
+    shape_free(&nut);
+}
+
 /* A ball whose vertices lie anywhere in a plate, so that each triangle covers many others, in a block: as true as ever, by
  * a number of lines that does not grow with that of the triangles. */
 static void press_flat(int level) {
@@ -648,8 +673,8 @@ int main(void) {
         cmocka_unit_test(test_two_balls),     cmocka_unit_test(test_patches_and_cells),
         cmocka_unit_test(test_self_contact),  cmocka_unit_test(test_random_pairs),
         cmocka_unit_test(test_lines),         cmocka_unit_test(test_flat_bodies),
-        cmocka_unit_test(test_nested),        cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_thread),        cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_cancelled),     cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
