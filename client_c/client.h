@@ -39,7 +39,8 @@ typedef struct ctc_body {
     uint32_t handle, server;
     contactd_mesh mesh;
     bool rigid;
-    double pose[12]; /* as of the last answered step */
+    double pose[12];  /* as of the last answered step */
+    double start[12]; /* that it was added with */
     uint32_t group, mask;
     bool self_contact;
     ct_material material;

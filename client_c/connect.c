@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client_c/base.h"
+#include "client_c/copies.h"
 #include "client_c/flight.h"
 #include "client_c/records.h"
 #include "client_c/servers.h"
@@ -124,11 +125,14 @@ void ctc_say_goodbye(contactd_client *client) {
     ctc_begin(client);
     if (client->deadline_ns > patience) client->deadline_ns = patience;
     client->recovering = true; /* nothing is to be restored any more */
+    uint64_t ids[1024];        /* so many at a time, as there may be no memory left */
+    uint32_t n = 0;
     for (uint32_t i = 0; i < client->n_scenes; i++) {
-        ctc_scene *scene = client->scenes[i];
-        if (!scene || !scene->server) continue;
-        wire_message m = {.type = WIRE_CLOSE_SCENE, .u.close_scene.scene = scene->server};
-        if (ctc_exchange(client, &m, WIRE_DONE, "scene") != CONTACTD_OK && ctc_now() >= client->deadline_ns) return;
+        const ctc_scene *scene = client->scenes[i];
+        if (scene && scene->server) ids[n++] = scene->server;
+        if (n < 1024 && i + 1 < client->n_scenes) continue;
+        if (ctc_send_close(client, ids, n) != CONTACTD_OK && ctc_now() >= client->deadline_ns) return;
+        n = 0;
     }
 }
 

@@ -356,6 +356,18 @@ contactd_code contactd_list_scenes(contactd_client *client, const contactd_scene
 contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, const contactd_settings *settings,
                                        contactd_scene_info *out);
 
+/* Takes all bodies of the scenes back to where they were when they were added, or copied by contactd_copy_scene: rigid ones
+ * to their poses, deformable ones to their meshes' positions. One request for all scenes, 65,536 at most, each once; it
+ * waits for their steps in flight. Settings and materials stay, continuous frames begin anew. Where it fails, some of the
+ * scenes may be reset. UNSUPPORTED: the server is too old for it. */
+contactd_code contactd_reset_scenes(contactd_client *client, const contactd_scene *scenes, size_t n);
+/* Opens n scenes, 65,536 at most, with the settings, bodies, filters and materials of another one, in one request: for
+ * contactd_step_many. Bodies have the same handles. They are at the poses of the scene's last step; deformable ones at their meshes' positions.
+ * out: [n], all 0 where it fails. UNSUPPORTED: the server is too old for it. */
+contactd_code contactd_copy_scene(contactd_client *client, contactd_scene scene, size_t n, contactd_scene *out);
+/* As contactd_close_scene, in one request. An older server gets one for each. */
+contactd_code contactd_close_scenes(contactd_client *client, const contactd_scene *scenes, size_t n);
+
 /* Any scene, by the server's handle, also of another session if the role may (admin; simulator: its principal's). */
 contactd_code contactd_close_scene_by_id(contactd_client *client, uint64_t id);
 

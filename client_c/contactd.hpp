@@ -587,6 +587,18 @@ class Scene { /* closed with its owner */
     void set_material(Body body, Body other, const ct_material &material) {
         detail::check(client_, contactd_set_material(client_.get(), handle_, body.handle(), other.handle(), &material));
     }
+    /* n scenes with the same settings and bodies, where they are now: contactd_copy_scene. */
+    std::vector<Scene> copies(size_t n) const {
+        std::vector<contactd_scene> handles(n);
+        std::vector<Scene> scenes;
+        scenes.reserve(n);
+        detail::check(client_, contactd_copy_scene(client_.get(), handle_, n, handles.data()));
+        for (const contactd_scene handle : handles) scenes.emplace_back(client_, handle);
+        return scenes;
+    }
+    void reset() { /* all bodies as they were when they were added, or copied */
+        detail::check(client_, contactd_reset_scenes(client_.get(), &handle_, 1));
+    }
     void configure(const Settings &settings) {
         detail::check(client_, contactd_configure(client_.get(), handle_, &settings));
     }
@@ -681,6 +693,12 @@ class Client { /* closed with the last of its scenes, meshes and results */
     Overlap overlap(const Mesh &a, const Pose &pose_a, const Mesh &b, const Pose &pose_b,
                     const Settings &settings = {}) {
         return find_overlap(a, pose_a.data(), b, pose_b.data(), settings);
+    }
+    /* Scene::reset of all of them, in one message. */
+    void reset(Span<const Scene> scenes) {
+        std::vector<contactd_scene> handles;
+        for (const Scene &scene : scenes) handles.push_back(scene.handle());
+        detail::check(client_, contactd_reset_scenes(c(), handles.data(), handles.size()));
     }
     /* A step of each of the scenes, in one message: contactd_step_many. */
     ManyResult step_many(Span<const Scene> scenes, const Motion &motion = {}) {

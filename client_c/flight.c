@@ -122,6 +122,16 @@ void ctc_drop_steps(contactd_client *client, uint32_t scene) {
     }
 }
 
+void ctc_forget_scene(contactd_client *client, contactd_scene handle) {
+    const ctc_scene *scene = client->scenes[handle - 1];
+    ctc_drop_steps(client, handle);
+    for (uint32_t i = 0; i < scene->n_bodies; i++) {
+        const ctc_body *body = scene->bodies[i];
+        if (body && body->mesh && client->meshes[body->mesh - 1]) client->meshes[body->mesh - 1]->bodies--;
+    }
+    ctc_scene_free(&client->scenes[handle - 1]);
+}
+
 void ctc_rebuild_scene(contactd_client *client, ctc_scene *scene) {
     if (scene->server) scene->orphan = scene->server;
     scene->server = 0;

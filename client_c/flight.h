@@ -21,7 +21,8 @@ void ctc_end_step(contactd_client *client, ctc_step *step); /* with its answer o
 void ctc_resend_steps(contactd_client *client, uint64_t request);
 void ctc_unsend_steps(contactd_client *client, uint32_t scene); /* numbers are void; scene 0: of all */
 void ctc_drop_steps(contactd_client *client, uint32_t scene);
-void ctc_rebuild_scene(contactd_client *client, ctc_scene *scene); /* when it is next needed */
+void ctc_forget_scene(contactd_client *client, contactd_scene handle); /* with its steps: it is closed */
+void ctc_rebuild_scene(contactd_client *client, ctc_scene *scene);     /* when it is next needed */
 /* The server of this epoch ended without a word, and the steps have not been sent to another. */
 void ctc_note_ends(contactd_client *client, uint64_t epoch);
 

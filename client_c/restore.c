@@ -91,6 +91,7 @@ contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_b
                                          .ignore = ignore,
                                          .n_ignore = n}};
         memcpy(m.u.add_body.pose, body->pose, sizeof body->pose);
+        memcpy(m.u.add_body.start, body->start, sizeof body->start);
         code = ctc_exchange(client, &m, WIRE_BODY_ADDED, ctc_scene_object(scene, object));
         free(ignore);
         if (mesh && attempt == 0 && ctc_is_mesh_stale(client, code)) {

@@ -152,12 +152,7 @@ contactd_code contactd_close_scene(contactd_client *client, contactd_scene handl
     /* A server that knows nothing of it has closed it. */
     if (code != CONTACTD_OK && code != CTC_AGAIN && code != CONTACTD_NOT_FOUND && code != CONTACTD_STALE_HANDLE)
         return code;
-    ctc_drop_steps(client, handle);
-    for (uint32_t i = 0; i < scene->n_bodies; i++) {
-        ctc_body *body = scene->bodies[i];
-        if (body && body->mesh && client->meshes[body->mesh - 1]) client->meshes[body->mesh - 1]->bodies--;
-    }
-    ctc_scene_free(&client->scenes[handle - 1]);
+    ctc_forget_scene(client, handle);
     client->error = (contactd_error){.code = CONTACTD_OK};
     return CONTACTD_OK;
 }
@@ -285,6 +280,7 @@ static contactd_code add_body(contactd_client *client, contactd_scene scene_hand
                        .n_ignore = options->n_ignore,
                        .vertices = mesh ? mesh->vertices : 0};
     memcpy(body->pose, options->pose, sizeof body->pose);
+    memcpy(body->start, options->pose, sizeof body->start);
     if (body->n_ignore) body->ignore = malloc(body->n_ignore * sizeof *body->ignore);
     if ((body->n_ignore && !body->ignore) ||
         !ctc_grow32(&scene->bodies, scene->n_bodies, &scene->cap_bodies, sizeof *scene->bodies))

@@ -61,6 +61,7 @@ typedef enum wire_type {
     WIRE_SET_MATERIAL,
     WIRE_STEP_MANY, WIRE_MANY_RESULT,
     WIRE_CANCEL,
+    WIRE_RESET_SCENES, WIRE_CLOSE_SCENES, WIRE_COPY_SCENE, WIRE_SCENES_OPENED,
     WIRE_TYPE_END, /* no message: one beyond the last */
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
@@ -156,6 +157,7 @@ typedef struct wire_add_body {
     const uint32_t *ignore; uint32_t n_ignore;
     bool self_contact;
     ct_material material;
+    double start[12]; /* pose where absent */
 } wire_add_body;
 typedef struct wire_body_added { uint64_t scene; uint32_t body; bool self_contact; } wire_body_added;
 typedef struct wire_body_ref { uint64_t scene; uint32_t body; } wire_body_ref; /* remove_body */
@@ -219,7 +221,7 @@ typedef struct wire_step_result {
     bool has_wall; double wall_us[WIRE_TIMINGS];
 } wire_step_result;
 
-enum { WIRE_MOST_SCENES = 65536, WIRE_LEAST_VERTICES = 4 }; /* of a StepMany; of its deformable bodies */
+enum { WIRE_MOST_SCENES = 65536, WIRE_LEAST_VERTICES = 4 }; /* of a message; of a StepMany's deformable bodies */
 typedef struct wire_bodies { /* which bodies of each scene: `n` of them */
     const uint32_t *bodies;  /* [n], of every scene; or, by_scene, [scenes][n] */
     uint32_t n;
@@ -243,6 +245,14 @@ typedef struct wire_many_result {
 } wire_many_result;
 
 typedef struct wire_cancel { uint64_t request; } wire_cancel;
+typedef struct wire_scene_ids { const uint64_t *scenes; uint32_t n; } wire_scene_ids; /* reset_scenes, close_scenes */
+typedef struct wire_copy_scene { uint64_t scene; const uint64_t *keys; uint32_t n; } wire_copy_scene;
+typedef struct wire_scenes_opened {
+    const uint64_t *scenes; uint32_t n;
+    wire_settings settings;
+    uint64_t revision;
+    ct_method running_method;
+} wire_scenes_opened;
 
 typedef struct wire_device {
     const char *device;
@@ -314,6 +324,9 @@ typedef struct wire_message {
         wire_step_many step_many;
         wire_many_result many_result;
         wire_cancel cancel;
+        wire_scene_ids reset_scenes, close_scenes;
+        wire_copy_scene copy_scene;
+        wire_scenes_opened scenes_opened;
         wire_status status;
         wire_get_snapshot get_snapshot;
         wire_snapshot snapshot;

@@ -686,7 +686,23 @@ struct Decoder {
             out->n_ignore = ignore->size();
             out->ignore = out->n_ignore ? ignore->data() : nullptr; // aligned: the verifier checked
         }
-        return numbers(in->pose(), "pose", 12, identity, out->pose);
+        return numbers(in->pose(), "pose", 12, identity, out->pose) &&
+               numbers(in->start(), "start", 12, out->pose, out->start);
+    }
+
+    bool scene_ids(const flatbuffers::Vector<uint64_t> *in, const char *field, const uint64_t **out, uint32_t *n) {
+        *n = in ? in->size() : 0;
+        *out = *n ? in->data() : nullptr;
+        return *n <= WIRE_MOST_SCENES ||
+               fail(CONTACTD_TOO_LARGE, field, "%s has %u numbers, at most %d are allowed: send the rest in another message",
+                    field, *n, WIRE_MOST_SCENES);
+    }
+
+    bool scenes_opened(const fb::ScenesOpened *in, wire_scenes_opened *out) {
+        out->revision = in->revision();
+        set_number(&out->running_method, in->running_method());
+        return require(in->settings(), "settings") && settings(in->settings(), &out->settings) &&
+               scene_ids(in->scenes(), "scenes", &out->scenes, &out->n);
     }
 
     bool body(const fb::Message *m, wire_message *out) {
@@ -775,6 +791,15 @@ struct Decoder {
         case WIRE_CANCEL:
             u.cancel.request = m->body_as_Cancel()->request();
             return true;
+        case WIRE_RESET_SCENES:
+            return scene_ids(m->body_as_ResetScenes()->scenes(), "scenes", &u.reset_scenes.scenes, &u.reset_scenes.n);
+        case WIRE_CLOSE_SCENES:
+            return scene_ids(m->body_as_CloseScenes()->scenes(), "scenes", &u.close_scenes.scenes, &u.close_scenes.n);
+        case WIRE_COPY_SCENE:
+            u.copy_scene.scene = m->body_as_CopyScene()->scene();
+            return scene_ids(m->body_as_CopyScene()->keys(), "keys", &u.copy_scene.keys, &u.copy_scene.n);
+        case WIRE_SCENES_OPENED:
+            return scenes_opened(m->body_as_ScenesOpened(), &u.scenes_opened);
         case WIRE_STATUS:
             return status(m->body_as_Status(), &u.status);
         case WIRE_GET_SNAPSHOT:

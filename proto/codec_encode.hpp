@@ -170,6 +170,14 @@ struct Encoder {
             return n;
         case WIRE_ADD_BODY:
             return n + 4 * size_t(m.u.add_body.n_ignore);
+        case WIRE_RESET_SCENES:
+            return n + 8 * size_t(m.u.reset_scenes.n);
+        case WIRE_CLOSE_SCENES:
+            return n + 8 * size_t(m.u.close_scenes.n);
+        case WIRE_COPY_SCENE:
+            return n + 8 * size_t(m.u.copy_scene.n);
+        case WIRE_SCENES_OPENED:
+            return n + 8 * size_t(m.u.scenes_opened.n);
         case WIRE_STEP:
             return n + 448 * size_t(m.u.step.n_updates) + 384 * (size_t(m.u.step.n_directions) + m.u.step.n_velocities);
         case WIRE_STEP_RESULT:
@@ -494,9 +502,11 @@ struct Encoder {
             const wire_add_body &b = u.add_body;
             auto pose = numbers(b.pose, 12);
             auto ignore = b.n_ignore ? fbb->CreateVector(b.ignore, b.n_ignore) : 0;
+            Offset<flatbuffers::Vector<double>> start;
+            if (memcmp(b.start, b.pose, sizeof b.pose) != 0) start = numbers(b.start, 12);
             return fb::CreateAddBody(*fbb, b.scene, b.mesh, fb::BodyKind(b.kind), pose, b.group, b.mask, ignore,
                                      b.self_contact, b.material.modulus, b.material.friction,
-                                     b.material.dissipation, b.material.static_friction)
+                                     b.material.dissipation, b.material.static_friction, start)
                 .Union();
         }
         case WIRE_BODY_ADDED:
@@ -523,6 +533,21 @@ struct Encoder {
             return many_result(u.many_result);
         case WIRE_CANCEL:
             return fb::CreateCancel(*fbb, u.cancel.request).Union();
+        case WIRE_RESET_SCENES:
+            return fb::CreateResetScenes(*fbb, fbb->CreateVector(u.reset_scenes.scenes, u.reset_scenes.n)).Union();
+        case WIRE_CLOSE_SCENES:
+            return fb::CreateCloseScenes(*fbb, fbb->CreateVector(u.close_scenes.scenes, u.close_scenes.n)).Union();
+        case WIRE_COPY_SCENE: {
+            auto keys = fbb->CreateVector(u.copy_scene.keys, u.copy_scene.n);
+            return fb::CreateCopyScene(*fbb, u.copy_scene.scene, keys).Union();
+        }
+        case WIRE_SCENES_OPENED: {
+            const wire_scenes_opened &s = u.scenes_opened;
+            auto scenes = fbb->CreateVector(s.scenes, s.n);
+            auto settings = this->settings(s.settings);
+            return fb::CreateScenesOpened(*fbb, scenes, settings, s.revision, fb::Method(number(s.running_method)))
+                .Union();
+        }
         case WIRE_GET_STATUS:
             return fb::CreateGetStatus(*fbb).Union();
         case WIRE_STATUS:

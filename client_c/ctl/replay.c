@@ -107,6 +107,8 @@ static uint64_t *scene_of(wire_message *m) {
         return &m->u.set_material.scene;
     case WIRE_STEP:
         return &m->u.step.scene;
+    case WIRE_COPY_SCENE:
+        return &m->u.copy_scene.scene;
     default:
         return NULL;
     }
@@ -123,7 +125,8 @@ static uint64_t *mesh_of(wire_message *m) {
 static bool is_replayed(wire_type type) {
     return type == WIRE_HELLO || type == WIRE_REGISTER_MESH || type == WIRE_GET_MESH || type == WIRE_OPEN_SCENE ||
            type == WIRE_CONFIGURE || type == WIRE_CLOSE_SCENE || type == WIRE_ADD_BODY || type == WIRE_REMOVE_BODY ||
-           type == WIRE_REPLACE_MESH || type == WIRE_SET_MATERIAL || type == WIRE_STEP || type == WIRE_STEP_MANY;
+           type == WIRE_REPLACE_MESH || type == WIRE_SET_MATERIAL || type == WIRE_STEP || type == WIRE_STEP_MANY ||
+           type == WIRE_RESET_SCENES || type == WIRE_CLOSE_SCENES || type == WIRE_COPY_SCENE;
 }
 
 /* Nothing was done for the request, and a client would send it again. */
@@ -158,13 +161,18 @@ static bool was_timed(const wire_message *request, const wire_message *answer) {
     return is_refined || answer->u.step_result.ended == WIRE_ENDED_TIME;
 }
 
-static bool translate_many(const replay *r, wire_step_many *m) {
-    uint64_t *scenes = (uint64_t *)(uintptr_t)m->scenes; /* in the decoder's scratch */
-    m->deadline_us = 0;
-    for (uint32_t i = 0; i < m->n; i++) {
+static bool translate_list(const replay *r, const uint64_t *list, uint32_t n) {
+    uint64_t *scenes = (uint64_t *)(uintptr_t)list; /* in the decoder's scratch */
+    for (uint32_t i = 0; i < n; i++) {
         if (!map_handle(&r->scenes, &scenes[i])) return false;
     }
     return true;
+}
+
+/* As OpenScene's: no stored settings. */
+static void drop_keys(wire_copy_scene *m) {
+    uint64_t *keys = (uint64_t *)(uintptr_t)m->keys;
+    for (uint32_t i = 0; i < m->n; i++) keys[i] = 0;
 }
 
 /* With this server's numbers. False: it is about something that this server does not have. */
@@ -175,7 +183,13 @@ static bool translate(const replay *r, const replayed_client *client, wire_messa
         m->epoch = client->epoch;
     }
     m->traceparent = NULL;
-    if (m->type == WIRE_STEP_MANY) return translate_many(r, &m->u.step_many);
+    if (m->type == WIRE_STEP_MANY) {
+        m->u.step_many.deadline_us = 0;
+        return translate_list(r, m->u.step_many.scenes, m->u.step_many.n);
+    }
+    if (m->type == WIRE_RESET_SCENES) return translate_list(r, m->u.reset_scenes.scenes, m->u.reset_scenes.n);
+    if (m->type == WIRE_CLOSE_SCENES) return translate_list(r, m->u.close_scenes.scenes, m->u.close_scenes.n);
+    if (m->type == WIRE_COPY_SCENE) drop_keys(&m->u.copy_scene);
     if (m->type == WIRE_STEP) m->u.step.deadline_us = m->u.step.time_budget_us = 0;
     if (m->type == WIRE_OPEN_SCENE) m->u.open_scene.key = m->u.open_scene.revision = 0; /* no stored settings */
     return (!scene || map_handle(&r->scenes, scene)) && (!mesh || map_handle(&r->meshes, mesh));
@@ -282,6 +296,12 @@ static bool note_answer(replay *r, replayed_client *client, const wire_message *
         return note_handle(&r->meshes, recorded->u.mesh_info.mesh, now->u.mesh_info.mesh);
     case WIRE_SCENE_INFO:
         return note_handle(&r->scenes, recorded->u.scene_info.scene, now->u.scene_info.scene);
+    case WIRE_SCENES_OPENED:
+        for (uint32_t i = 0; i < recorded->u.scenes_opened.n && i < now->u.scenes_opened.n; i++) {
+            if (!note_handle(&r->scenes, recorded->u.scenes_opened.scenes[i], now->u.scenes_opened.scenes[i]))
+                return false;
+        }
+        return true;
     default:
         return true;
     }

@@ -171,6 +171,11 @@ bool replay_agree(wire_message *a, wire_message *b, char *what, size_t size) {
         forget_scene(&a->u.scene_info);
         forget_scene(&b->u.scene_info);
         return same_encoded(a, b) || differ(what, size, "settings");
+    case WIRE_SCENES_OPENED: /* handles are this server's */
+        if (a->u.scenes_opened.n != b->u.scenes_opened.n) return differ(what, size, "the number of scenes");
+        a->u.scenes_opened.scenes = b->u.scenes_opened.scenes;
+        a->u.scenes_opened.revision = b->u.scenes_opened.revision;
+        return same_encoded(a, b) || differ(what, size, "settings");
     case WIRE_BODY_ADDED:
         return a->u.body_added.body == b->u.body_added.body || differ(what, size, "body");
     case WIRE_ERROR:

@@ -17,7 +17,8 @@ import zmq
 from . import _wire
 from ._answers import Answers
 from ._keys import Keys
-from ._line import Line
+from ._line import MOST_SCENES, Line
+from ._schema import UNION_NUMBER
 from ._sender import Sender
 from ._session import Setup
 from ._state import Request, SceneState
@@ -139,8 +140,13 @@ class Connection(Line):
     def say_goodbye(self, timeout: float) -> None:
         """Fails what is in flight, and closes the scenes on the server, whose answers may take this long."""
         self.tables.fail_all(self.why_closing or ClosedError("the client was closed"))
-        for scene in self.tables.scenes:
-            if scene.id and self.is_ready:
+        scenes = [scene for scene in self.tables.scenes if scene.id]
+        if self.is_ready and scenes and self.session.welcome.get("last_message", 0) >= UNION_NUMBER["CloseScenes"]:
+            for at in range(0, len(scenes), MOST_SCENES):
+                numbers = [scene.id for scene in scenes[at:at + MOST_SCENES]]
+                self.tables.add(Request("CloseScenes", functools.partial(_naming_all, numbers), timeout=timeout))
+        elif self.is_ready:
+            for scene in scenes:
                 self.tables.add(Request("CloseScene", functools.partial(_naming, scene), timeout=timeout))
         if self.is_ready:
             self._sender.send_ready(time.monotonic())
@@ -148,3 +154,7 @@ class Connection(Line):
 
 def _naming(scene: SceneState) -> tuple[dict[str, Any], None]:
     return {"scene": scene.id}, None
+
+
+def _naming_all(scenes: list[int]) -> tuple[dict[str, Any], None]:
+    return {"scenes": scenes}, None

@@ -20,6 +20,7 @@ import numpy as np
 
 from . import _native
 from ._scene_settings import ROWS
+from ._schema import UNION_NUMBER
 from ._state import POSE, POSITIONS, BodyState, Meshes, Request, SceneState
 from ._wire import Arrays
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
@@ -388,14 +389,12 @@ class EngineLink:
         self.welcome: dict[str, Any] = {
             "server": "contactd, in this process", "backend": native.backend, "rasterizer": native.text(facts.rasterizer),
             "device": native.text(facts.device), "epoch": 0, "session": 0, "lease_ms": 0, "max_message_bytes": 0,
-            "max_in_flight": 0, "max_resolution": 4096, "successors": "",
+            "max_in_flight": 0, "max_resolution": 4096, "successors": "", "last_message": len(UNION_NUMBER),
             "methods": [native.text(lib.ct_method_name(methods[i])) for i in range(n)]}
 
-    def pose_of(self, scene: SceneState, body: BodyState) -> tuple[float, ...] | None:
-        """A rigid body's pose, as of the last step."""
-        info = self.native.ffi.new("ct_body_info *")
-        self.native.lib.ct_scene_body_info(self._scene({"scene": scene.id}).handle, body.id, info, self.native.ffi.NULL)
-        return None if body.pose is None else tuple(info.pose)
+    def is_busy(self, scene: SceneState) -> bool:
+        """As Link: whether steps that were submitted wait."""
+        return self._scene({"scene": scene.id}).waiting > 0
 
     def left_out(self, result: Any) -> frozenset[str]:
         return _left_out(result)
@@ -654,6 +653,40 @@ class EngineLink:
             del self._scenes[body["scene"]]
             self.native.free("ct_scene", scene.handle)
         return _Answer("Done", {})
+
+    def _CloseScenes(self, body: dict[str, Any], _: Any) -> _Answer:
+        for number in body["scenes"]:
+            if number in self._scenes:
+                self._CloseScene({"scene": number}, None)
+        return _Answer("Done", {})
+
+    def _ResetScenes(self, body: dict[str, Any], _: Any) -> _Answer:
+        for number in body["scenes"]:
+            scene, error = self._scene({"scene": number}), self.native.ffi.new("ct_error *")
+            with scene.lock:
+                self.native.check(self.native.lib.ct_scene_reset(scene.handle, error), error, f"scene {number}")
+        return _Answer("Done", {})
+
+    def _CopyScene(self, body: dict[str, Any], _: Any) -> _Answer:
+        (ffi, lib), scene = (self.native.ffi, self.native.lib), self._scene(body)
+        numbers: list[int] = []
+        with scene.lock:
+            for _ in body["keys"]:
+                out, error = ffi.new("ct_scene **"), ffi.new("ct_error *")
+                try:
+                    self.native.check(lib.ct_scene_copy(scene.handle, out, error), error, f"scene {body['scene']}")
+                except ContactdError:
+                    self._CloseScenes({"scenes": numbers}, None)
+                    raise
+                made = _Scene(out[0], self.native.address(out[0]))
+                made.name, made.meshes = scene.name, dict(scene.meshes)
+                made.shown, made.limit = scene.shown, scene.limit
+                with self._lock:
+                    numbers.append(next(self._numbers))
+                    self._scenes[numbers[-1]] = made
+            info = self._scene_info(body["scene"], scene).body
+        return _Answer("ScenesOpened", {"scenes": numbers, "revision": 1,
+                                        "settings": info["settings"], "running_method": info["running_method"]})
 
     # ---- bodies ----
 

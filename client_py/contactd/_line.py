@@ -14,11 +14,13 @@ import zmq
 
 from . import _wire
 from ._keys import Keys
+from ._schema import UNION_NUMBER
 from ._socket import Socket
 from ._successors import Successors
 from ._tables import Tables
 from ._wire import Arrays
 
+MOST_SCENES = 65536  # that a message names
 LINGER_MS = 1000  # for the farewell to a server that is left
 
 
@@ -101,13 +103,22 @@ class Line:
         address = self.successors.next(self.address, "it drains")
         self.target = address if address != self.address else ""
 
+    def _close_scenes(self) -> None:
+        """Without waiting for that."""
+        numbers = [scene.id for scene in self.tables.scenes if scene.id]
+        if self.session.welcome.get("last_message", 0) >= UNION_NUMBER["CloseScenes"]:
+            for at in range(0, len(numbers), MOST_SCENES):
+                self.transmit("CloseScenes", {"scenes": numbers[at:at + MOST_SCENES]}, None, next(self.tables.numbers))
+            return
+        for number in numbers:
+            if self.is_ready:  # not where sending to one of them lost the connection
+                self.transmit("CloseScene", {"scene": number}, None, next(self.tables.numbers))
+
     def move(self, address: str) -> None:
         """To another server, where a new session begins. What is in flight is sent again there."""
         if self.is_up and self.is_ready:  # it may go on without us
             self.socket.linger(LINGER_MS)
-            for scene in self.tables.scenes:
-                if scene.id and self.is_ready:  # not where sending to one of them lost the connection
-                    self.transmit("CloseScene", {"scene": scene.id}, None, next(self.tables.numbers))
+            self._close_scenes()
         self.target = ""
         self.address = address
         self.session.forget()

@@ -105,6 +105,11 @@ class Link:
         """By the holder of the I/O lock: whether something that the scene's steps must not overtake has no answer yet."""
         return self._tables.is_changing(scene)
 
+    def is_busy(self, scene: SceneState) -> bool:
+        """By the holder of the I/O lock: whether something of the scene is on its way, or it is not on the server as it should be."""
+        return bool(scene.pending or scene.flying or scene.gap or scene.hold_until or scene.closed or not scene.synced
+                    or scene.error is not None or scene.changing is not None and self.is_changing(scene))
+
     @property
     def reconnects(self) -> int:
         """Sessions set up after the first."""

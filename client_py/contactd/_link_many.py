@@ -81,9 +81,7 @@ class _Work:
         if self._sequences and session != self._session:
             raise _Apart("the scenes were built again")
         if not self._sequences:
-            if any(state.pending or state.flying or state.gap or state.hold_until or state.closed or not state.synced
-                   or state.error is not None or state.changing is not None and self.link.is_changing(state)
-                   for state in self.states):
+            if any(map(self.link.is_busy, self.states)):
                 raise _Apart("steps of these scenes are on their way")
             self._session, self._sequences = session, [state.sequence + 1 for state in self.states]
         for state in self.states:

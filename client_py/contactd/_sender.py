@@ -8,6 +8,11 @@ from ._wire import Arrays
 from .errors import ContactdError, ErrorCode, error_for
 
 
+# Requests on their way, beside steps. A server cuts a client for whom too many answers wait, and answers may come faster than
+# this thread reads them. Servers have room for 64 and four times their max_in_flight.
+MOST_FLYING = 64
+
+
 class Sender:
     def __init__(self, line: Line) -> None:
         self._line, self._tables = line, line.tables
@@ -18,7 +23,7 @@ class Sender:
         if line.target:
             return
         tables.next_suspect_at = 0.0
-        while tables.queue and line.is_ready and tables.queue[0].not_before <= now:
+        while tables.queue and line.is_ready and tables.queue[0].not_before <= now and len(tables.flying) < MOST_FLYING:
             if tables.must_wait(tables.queue[0], now):
                 break
             self._send(tables.queue.popleft())

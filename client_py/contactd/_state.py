@@ -163,6 +163,10 @@ class BodyState:
     removed: bool = False
     self_contact: bool = False
     material: dict[str, float] = field(default_factory=dict)  # modulus, friction and so on, as far as given
+    start: Any = None  # the pose that it was added with, which a reset takes it back to
+
+    def __post_init__(self) -> None:
+        self.start = self.pose
 
     def anew(self, ignore: list["BodyState"]) -> "BodyState":
         """The same for another scene."""
@@ -180,6 +184,8 @@ class BodyState:
         body.update(self.material)
         if self.pose is not None:
             body["pose"] = tuple(self.pose)
+            if self.start is not self.pose:
+                body["start"] = tuple(self.start)
         if self.ignore:
             body["ignore"] = tuple(b.id for b in self.ignore if not b.removed)  # a removed one's id may be another's now
         return body
@@ -195,6 +201,11 @@ class BodyState:
             at = update.vertex_indices()
             self.moved[at] = update.positions
             self.known[at] = True
+
+    def reset(self) -> None:
+        """The server has taken it back to where it was when it was added."""
+        self.pose = self.start
+        self.latest = self.moved = self.known = None
 
     def replace_mesh(self, mesh: MeshState, vertices: int) -> None:
         """The server has given it this mesh; a deformable body is at the mesh's own positions."""

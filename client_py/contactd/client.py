@@ -16,7 +16,7 @@ from typing import Any, Callable, Generator, Literal, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _arrays, _embedded, _settings
+from . import _arrays, _embedded, _link_scenes, _settings
 from ._addresses import Addresses, is_several, with_scheme
 from ._keys import keys_of
 from ._link import VERSION, Link
@@ -568,24 +568,59 @@ class Client(SceneOpener, ShapeMaker):
 
     def open_scenes(self, count: int, template: Scene, timeout: float | None = None) -> list[Scene]:
         """Copies of a scene: its settings, and its bodies with their meshes, poses (those of the last step), groups, masks,
-        materials and what they ignore. Deformable bodies start at their meshes' positions. Meshes are shared. For step_many."""
-        scenes, pose_of = [], getattr(template._state.link, "pose_of", None)
-        for _ in range(_arrays.unsigned(count, field="count")):
-            state = SceneState(template.name, dict(template._state.settings))
-            state.link = template._state.link  # which has the meshes
-            scene = self._open_state(state, timeout)
-            copies: dict[int, Any] = {}
-            for body in template._state.bodies:
-                copy = body.anew([copies[other.id] for other in body.ignore if other.id in copies])
-                if pose_of is not None:
-                    copy.pose = pose_of(template._state, body)
-                scene._add(copy, timeout)
-                copies[body.id] = copy
-            for pair, material in template._state.pairs.items():
-                both = [Body(scene, copies[body.id]) for body in pair]
-                scene.set_pair(both[0], both[-1], **material, timeout=timeout)
-            scenes.append(scene)
-        return scenes
+        materials and what they ignore. Deformable bodies start at their meshes' positions. Meshes are shared. One request for all of
+        them, which waits for steps submitted before. For step_many."""
+        template._check_open()
+        n, link = _arrays.unsigned(count, field="count"), template._state.link
+        copies = _link_scenes.copy(link, template._state, n, self._timeout(timeout)) if n else []
+        if copies is not None:
+            return [Scene(self, state) for state in copies]
+        return [self._copy(template, timeout) for _ in range(n)]
+
+    def _copy(self, template: Scene, timeout: float | None) -> Scene:
+        """On a server that makes none itself."""
+        state = SceneState(template.name, dict(template._state.settings))
+        state.link = template._state.link  # which has the meshes
+        scene = self._open_state(state, timeout)
+        copies: dict[int, Any] = {}
+        for body in template._state.bodies:
+            copy = copies[body.id] = body.anew([copies[other.id] for other in body.ignore if other.id in copies])
+            scene._add(copy, timeout)
+        for pair, material in template._state.pairs.items():
+            both = [Body(scene, copies[body.id]) for body in pair]
+            scene.set_pair(both[0], both[-1], **material, timeout=timeout)
+        return scene
+
+    def reset(self, scenes: Sequence[Scene], timeout: float | None = None) -> None:
+        """Takes all bodies of the scenes back to where they were when they were added, or copied by open_scenes: rigid ones to their
+        poses, deformable ones to their meshes' positions. Settings, materials and steps' numbers stay, continuous frames begin anew.
+        It waits for steps submitted before, and is one request for all scenes of which none is on its way. Where it fails, some of them
+        may be reset.
+
+        Raises: UnsupportedError where the server is too old.
+        """
+        for link, states in self._by_link(scenes).items():
+            _link_scenes.reset(link, states, self._timeout(timeout))
+
+    def close_scenes(self, scenes: Sequence[Scene], timeout: float | None = None) -> None:
+        """Closes all of them in one request, as Scene.close does one; those that are closed already are left out."""
+        open_ones = [scene for scene in scenes if not scene._state.closed]
+        for link, states in self._by_link(open_ones).items():
+            for state in states:
+                state.closed = True
+            _link_scenes.close(link, states, self._timeout(timeout))
+            for state in states:
+                self._forget_scene(state)
+
+    def _by_link(self, scenes: Sequence[Scene]) -> dict[Any, list[SceneState]]:
+        """The scenes' states, each once, by where they are."""
+        states: dict[Any, dict[int, SceneState]] = {}
+        for scene in scenes:
+            if scene.client is not self:
+                raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(scene), field="scenes")
+            scene._check_open()
+            states.setdefault(scene._state.link, {})[id(scene._state)] = scene._state
+        return {link: list(part.values()) for link, part in states.items()}
 
     def step_many(self, scenes: Sequence[Scene], poses: Any = None, *, positions: ArrayLike | None = None, velocities: Any = None,
                   want: Want | Sequence[Want] | None = None, timeout: float | None = None,

@@ -634,6 +634,10 @@ class Scene(SceneSettings, ShapeAdder):
 
     # ---- the end ----
 
+    def reset(self, timeout: float | None = None) -> None:
+        """Takes all bodies back to where they were when they were added: Client.reset, which resets many scenes at once."""
+        self.client.reset([self], timeout)
+
     def close(self, timeout: float | None = None) -> None:
         """Closes the scene on the server, which frees its memory. Closing twice is allowed."""
         if self._state.closed or self.client.closed:

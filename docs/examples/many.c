@@ -12,7 +12,7 @@ static void die(contactd_client *client, const char *what) {
     exit(1);
 }
 
-/* A floor and a ball; the handles are the same in all scenes, as they are built in the same order. */
+/* A floor and a ball, of which the other scenes are copies, with the same handles. */
 static contactd_body build(contactd_client *client, contactd_scene *scene) {
     const contactd_shape ball = {.kind = CONTACTD_SPHERE, .size = {0.5}};
     contactd_settings settings;
@@ -46,9 +46,9 @@ int main(int argc, char **argv) {
     contactd_scene *scenes = calloc(n + 1, sizeof *scenes);
     double(*poses)[12] = calloc(n + 1, sizeof *poses), (*twists)[6] = calloc(n + 1, sizeof *twists);
     if (!scenes || !poses || !twists) return fprintf(stderr, "no memory for %zu scenes\n", n), 1;
-    contactd_body ball = 0;
+    const contactd_body ball = build(client, &scenes[n]);
+    if (contactd_copy_scene(client, scenes[n], n, scenes)) die(client, "copying the scene");
     for (size_t k = 0; k < n; k++) {
-        ball = build(client, &scenes[k]);
         poses[k][0] = poses[k][5] = poses[k][10] = 1;
         poses[k][11] = 0.5 + 1e-3 * (double)k; /* each falls from another height */
     }

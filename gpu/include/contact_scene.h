@@ -107,6 +107,8 @@ typedef struct ct_body_options {
      * without patches), and not for a half-space; EXACT not where the mesh's parts share edges (INVALID_ARGUMENT). */
     bool self_contact;
     ct_material material; /* for the law "pressure" */
+    bool has_start;
+    double start[12]; /* rigid, half-space, if has_start: where ct_scene_reset takes it back to, as pose; else pose */
 } ct_body_options;
 
 /* Deformable, identity, group 1, mask ~0, no self-contact, no material. */
@@ -136,6 +138,13 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
  * takes its own reference to the mesh and drops that to the old one. NOT_FOUND, INVALID_ARGUMENT (a half-space has no
  * mesh), OUT_OF_RANGE (the pose is beyond CT_POSE_REACH for this mesh), OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t body, ct_mesh *mesh, ct_error *error);
+/* All bodies as they were when they were added: at their poses, deformable ones at their meshes' positions. Settings,
+ * materials and filters stay. On an error nothing has changed: OUT_OF_MEMORY, DEVICE_ERROR. */
+ct_status ct_scene_reset(ct_scene *scene, ct_error *error);
+/* Another scene with the same settings, bodies, filters and materials, on the same device. Its bodies have the same
+ * handles; they are at the poses of now, which ct_scene_reset takes them back to, deformable ones at their meshes'
+ * positions. The caller owns *out, which is NULL after an error, as ct_scene_create and ct_scene_add_body tell it. */
+ct_status ct_scene_copy(const ct_scene *scene, ct_scene **out, ct_error *error);
 /* Changes what a body is made of, or, with `other` not 0, what counts between the two in place of what their materials
  * come to: a field that is not given (NaN) is still the bodies' then, and CT_MATERIAL_NONE ends it. Both may be the same
  * body, for its contact with itself. From the next step on. NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT (static_friction

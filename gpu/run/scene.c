@@ -8,11 +8,12 @@
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/backend.h"
 #include "gpu/method/engine.h"
+#include "gpu/run/bodies.h"
 #include "gpu/scene/half_space.h"
 #include "gpu/scene/scene.h"
 #include "proto/setting_rows.h"
 
-enum { BODY_COOKIE = 0xb0d40003 };
+enum { BODY_COOKIE = 0xb0d40004 };
 
 /* ---- settings ---- */
 
@@ -203,6 +204,11 @@ static bool reserve_body(ct_scene *scene, size_t n_ignore, uint32_t slot) {
     return true;
 }
 
+static ct_status check_pose(ct_body_kind kind, const ct_mesh *mesh, const double pose[12], ct_error *error) {
+    const ct_status status = ct_pose_check(pose, 0, error);
+    return status || kind != CT_BODY_RIGID ? status : ct_pose_check_reach(pose, mesh, 0, error);
+}
+
 /* Everything but the memory. */
 static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, const ct_body_options *o, ct_error *error) {
     if (o->cookie != BODY_COOKIE)
@@ -214,8 +220,8 @@ static ct_status check_new_body(const ct_scene *scene, const ct_mesh *mesh, cons
                        mesh ? "a half-space has no mesh: leave it out"
                             : "no mesh was given: only a half-space has none");
     if (o->kind != CT_BODY_DEFORMABLE) {
-        ct_status status = ct_pose_check(o->pose, 0, error);
-        if (!status && o->kind == CT_BODY_RIGID) status = ct_pose_check_reach(o->pose, mesh, 0, error);
+        ct_status status = check_pose(o->kind, mesh, o->pose, error);
+        if (!status && o->has_start) status = check_pose(o->kind, mesh, o->start, error);
         if (status) return status;
     }
     if (o->self_contact && o->kind == CT_BODY_HALF_SPACE)
@@ -268,6 +274,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     ct_body_options_init(&identity);
     body->mesh = mesh;
     ct_body_place(body, o->kind == CT_BODY_DEFORMABLE ? identity.pose : o->pose, mesh->origin);
+    memcpy(body->start, o->has_start && body->kind == CT_BODY_RIGID ? o->start : body->given, sizeof body->start);
     body->volume = mesh->volume;
     ct_engine_device *device = &scene->engine->devices[scene->device];
     status = scene->engine->backend->body_create(device->device, body, error);
@@ -334,6 +341,20 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     return CT_OK;
 }
 
+ct_status ct_body_anew(const ct_scene *scene, const ct_body *body, ct_mesh *mesh, const double pose[12], ct_body *out,
+                       ct_error *error) {
+    *out = *body;
+    out->mesh = mesh;
+    out->volume = mesh->volume;
+    out->condition = CT_WARNING_NONE;
+    out->resident = NULL;
+    ct_body_place(out, pose, mesh->origin);
+    out->device_bytes = 0;
+    out->updates_since_volume = 0;
+    out->is_volume_old = false;
+    return scene->engine->backend->body_create(scene->engine->devices[scene->device].device, out, error);
+}
+
 ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_error *error) {
     ct_body *body = ct_scene_find(scene, id, error);
     if (!body) return CT_NOT_FOUND;
@@ -344,21 +365,13 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     if (!status) status = prepare_mesh(scene, &scene->settings, mesh, body->kind, body->self_contact, error);
     if (status) return status;
     ct_engine_device *device = &scene->engine->devices[scene->device];
-    ct_body next = *body;
-    next.mesh = ct_mesh_retain(mesh);
-    next.volume = mesh->volume;
-    next.condition = CT_WARNING_NONE;
-    next.resident = NULL;
-    ct_body_place(&next, body->given, mesh->origin);
-    next.device_bytes = 0;
-    next.updates_since_volume = 0;
-    next.is_volume_old = false;
-    status = scene->engine->backend->body_create(device->device, &next, error);
+    ct_body next;
+    status = ct_body_anew(scene, body, mesh, body->given, &next, error);
     if (status) {
         ct_method_unprepare_mesh(&scene->settings, mesh);
-        ct_mesh_release(&next.mesh);
         return status;
     }
+    ct_mesh_retain(mesh);
     scene->engine->backend->body_destroy(device->device, body);
     ct_method_unprepare_mesh(&scene->settings, body->mesh);
     atomic_fetch_sub(&device->triangles, body->mesh->n_triangles);

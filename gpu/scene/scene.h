@@ -24,6 +24,7 @@ typedef struct ct_body {
     bool is_half_space; /* kind is RIGID, and the mesh is that of ct_half_space_mesh */
     uint32_t group, mask;
     double given[12];          /* the current pose as callers know it; deformable: identity */
+    double start[12];          /* the pose that it was added with: of ct_scene_reset */
     double pose[12];           /* of what `positions` has, which counts from an origin (mesh/split.h) */
     bool is_placed;            /* the positions are not in the world's axes: a rigid body, or one with an origin */
     double low_reach;          /* m, the most that lower parts of positions add to a coordinate in the world; 0: none */

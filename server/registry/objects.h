@@ -52,6 +52,14 @@ typedef struct body_use {
     mesh_entry *mesh;
 } body_use;
 
+/* What the runner knows of a scene's bodies. */
+typedef struct scene_contents {
+    body_use *uses;
+    size_t n_uses;
+    uint64_t triangles;
+    double size_m[2];
+} scene_contents;
+
 struct scene {
     atomic_uint references;
     uint64_t handle;     /* [fixed] */
@@ -100,10 +108,11 @@ session *session_new(registry *registry);
 size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, session **out, size_t room);
 /* ---- scenes ---- */
 
-/* Registers a new scene; it takes `engine` over, and a reference to the owner (may be NULL). The caller gets a
- * reference. NULL: LIMIT_EXCEEDED, OUT_OF_MEMORY; engine is the caller's still. */
+/* Registers a new scene; it takes `engine` and what `contents` points to over (NULL: it has no bodies), and a reference to
+ * the owner (may be NULL). The caller gets a reference. NULL: LIMIT_EXCEEDED, OUT_OF_MEMORY; engine and contents are the
+ * caller's still. */
 scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, const identity *who,
-                 server_error *error);
+                 const scene_contents *contents, server_error *error);
 scene *scene_acquire(registry *registry, uint64_t handle, server_error *error); /* NOT_FOUND, STALE_HANDLE */
 void scene_release(scene **scene);
 void scene_adopt(registry *registry, scene *scene, session *owner);

@@ -80,8 +80,18 @@ static bool has_place(registry *registry, const identity *who, server_error *err
     return false;
 }
 
+/* With the lock held. */
+static void take_contents(registry *registry, scene *scene, const scene_contents *contents) {
+    scene->uses = contents->uses;
+    scene->n_uses = scene->room_uses = contents->n_uses;
+    scene->triangles = contents->triangles;
+    memcpy(scene->size_m, contents->size_m, sizeof scene->size_m);
+    scene->record.bodies = (uint32_t)contents->n_uses;
+    registry->bodies += scene->record.bodies;
+}
+
 scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, const identity *who,
-                 server_error *error) {
+                 const scene_contents *contents, server_error *error) {
     scene *scene = calloc(1, sizeof *scene);
     if (!scene) {
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no memory for a scene");
@@ -109,6 +119,7 @@ scene *scene_new(registry *registry, ct_scene *engine, const char *name, session
         shares_take(&registry->n_scenes, scene->principal, 1);
         count_bytes(registry, scene, 0, scene->record.bytes);
         scene->engine = engine;
+        if (contents) take_contents(registry, scene, contents);
         count_stray(registry, scene, owner ? 0 : who->origin);
         if (owner) {
             atomic_fetch_add_explicit(&owner->references, 1, memory_order_relaxed);

@@ -49,6 +49,20 @@ static void take_stored(scheduler *scheduler, command *command, ct_scene_setting
     command->in.open.revision = revision;
 }
 
+/* The client's own scene, with what is in it. False: the engine's scene is the caller's still. */
+static bool register_scene(scheduler *scheduler, command *command, ct_scene *engine, const char *name,
+                           const scene_contents *contents, scene **out) {
+    session *owner = NULL;
+    *out = NULL;
+    if (command->session != SESSION_NONE) {
+        owner = session_acquire(scheduler->registry, command->session, &command->error);
+        if (!owner) return false;
+    }
+    *out = scene_new(scheduler->registry, engine, name, owner, &command->who, contents, &command->error);
+    session_release(&owner);
+    return *out != NULL;
+}
+
 bool command_open(scheduler *scheduler, command *command) {
     ct_scene_settings settings;
     ct_error cause = {0};
@@ -58,19 +72,10 @@ bool command_open(scheduler *scheduler, command *command) {
     take_stored(scheduler, command, &settings);
     lower_step_time(scheduler, command, &settings);
     if (!registry_has_scene_room(scheduler->registry, 0, &command->who, "scene", &command->error)) return false;
-    session *owner = NULL;
-    if (command->session != SESSION_NONE) {
-        owner = session_acquire(scheduler->registry, command->session, &command->error);
-        if (!owner) return false;
-    }
     scene *scene = NULL;
-    if (ct_scene_create(scheduler->engine, &settings, &engine, &cause) != CT_OK) {
-        server_fail_engine(&command->error, "scene", &cause);
-    } else {
-        scene = scene_new(scheduler->registry, engine, command->in.open.name, owner, &command->who, &command->error);
-        if (!scene) ct_scene_destroy(&engine);
-    }
-    session_release(&owner);
+    if (ct_scene_create(scheduler->engine, &settings, &engine, &cause) != CT_OK)
+        return server_fail_engine(&command->error, "scene", &cause);
+    if (!register_scene(scheduler, command, engine, command->in.open.name, NULL, &scene)) ct_scene_destroy(&engine);
     if (!scene) return false;
     scene_set_key(scheduler->registry, scene, command->in.open.key, command->in.open.revision);
     if (command->in.open.ttl_s) scene_set_ttl(scheduler->registry, scene, command->in.open.ttl_s);
@@ -207,6 +212,58 @@ static void run_replace_mesh(scheduler *scheduler, command *command, const char 
     scene_note_change(scheduler->registry, scene);
 }
 
+static void run_reset(scheduler *scheduler, command *command, const char *object) {
+    ct_error cause = {0};
+    if (ct_scene_reset(command->target->engine, &cause) != CT_OK)
+        server_fail_engine(&command->error, object, &cause);
+    else
+        scene_note_change(scheduler->registry, command->target);
+}
+
+/* Uses the scene's meshes once more each. False: out of memory, or *error says which mesh is not there. */
+static bool use_meshes(scheduler *scheduler, const command *command, scene_contents *contents, server_error *error) {
+    const scene *scene = command->target;
+    *contents = (scene_contents){.triangles = scene->triangles};
+    memcpy(contents->size_m, scene->size_m, sizeof contents->size_m);
+    contents->uses = malloc((scene->n_uses + 1) * sizeof *contents->uses);
+    if (!contents->uses)
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "scene", "", "no memory for %zu bodies", scene->n_uses);
+    for (size_t i = 0; i < scene->n_uses; i++) {
+        body_use use = scene->uses[i];
+        ct_mesh *mesh;
+        if (use.mesh && !(use.mesh = mesh_use(scheduler->registry, mesh_handle(use.mesh), &command->who, &mesh, error)))
+            return false;
+        contents->uses[contents->n_uses++] = use;
+    }
+    return true;
+}
+
+static void free_contents(scheduler *scheduler, scene_contents *contents) {
+    for (size_t i = 0; i < contents->n_uses; i++) mesh_unuse(scheduler->registry, contents->uses[i].mesh);
+    free(contents->uses);
+}
+
+static void run_copy(scheduler *scheduler, command *command, const char *object) {
+    scene *scene = NULL;
+    ct_scene *engine = NULL;
+    ct_error cause = {0};
+    scene_contents contents;
+    const uint64_t bytes = ct_scene_bytes(command->target->engine);
+    if (!registry_has_scene_room(scheduler->registry, bytes, &command->who, object, &command->error)) return;
+    bool good = use_meshes(scheduler, command, &contents, &command->error);
+    if (good && ct_scene_copy(command->target->engine, &engine, &cause) != CT_OK)
+        good = server_fail_engine(&command->error, object, &cause);
+    good = good && register_scene(scheduler, command, engine, command->target->record.name, &contents, &scene);
+    if (!good) {
+        ct_scene_destroy(&engine);
+        free_contents(scheduler, &contents);
+        return;
+    }
+    scene_set_key(scheduler->registry, scene, command->in.copy.key, 0);
+    scene_get_record(scheduler->registry, scene, &command->out.scene);
+    scene_release(&scene);
+}
+
 static void run_set_material(scheduler *scheduler, command *command, const char *object) {
     scene *scene = command->target;
     ct_error cause = {0};
@@ -299,6 +356,12 @@ void command_run(scheduler *scheduler, command *command) {
         break;
     case COMMAND_LIST_BODIES:
         run_list_bodies(command, object);
+        break;
+    case COMMAND_RESET:
+        run_reset(scheduler, command, object);
+        break;
+    case COMMAND_COPY:
+        run_copy(scheduler, command, object);
         break;
     case COMMAND_SNAPSHOT:
         run_snapshot(command, object);

@@ -89,6 +89,8 @@ static double cost_of_control(const scene *scene, const command *command, double
         return 1e-6 + (5e-9 + preparation_of(scene->record.running.method) / speed) * (double)command->triangles;
     if (command->kind == COMMAND_CONFIGURE) return cost_of_change(scene, &command->in.configure.settings, speed);
     if (command->kind == COMMAND_CLOSE) return 1e-6 + 5e-9 * (double)scene->triangles;
+    if (command->kind == COMMAND_RESET || command->kind == COMMAND_COPY) /* it makes positions of deformable bodies */
+        return 5e-6 + 1e-9 * (double)scene->triangles;
     if (command->is_repeat) return 1e-6 + 1e-9 * (double)command->answer->bytes; /* to encode it */
     if (command->kind == COMMAND_SNAPSHOT) return cost_of_snapshot(scene, command, speed);
     return 1e-6;
@@ -100,7 +102,8 @@ static bool changes_cost(const command *command) {
 
 /* Whether it takes long where bodies, meshes and settings are unlike those that the estimates were made for. */
 static bool is_uncertain(const command *command) {
-    return changes_cost(command) || command->kind == COMMAND_SNAPSHOT;
+    return changes_cost(command) || command->kind == COMMAND_SNAPSHOT || command->kind == COMMAND_COPY ||
+           command->kind == COMMAND_RESET;
 }
 
 /* A step behind a change of bodies or settings runs in a later batch, as its cost is not known before the change. */

@@ -23,6 +23,8 @@ const char *command_name(command_kind kind) {
         [COMMAND_STEP] = "step",
         [COMMAND_SNAPSHOT] = "snapshot",
         [COMMAND_CLOSE] = "close",
+        [COMMAND_RESET] = "reset",
+        [COMMAND_COPY] = "copy",
     };
     return names[kind];
 }

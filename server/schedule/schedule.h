@@ -125,6 +125,8 @@ typedef enum command_kind {
     COMMAND_STEP,
     COMMAND_SNAPSHOT,
     COMMAND_CLOSE,
+    COMMAND_RESET, /* ct_scene_reset */
+    COMMAND_COPY,  /* opens another scene that is as this one: ct_scene_copy */
 } command_kind;
 
 /* What becomes of a command that a batch took. */
@@ -168,6 +170,9 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             uint32_t ttl_s;         /* of a scene without owner, see scene_record; 0: none */
             uint64_t key, revision; /* see OpenScene of proto/contactd.fbs */
         } open;
+        struct {
+            uint64_t key; /* of the other scene, as open.key */
+        } copy;
         struct {
             ct_settings_change settings;
             uint64_t if_version; /* CONFLICT if the scene has another one; 0: any */
@@ -213,7 +218,7 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     /* Out: error.code is CONTACTD_OK where it went well. */
     server_error error;
     union {
-        scene_record scene; /* OPEN, CONFIGURE */
+        scene_record scene; /* OPEN, CONFIGURE; COPY: of the other scene */
         uint32_t body;      /* ADD_BODY */
         struct {
             body_record *items; /* the caller frees it with free() */

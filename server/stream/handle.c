@@ -7,6 +7,7 @@
 
 #include "server/base/log.h"
 #include "server/base/name.h"
+#include "server/stream/each.h"
 #include "server/stream/internal.h"
 #include "server/stream/many.h"
 
@@ -259,6 +260,8 @@ static void fill_add_body(command *command, const wire_add_body *in) {
     options->mask = in->mask;
     options->self_contact = in->self_contact;
     options->material = in->material;
+    options->has_start = true;
+    memcpy(options->start, in->start, sizeof options->start);
     options->ignore = in->ignore;
     options->n_ignore = in->n_ignore;
 }
@@ -725,6 +728,8 @@ void stream_handle(stream *stream, request *request) {
         refuse(stream, request, &error);
     } else if (type == WIRE_STEP_MANY) {
         if (!many_submit(request, &error)) refuse(stream, request, &error);
+    } else if (type == WIRE_RESET_SCENES || type == WIRE_CLOSE_SCENES || type == WIRE_COPY_SCENE) {
+        if (!each_submit(request, &error)) refuse(stream, request, &error);
     } else if (fill_command(request, &error)) {
         request->scene = request->command.scene;
         submit(stream, request);
@@ -802,6 +807,8 @@ void stream_answer(stream *stream, request *request) {
         answer_work(stream, request);
     } else if (type == WIRE_STEP_MANY) {
         many_reply(stream, request);
+    } else if (request->each) {
+        each_reply(stream, request);
     } else if (request->command.superseded) {
         reply_drop_encoded(request);
         step_answer_release(&request->command.out.step.answer);

@@ -38,6 +38,7 @@ typedef struct frame_owner {
 } frame_owner;
 
 typedef struct many_steps many_steps; /* many.c */
+typedef struct each_scene each_scene; /* each.c */
 
 /* One received message, its command and its answer. The frames live until it is answered, as the engine reads positions
  * from them without a copy. */
@@ -67,6 +68,7 @@ typedef struct request {
     ct_velocity *velocities;
     size_t room_velocities;
     many_steps *many;           /* StepMany; else NULL */
+    each_scene *each;           /* ResetScenes, CloseScenes, CopyScene; else NULL */
     mesh_record mesh;           /* RegisterMesh */
     ct_mesh_changes *changes;   /* RegisterMesh: what the repair did; NULL: none was asked for */
     picture picture;            /* GetSnapshot */

@@ -13,6 +13,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
+#include "server/stream/each.h"
 #include "server/stream/internal.h"
 #include "server/stream/many.h"
 
@@ -90,6 +91,7 @@ void stream_free_request(request *request) {
     free(request->changes);
     request->changes = NULL;
     many_free(&request->many);
+    each_free(&request->each);
     if (request->expected_bytes) peer_unexpect(request->peer, request->expected_bytes);
     if (request->peer) peer_subtract_unanswered(request->peer, request->bytes);
     peer_release(&request->peer);

@@ -131,6 +131,15 @@ static void many_scenes(const char *address) {
         CHECK(tells(error_of([&] { client.step_many(scenes, motion); }), "OUT_OF_RANGE"));
         motion.return_errors = true;
         CHECK(client.step_many(scenes, motion).errors()[0].scene == 1);
+        scenes.erase(scenes.begin() + 1, scenes.end());
+        for (contactd::Scene &copy : scenes[0].copies(3)) scenes.push_back(std::move(copy));
+        client.reset(scenes);
+        motion.posed.clear();
+        motion.poses = {};
+        const contactd::ManyResult copied = client.step_many(scenes, motion);
+        CHECK(is_near(copied.volumes()[0], 1) &&
+              is_near(copied.volumes()[3], 0.9)); /* where the first was when it was copied */
+        motion.posed = {contactd::Body(2)};
         poses.pop_back();
         motion.poses = poses;
         CHECK(tells(error_of([&] { client.step_many(scenes, motion); }), "expected a pose for each body"));

@@ -19,8 +19,9 @@ def late_door(port: int, seconds: float, hold: int = 0) -> Iterator[str]:
     threads: list[threading.Thread] = []
 
     def run(work, *arguments) -> None:
-        threads.append(threading.Thread(target=work, args=arguments))
-        threads[-1].start()
+        thread = threading.Thread(target=work, args=arguments)
+        thread.start()
+        threads.append(thread)  # whoever joins it finds it started
 
     def copy(source: socket.socket, to: socket.socket, hold: int = 0) -> None:
         held = b""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import contactd
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from contactd import errors
 from contactd._line import Line
 from contactd._contact_columns import COLUMNS
 from contactd._link import Link
+from contactd._schema import UNION_NUMBER
 from contactd._state import Request
 from geometry import UNIT_BOX, icosphere, moved
 
@@ -295,6 +298,185 @@ def test_a_lost_connection_repeats_it(remote, monkeypatch):
         return real(self, goodbye)
 
     monkeypatch.setattr(Link, "_sleep", sleep)
+    monkeypatch.setattr(Link, "_look", lambda self, now: {})  # nor is the answer there before it sleeps
     result = remote.step_many(scenes, ([1, 2], poses))
     assert lost and sent.count("StepMany") == 2
     assert np.array_equal(result.volumes, remote.step_many(scenes, ([1, 2], poses)).volumes)
+
+
+def same(a, b) -> bool:
+    return len(a) == len(b) > 0 and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in ("volumes", "body_pairs", "wrenches"))
+
+
+def soft_scene(client) -> contactd.Scene:
+    """With a body that is gone, materials, and one that is deformable."""
+    scene = scenes_of(client, 1, law="pressure", name="soft")[0]
+    gone = scene.add_body(client.register_mesh(*UNIT_BOX), moved(0.2))
+    scene.add_body(client.register_mesh(*icosphere(0.7)), modulus=2e6)
+    scene.remove_body(gone)
+    scene.set_pair(scene.bodies[1], scene.bodies[3], modulus=3e6)
+    return scene
+
+
+def shake(scene: contactd.Scene) -> contactd.StepResult:
+    vertices = np.asarray(icosphere(0.7)[0])
+    return scene.step(poses={scene.bodies[1]: moved(0.1), scene.bodies[2]: moved(0.5)}, positions={scene.bodies[3]: 1.2 * vertices})
+
+
+def test_reset(client):
+    """One and many; steps on their way come before it, and the bits are those of scenes that never moved."""
+    fresh = soft_scene(client).step()
+    scenes = [soft_scene(client) for _ in range(3)]
+    assert not same(shake(scenes[0]), fresh)
+    scenes[0].reset()
+    assert same(scenes[0].step(), fresh)
+    for scene in scenes[:2]:
+        shake(scene)
+    future = scenes[2].submit(poses={scenes[2].bodies[1]: moved(0.3)})
+    client.reset(scenes)
+    assert future.done()
+    for scene in scenes:
+        assert same(scene.step(), fresh)
+    client.reset(scenes + scenes)
+    client.reset([])
+    many = client.step_many(scenes)
+    assert same(many, client.step_many([soft_scene(client) for _ in range(3)]))
+
+
+def test_reset_begins_frames_anew(client):
+    scene = soft_scene(client)
+    scene.continuous_frames = True
+    fresh = scene.step().tangents
+    turned = scene.step(poses={scene.bodies[1]: moved(0.1, 0.02)})
+    assert len(turned)
+    scene.reset()
+    assert np.array_equal(scene.step().tangents, fresh)
+
+
+def test_copies_of_what_moved(client):
+    """They start where the template was then; filters, materials and numbers of bodies are the same."""
+    template = soft_scene(client)
+    template.submit(poses={template.bodies[1]: moved(0.1)})
+    copies = client.open_scenes(3, template)
+    plain = soft_scene(client)
+    expected = plain.step(poses={plain.bodies[1]: moved(0.1)})
+    assert all(same(copy.step(), expected) for copy in copies)
+    assert copies[0].law == "pressure" and copies[2].info()["bodies"] == 4 and copies[1].info()["name"] == "soft"
+    copies[0].step(poses={copies[0].bodies[1]: moved(0.4)})
+    copies[0].reset()
+    assert same(copies[0].step(), expected)
+    template.reset()
+    assert same(template.step(), soft_scene(client).step())
+    copies[1].configure(law="volume")
+    assert copies[0].law == "pressure"
+    copies[0].remove_body(copies[0].bodies[3])
+    assert len(copies[1].bodies) == 4 and len(copies[0].bodies) == 3
+
+
+def test_close_scenes(client):
+    scenes = scenes_of(client, 200)
+    scenes[3].close()
+    client.close_scenes(scenes[1:])
+    client.close_scenes(scenes[1:5])
+    assert [scene["mine"] for scene in client.scenes()] == [True] or len(client.scenes()) == 1
+    with pytest.raises(errors.StaleHandleError):
+        scenes[7].step()
+    assert len(scenes[0].step()) > 0
+
+
+def test_scenes_of_another_client_or_closed(client):
+    scenes = scenes_of(client, 2)
+    scenes[1].close()
+    with pytest.raises(errors.StaleHandleError):
+        client.reset(scenes)
+    with pytest.raises(errors.StaleHandleError):
+        client.open_scenes(2, scenes[1])
+    with pytest.raises(errors.ContactdError):
+        client.open_scenes(-1, scenes[0])
+
+
+@pytest.fixture
+def old_server(server):
+    """A client whose server says that it is older than what `kind` needs."""
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        client._link.welcome["last_message"] = UNION_NUMBER["Cancel"]
+        yield client
+
+
+def test_old_servers(old_server):
+    scenes = scenes_of(old_server, 3, law="pressure", name="old")
+    assert same(old_server.step_many(scenes[:2]), old_server.step_many(scenes[1:]))
+    with pytest.raises(errors.UnsupportedError, match="too old"):
+        old_server.reset(scenes)
+    old_server.close_scenes(scenes[1:])
+    assert len(scenes[0].step()) > 0
+
+
+def test_copies_that_do_not_fit(make_server):
+    """What was copied until then is closed again."""
+    server = make_server("--max-scenes", "12")
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        template = scenes_of(client, 1)[0]
+        with pytest.raises(errors.LimitExceededError):
+            client.open_scenes(40, template)
+        assert len(client.open_scenes(11, template)) == 11
+
+
+def test_thousands_of_scenes_come_and_go(make_server, monkeypatch):
+    """No client is cut for answers that it does not read while it closes them, with messages of today and of before."""
+    server, most, transmit = make_server(), 0, Line.transmit
+
+    def watched(line, *arguments):
+        nonlocal most
+        most = max(most, len(line.tables.flying))
+        transmit(line, *arguments)
+
+    monkeypatch.setattr(Line, "transmit", watched)
+    for last_message in (None, UNION_NUMBER["Cancel"]):
+        with contactd.connect(server.stream, timeout=5 * PATIENT) as client:
+            scenes = client.open_scenes(1500, scenes_of(client, 1)[0])
+            assert len(client.step_many(scenes)) > 0
+            if last_message:
+                client._link.welcome["last_message"] = last_message
+            most = 0
+        assert most == (1 if last_message is None else 64)
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        deadline = time.monotonic() + PATIENT
+        while client.scenes() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert client.scenes() == []
+    assert "it has not read" not in server.logs()
+
+
+@pytest.mark.parametrize("kind, body, error", [
+    ("ResetScenes", {"scenes": [999]}, errors.NotFoundError),
+    ("ResetScenes", {"scenes": [0] * 65537}, errors.TooLargeError),
+    ("CloseScenes", {"scenes": [0] * 65537}, errors.TooLargeError),
+    ("CopyScene", {"scene": 999, "keys": [1]}, errors.NotFoundError),
+    ("CopyScene", {"scene": 999, "keys": []}, errors.InvalidArgumentError),
+    ("CopyScene", {"scene": "theirs", "keys": [1, 2]}, errors.ForbiddenError),
+    ("ResetScenes", {"scenes": ["theirs"]}, errors.ForbiddenError),
+    ("CloseScenes", {"scenes": ["theirs"]}, errors.ForbiddenError),
+])
+def test_refused_by_the_server(server, kind, body, error):
+    with contactd.connect(server.stream, timeout=PATIENT) as client, contactd.connect(server.stream, timeout=PATIENT) as other:
+        theirs = scenes_of(other, 1)[0]._state.id
+        body = {name: theirs if value == "theirs" else [theirs if one == "theirs" else one for one in value] if isinstance(value, list)
+                else value for name, value in body.items()}
+        with pytest.raises(error):
+            client._link.call(Request(kind, lambda: (body, None), timeout=PATIENT))
+        assert len(other.scenes()) == 1
+
+
+def test_reset_after_a_restart(make_server):
+    """The server that comes back knows from the client where bodies started."""
+    server = make_server()
+    with contactd.connect(server.stream, timeout=5 * PATIENT) as client:
+        scenes = [soft_scene(client), *client.open_scenes(1, soft_scene(client))]
+        fresh = scenes[0].step()
+        for scene in scenes:
+            shake(scene)
+        server.kill()
+        server.start()
+        client.reset(scenes)
+        assert all(same(scene.step(), fresh) for scene in scenes)

@@ -107,6 +107,8 @@ MANY = """
         scenes = [template, *client.open_scenes(3, template)]
         poses = np.stack([[moved(0)[:3], moved(0.321 + 0.1 * k)[:3]] for k in range(4)])
         assert len(client.step_many(scenes, poses)) == 4
+        client.reset(scenes)
+        client.close_scenes(client.open_scenes(2, scenes[0]))
         poses[1, 1] *= 2
         assert len(client.step_many(scenes[::-1], poses[::-1], return_errors=True).errors) == 1
 """

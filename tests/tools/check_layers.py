@@ -92,7 +92,7 @@ FLOORS = {
 FILES = {
     "client_c": [
         "contactd.h", "contactd.hpp", "client.h", "base", "records", "greeting", "servers", "mirror", "flight", "keys", "socket", "session",
-        "restore", "frames", "result", "steps", "many_result", "many.c", "meshes", "scenes", "shapes", "snapshots", "reports", "products",
+        "restore", "frames", "result", "steps", "many_result", "many.c", "meshes", "scenes", "copies", "shapes", "snapshots", "reports", "products",
         "overlap", "connect", "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [
         "ctl.h", "guess", "keyboard", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
@@ -105,7 +105,7 @@ MODULES = {
         "errors", "_schema", "_wire", "_arrays", "_addresses", "_keys", "_native", "_greeting", "_want", "_contact_columns",
         "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_surface", "_state", "_tables", "_socket", "_successors", "_line",
         "_sender", "_session", "_answers", "_connection", "_link", "_servers", "_embedded", "body", "shapes", "result", "scene", "_many",
-        "_link_many", "_scene_opener", "_engine", "_engine_many", "client", "engine", "_own_engine", "_judge", "_optional", "_volumes", "torch", "jax",
+        "_link_many", "_link_scenes", "_scene_opener", "_engine", "_engine_many", "client", "engine", "_own_engine", "_judge", "_optional", "_volumes", "torch", "jax",
         "_mujoco_model", "mujoco", "gym", "drake", "__init__", "__main__"],
 }
 # A handle names its owner, and a method what it takes: public types of a later module, which type checkers alone import.

@@ -29,7 +29,7 @@ typedef struct fake_body {
     bool live, rigid;
     uint64_t vertices;
     float *positions;
-    double pose[12];
+    double pose[12], start[12];
 } fake_body;
 typedef struct fake_scene {
     bool live;
@@ -69,8 +69,9 @@ typedef struct fake_server {
     atomic_bool warn;         /* warn of body 2, and of body 1 by an unknown code */
 
     /* For the test to look at. */
-    atomic_int self_added; /* bodies with self-contact */
-    atomic_int ended;      /* over something */
+    atomic_int self_added;       /* bodies with self-contact */
+    atomic_int ended;            /* over something */
+    atomic_int resets, closings; /* of many scenes */
     atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured, materials;
     pthread_mutex_t material_lock;
     wire_set_material material; /* [material_lock] the last one set: see fake_material */
@@ -454,6 +455,7 @@ static inline void fake_add_body(fake_server *f, const wire_message *m, wire_mes
     fake_body *b = &s->bodies[s->n_bodies++];
     *b = (fake_body){.live = true, .rigid = m->u.add_body.kind == WIRE_BODY_RIGID, .vertices = mesh->vertices};
     memcpy(b->pose, m->u.add_body.pose, sizeof b->pose);
+    memcpy(b->start, m->u.add_body.start, sizeof b->start);
     b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof(float));
     for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f; /* as if at rest */
     atomic_fetch_add(&f->bodies_added, 1);
@@ -461,6 +463,33 @@ static inline void fake_add_body(fake_server *f, const wire_message *m, wire_mes
     f->self_added += m->u.add_body.self_contact;
     r->u.body_added =
         (wire_body_added){m->u.add_body.scene, (1u << 20) + s->n_bodies, m->u.add_body.self_contact && !f->is_old};
+}
+
+static inline void fake_reset(fake_body *b) {
+    memcpy(b->pose, b->start, sizeof b->pose);
+    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f;
+}
+
+static inline void fake_copy(fake_server *f, const wire_message *m, wire_message *r) {
+    static uint64_t ids[FAKE_SCENES];
+    const fake_scene *from = fake_find(f, m, m->u.copy_scene.scene);
+    if (!from) return;
+    for (uint32_t k = 0; k < m->u.copy_scene.n; k++) {
+        fake_scene *s = &f->scenes[f->n_scenes++];
+        *s = *from;
+        s->sequence = 0;
+        memset(s->kept_sequence, 0, sizeof s->kept_sequence);
+        s->key = m->u.copy_scene.keys[k];
+        for (uint32_t i = 0; i < s->n_bodies; i++) {
+            fake_body *b = &s->bodies[i];
+            memcpy(b->start, b->pose, sizeof b->start);
+            b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof(float));
+            fake_reset(b);
+        }
+        ids[k] = 99 + f->n_scenes;
+    }
+    r->type = WIRE_SCENES_OPENED;
+    r->u.scenes_opened = (wire_scenes_opened){ids, m->u.copy_scene.n, from->settings, 1, CT_METHOD_EXACT};
 }
 
 static inline void fake_replace_mesh(fake_server *f, const wire_message *m, wire_message *r) {
@@ -647,6 +676,24 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
     case WIRE_STEP:
         fake_step(f, m);
         return;
+    case WIRE_RESET_SCENES:
+        for (uint32_t k = 0; k < m->u.reset_scenes.n; k++) {
+            if (!(s = fake_find(f, m, m->u.reset_scenes.scenes[k]))) return;
+            for (uint32_t i = 0; i < s->n_bodies; i++) fake_reset(&s->bodies[i]);
+        }
+        atomic_fetch_add(&f->resets, 1);
+        r.type = WIRE_DONE;
+        break;
+    case WIRE_CLOSE_SCENES:
+        for (uint32_t k = 0; k < m->u.close_scenes.n; k++)
+            if (m->u.close_scenes.scenes[k] - 100 < f->n_scenes)
+                f->scenes[m->u.close_scenes.scenes[k] - 100].live = false;
+        atomic_fetch_add(&f->closings, 1);
+        r.type = WIRE_DONE;
+        break;
+    case WIRE_COPY_SCENE:
+        fake_copy(f, m, &r);
+        break;
     case WIRE_STEP_MANY:
         for (uint32_t k = 0; k < m->u.step_many.n; k++)
             if (!fake_find(f, m, m->u.step_many.scenes[k])) return;

@@ -99,6 +99,9 @@ static void test_no_client(void **state) {
         contactd_configure(NULL, 1, NULL),
         contactd_close_scene(NULL, 1),
         contactd_close_scene_by_id(NULL, 1),
+        contactd_reset_scenes(NULL, &handle, 1),
+        contactd_copy_scene(NULL, 1, 1, &handle),
+        contactd_close_scenes(NULL, &handle, 1),
         contactd_get_report(NULL, CONTACTD_REPORT_STATUS, 0, &text, &n),
         contactd_drain(NULL),
         contactd_get_scene_info(NULL, 1, &scene_info),
@@ -569,6 +572,21 @@ static void test_many_scenes(void **state) {
     assert_int_equal(contactd_many_column(NULL, CONTACTD_COLUMN_VOLUME, &column), CONTACTD_INVALID_ARGUMENT);
     contactd_many_result_free(NULL);
     contactd_many_result_free(&result);
+    const contactd_scene twice[2] = {scene, scene}, none = 77;
+    contactd_scene copies[2] = {5, 5};
+    NULL_IS_REFUSED(contactd_reset_scenes(client, NULL, 1), "scenes");
+    NULL_IS_REFUSED(contactd_close_scenes(client, NULL, 1), "scenes");
+    NULL_IS_REFUSED(contactd_copy_scene(client, scene, 1, NULL), "out");
+    blames(contactd_reset_scenes(client, twice, 2), CONTACTD_INVALID_ARGUMENT, "scenes");
+    blames(contactd_close_scenes(client, twice, 2), CONTACTD_INVALID_ARGUMENT, "scenes");
+    blames(contactd_reset_scenes(client, &none, 1), CONTACTD_NOT_FOUND, "scene");
+    blames(contactd_copy_scene(client, none, 2, copies), CONTACTD_NOT_FOUND, "scene");
+    assert_true(copies[0] == 0 && copies[1] == 0);
+    blames(contactd_copy_scene(client, scene, WIRE_MOST_SCENES + 1, copies), CONTACTD_TOO_LARGE, "n");
+    blames(contactd_close_scenes(client, twice, WIRE_MOST_SCENES + 1), CONTACTD_TOO_LARGE, "n");
+    assert_int_equal(contactd_reset_scenes(client, NULL, 0), CONTACTD_OK);
+    assert_int_equal(contactd_close_scenes(client, NULL, 0), CONTACTD_OK);
+    assert_int_equal(contactd_copy_scene(client, scene, 0, NULL), CONTACTD_OK);
 }
 
 /* This file names every exported function. */

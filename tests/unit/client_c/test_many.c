@@ -212,6 +212,54 @@ static void after_silence_the_state_is_as_before(void **state) {
     assert_true(volume(2) == 4 * 3 + 200);
 }
 
+/* Where bodies start outlives the server. */
+static void reset_and_copies(void **state) {
+    (void)state;
+    contactd_scene copies[2];
+    motion m;
+    assert_int_equal(step_to(2), CONTACTD_OK);
+    assert_int_equal(contactd_copy_scene(client, scenes[0], 2, copies), CONTACTD_OK);
+    assert_int_equal(step_to(3), CONTACTD_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(contactd_reset_scenes(client, scenes, N), CONTACTD_OK);
+        fill_motion(&m, 0);
+        m.many.n_soft = m.many.n_posed = m.many.n_positions = 0;
+        assert_int_equal(contactd_step_many(client, &m.many, &result), CONTACTD_OK);
+        for (size_t k = 0; k < N; k++) assert_true(volume(k) == volume(0));
+        assert_true(volume(0) == 1 + 6 + 11 + 0.5 * 78); /* the identity, and all coordinates at rest */
+        m.many.scenes = copies;
+        m.many.n_scenes = 2;
+        if (i) assert_int_equal(contactd_reset_scenes(client, copies, 2), CONTACTD_OK);
+        assert_int_equal(contactd_step_many(client, &m.many, &result), CONTACTD_OK);
+        assert_true(volume(0) == volume(1) && *(const contactd_body *)value(CONTACTD_COLUMN_BODIES, 1) == rigid);
+        const contactd_result *single;
+        const contactd_update away = contactd_move(rigid, (const double[12]){0, 0, 0, 77});
+        assert_int_equal(contactd_step(client, copies[1], &away, 1, NULL, &single), CONTACTD_OK);
+        assert_true(single->contacts[0].volume == 4 * 77 + 0.5 * 78);
+        if (!i) atomic_store(&server->restart, true);
+    }
+    assert_true(volume(0) == 4 * 2 + 0.5 * 78); /* where it was when it was copied */
+    assert_int_equal(contactd_close_scenes(client, copies, 2), CONTACTD_OK);
+    assert_int_equal(contactd_close_scenes(client, copies, 2), CONTACTD_STALE_HANDLE);
+    assert_int_equal(contactd_close_scenes(client, scenes, N), CONTACTD_OK);
+    assert_int_equal(atomic_load(&server->closings), 2);
+    contactd_mesh_info info;
+    assert_int_equal(contactd_get_mesh_info(client, 1, &info), CONTACTD_OK);
+    assert_int_equal(contactd_remove_mesh(client, 1), CONTACTD_OK); /* no body of this client uses it */
+}
+
+static void copies_whose_answer_is_lost_are_made_again(void **state) {
+    (void)state;
+    contactd_scene copies[2];
+    atomic_store(&server->drop, 1);
+    assert_int_equal(contactd_copy_scene(client, scenes[0], 2, copies), CONTACTD_OK);
+    const contactd_result *single;
+    for (int i = 0; i < 2; i++) assert_int_equal(contactd_step(client, copies[i], NULL, 0, NULL, &single), CONTACTD_OK);
+    atomic_store(&server->drop, 1);
+    assert_int_equal(contactd_reset_scenes(client, copies, 2), CONTACTD_OK);
+    assert_int_equal(atomic_load(&server->resets), 2);
+}
+
 static void no_scenes(void **state) {
     (void)state;
     motion m;
@@ -286,6 +334,11 @@ static void an_old_server_is_named(void **state) {
     motion m;
     fill_motion(&m, 1);
     refused(&m, CONTACTD_UNSUPPORTED, "scenes", "many scenes");
+    contactd_scene copy;
+    assert_int_equal(contactd_reset_scenes(client, scenes, N), CONTACTD_UNSUPPORTED);
+    assert_int_equal(contactd_copy_scene(client, scenes[0], 1, &copy), CONTACTD_UNSUPPORTED);
+    assert_int_equal(contactd_close_scenes(client, scenes, N), CONTACTD_OK); /* one by one */
+    assert_int_equal(atomic_load(&server->closings), 0);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -298,6 +351,8 @@ int main(void) {
         TEST(a_lost_answer_is_asked_for_again),
         TEST(one_fails_alone),
         TEST(after_silence_the_state_is_as_before),
+        TEST(reset_and_copies),
+        TEST(copies_whose_answer_is_lost_are_made_again),
         TEST(no_scenes),
         TEST(bad_input),
         TEST(an_old_server_is_named),

@@ -145,6 +145,10 @@ static void run_many(script *s, contactd_scene scene, contactd_body soft, contac
     many.n_positions = 4;
     for (int i = 0; i < 2; i++) DO(contactd_step_many(s->client, &many, &result));
     contactd_many_result_free(&result);
+    contactd_scene copies[2] = {0};
+    DO(contactd_copy_scene(s->client, scene, 2, copies));
+    DO(contactd_reset_scenes(s->client, &scene, 1));
+    if (copies[0]) DO(contactd_close_scenes(s->client, copies, 2));
 }
 
 static void run_large_step(script *s, contactd_scene scene, contactd_body body) {

@@ -231,6 +231,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
                                        .n_ignore = 2,
                                        .material = CT_MATERIAL_NONE};
         sample_numbers(m.u.add_body.pose, 12, 0.25);
+        sample_numbers(m.u.add_body.start, 12, 0.75);
         break;
     case WIRE_BODY_ADDED:
         m.u.body_added = (wire_body_added){22, 23, false};
@@ -288,6 +289,18 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         break;
     case WIRE_CANCEL:
         m.u.cancel.request = UINT64_C(32) << 33;
+        break;
+    case WIRE_RESET_SCENES:
+        m.u.reset_scenes = (wire_scene_ids){s->ids, 2};
+        break;
+    case WIRE_CLOSE_SCENES:
+        m.u.close_scenes = (wire_scene_ids){s->ids, 1};
+        break;
+    case WIRE_COPY_SCENE:
+        m.u.copy_scene = (wire_copy_scene){34, s->ids, 2};
+        break;
+    case WIRE_SCENES_OPENED:
+        m.u.scenes_opened = (wire_scenes_opened){s->ids, 2, sample_settings(), 35, CT_METHOD_EXACT};
         break;
     case WIRE_MANY_RESULT:
         m.u.many_result = (wire_many_result){.counts = s->counts,
@@ -554,6 +567,9 @@ static inline const char *differ_bodies(const wire_bodies *a, const wire_bodies 
     const size_t listed = a->by_scene ? (size_t)a->n * scenes : a->n;
     return listed && memcmp(a->bodies, b->bodies, listed * sizeof *a->bodies) ? "bodies" : NULL;
 }
+static inline const char *differ_ids(const uint64_t *a, uint32_t n, const uint64_t *b, uint32_t m) {
+    return n != m || (n && memcmp(a, b, n * sizeof *a) != 0) ? "ids" : NULL;
+}
 static inline const char *differ_step_many(const wire_step_many *a, const wire_step_many *b) {
     SAME(n);
     SAME(want);
@@ -771,6 +787,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.add_body.mesh);
         SAME(u.add_body.kind);
         SAME(u.add_body.pose);
+        SAME(u.add_body.start);
         SAME(u.add_body.group);
         SAME(u.add_body.mask);
         SAME(u.add_body.self_contact);
@@ -820,6 +837,19 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
     case WIRE_CANCEL:
         SAME(u.cancel.request);
         break;
+    case WIRE_RESET_SCENES:
+        return differ_ids(a->u.reset_scenes.scenes, a->u.reset_scenes.n, b->u.reset_scenes.scenes, b->u.reset_scenes.n);
+    case WIRE_CLOSE_SCENES:
+        return differ_ids(a->u.close_scenes.scenes, a->u.close_scenes.n, b->u.close_scenes.scenes, b->u.close_scenes.n);
+    case WIRE_COPY_SCENE:
+        SAME(u.copy_scene.scene);
+        return differ_ids(a->u.copy_scene.keys, a->u.copy_scene.n, b->u.copy_scene.keys, b->u.copy_scene.n);
+    case WIRE_SCENES_OPENED:
+        SAME(u.scenes_opened.revision);
+        SAME(u.scenes_opened.running_method);
+        if (differ_settings(&a->u.scenes_opened.settings, &b->u.scenes_opened.settings)) return "settings";
+        return differ_ids(a->u.scenes_opened.scenes, a->u.scenes_opened.n, b->u.scenes_opened.scenes,
+                          b->u.scenes_opened.n);
     case WIRE_MANY_RESULT:
         return differ_many(&a->u.many_result, &b->u.many_result);
     case WIRE_STATUS:
