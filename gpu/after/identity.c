@@ -345,6 +345,10 @@ void ct_identity_end_step(ct_scene *scene, bool is_good) {
     ids->last_id = ids->next_last_id;
 }
 
+void ct_identity_forget(ct_scene *scene) {
+    if (scene->identity) scene->identity->kept.n_contacts = scene->identity->kept.n_points = 0;
+}
+
 void ct_identity_free(struct ct_identity **identity) {
     struct ct_identity *ids = *identity;
     if (!ids) return;

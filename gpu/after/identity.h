@@ -30,6 +30,9 @@ ct_status ct_result_add_ids(ct_scene *scene, ct_result *result, ct_error *error)
 /* The step has ended. Where it went well, its contacts are what the next one is compared with. */
 void ct_identity_end_step(ct_scene *scene, bool is_good);
 
+/* The next step's contacts are all new, with numbers that were not given before, and ended_ids has none. */
+void ct_identity_forget(ct_scene *scene);
+
 void ct_identity_free(struct ct_identity **identity);
 uint64_t ct_identity_bytes(const struct ct_identity *identity);
 

@@ -139,7 +139,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
  * mesh), OUT_OF_RANGE (the pose is beyond CT_POSE_REACH for this mesh), OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t body, ct_mesh *mesh, ct_error *error);
 /* All bodies as they were when they were added: at their poses, deformable ones at their meshes' positions. Settings,
- * materials and filters stay. On an error nothing has changed: OUT_OF_MEMORY, DEVICE_ERROR. */
+ * materials and filters stay; contacts of the next step that wants ids are all new. On an error nothing has changed: OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_reset(ct_scene *scene, ct_error *error);
 /* Another scene with the same settings, bodies, filters and materials, on the same device. Its bodies have the same
  * handles; they are at the poses of now, which ct_scene_reset takes them back to, deformable ones at their meshes'

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/after/identity.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/backend.h"
@@ -38,6 +39,7 @@ ct_status ct_scene_reset(ct_scene *scene, ct_error *error) {
     if (status) return status;
     scene->n_warnings = 0;
     scene->version++;
+    ct_identity_forget(scene);
     return CT_OK;
 }
 

@@ -83,6 +83,26 @@ static void test_reset(void **state) {
     stage_close(&used);
 }
 
+static void test_reset_ends_identity(void **state) {
+    (void)state;
+    struct stage stage = open_scene();
+    uint64_t last = 0;
+    for (int round = 0; round < 3; round++) { /* the second as the first; the third after a reset */
+        if (round == 2) assert_int_equal(ct_scene_reset(stage.scene, NULL), CT_OK);
+        ct_step step = {.scene = stage.scene, .want = CT_WANT_IDS};
+        assert_int_equal(ct_engine_run(engine, &step, 1), CT_OK);
+        const ct_result *r = step.result;
+        assert_true(r->n_contacts >= 3 && r->n_ended_ids == 0);
+        for (size_t i = 0; i < r->n_contacts; i++) {
+            assert_true(r->contacts[i].is_new == (round != 1));
+            if (round == 2) assert_true(r->contacts[i].id > last);
+        }
+        for (size_t i = 0; i < r->n_contacts; i++) last = r->contacts[i].id > last ? r->contacts[i].id : last;
+        ct_result_free(&step.result);
+    }
+    stage_close(&stage);
+}
+
 static void test_copy(void **state) {
     (void)state;
     struct stage stage = open_scene();
@@ -156,6 +176,7 @@ int main(void) {
     away[3] = 0.4;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_reset_ends_identity),
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_start),
     };
