@@ -45,7 +45,7 @@ def load() -> tuple[Any, Any]:
     try:
         ffi.cdef(cdef.read_text() + "void free(void *memory);")
         # It stays loaded: at the end of the process its threads may end later than Python's objects.
-        return ffi, ffi.dlopen(str(library), ffi.RTLD_NOW | os.RTLD_NODELETE)
+        return ffi, ffi.dlopen(str(library), os.RTLD_NOW | os.RTLD_NODELETE)
     except OSError as e:
         raise _unsupported(f"{library} cannot be used: {e}: {REMEDY}") from e
 

@@ -99,5 +99,5 @@ def _parse(text: str) -> tuple[dict[str, Table], dict[str, type[enum.IntEnum]], 
 
 
 TABLES, ENUMS, UNION, IDENTIFIER = _parse(
-    importlib.resources.files(__package__).joinpath("contactd.fbs").read_text("utf-8"))
+    importlib.resources.files("contactd").joinpath("contactd.fbs").read_text("utf-8"))
 UNION_NUMBER = {table.name: i for i, table in enumerate(UNION) if table is not None}

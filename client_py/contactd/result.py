@@ -125,9 +125,10 @@ class Contact:
 
     def _get(self, name: str, want: int = 0) -> Any:
         self._result._check_asked(want, name)
-        if self._values is None:
-            self._values = self._rows._tables[self._number].read()
-        return self._values[name]
+        values = self._values
+        if values is None:
+            values = self._values = self._rows._tables[self._number].read()
+        return values[name]
 
     def _vector(self, name: str, want: int = 0, shape: tuple[int, ...] = (3,)) -> NDArray[np.float64]:
         return np.array(self._get(name, want), dtype=float).reshape(shape)
@@ -820,13 +821,13 @@ class StepResult(Columns, Source):
         moved = np.zeros((many or 1, sum(body.vertices for body in first), 3))
         for body, values in vectors.items():
             moved[:, first[body]:first[body] + body.vertices] = values
+        out = np.zeros_like(moved)
         if gradient.size:
             along = np.add.reduceat(np.einsum("ij,mij->mi", gradient, moved[:, rows]), begins, axis=1)
-        out = np.zeros_like(moved)
-        for vector in range(len(moved) if gradient.size else 0):
-            pressure = -k * along[vector, of_entry]
-            for axis in range(3):
-                out[vector, :, axis] = np.bincount(rows, pressure * gradient[:, axis], moved.shape[1])
+            for vector in range(len(moved)):
+                pressure = -k * along[vector, of_entry]
+                for axis in range(3):
+                    out[vector, :, axis] = np.bincount(rows, pressure * gradient[:, axis], moved.shape[1])
         out = out if many else out[0]
         return {body: out[..., at:at + body.vertices, :] for body, at in first.items()}
 
