@@ -720,6 +720,49 @@ static void list_parts(ct_piece_search *search) {
     if (sorted_as) sort_items(search, sorted_as, &list);
 }
 
+/* ---- one boundary ---- */
+
+/* Sets *root to the root of a node; false: another node had another one. */
+static bool is_same_root(ct_piece_search *search, uint32_t node, uint32_t *root) {
+    const uint32_t own = ct_find_root(search, node);
+    if (*root == CT_NO_NODE) *root = own;
+    return own == *root;
+}
+
+static bool has_one_root(ct_piece_search *search, int b, uint32_t cluster, uint32_t *root) {
+    const ct_piece_surface *surface = &search->surface[0][b];
+    const ct_topology *topology = search->body[b]->topology;
+    if (!surface->crossed_as[cluster]) {
+        for (uint32_t unit = topology->first_unit[cluster]; unit < topology->first_unit[cluster + 1]; unit++)
+            if (surface->of_unit[unit] && !is_same_root(search, search->unit_nodes[0][b] + unit, root)) return false;
+        return true;
+    }
+    const uint32_t *first_vertex = topology->clusters->first_vertex;
+    const uint32_t node = search->vertex_nodes[0][b][surface->crossed_as[cluster] - 1];
+    for (uint32_t step = first_vertex[cluster]; step < first_vertex[cluster + 1]; step++) {
+        const struct walked_vertex v = walk_to(topology, surface, cluster, step);
+        if (v.winding && !is_same_root(search, node + v.vertex, root)) return false;
+    }
+    return true;
+}
+
+/* Whether all that list_parts would list is of one boundary, as of most pairs: there is no cavity then, and one piece. Of
+ * one perturbation: two may find different pieces. */
+static bool has_one_boundary(ct_piece_search *search) {
+    uint32_t root = CT_NO_NODE;
+    if (search->n_passes != 1) return false;
+    for (uint32_t i = 0; i < search->surface[0][0].n_crossings; i++) {
+        if (CT_POLL_EVERY(i, 4096) && ct_piece_is_cancelled(search, "crossings", i)) return false;
+        if (!is_same_root(search, search->pair_nodes[0] + i, &root)) return false;
+    }
+    for (int b = 0; b < 2; b++)
+        for (uint32_t k = 0; k < search->surface[0][b].n_added; k++) {
+            if (CT_POLL_EVERY(k, 64) && ct_piece_is_cancelled(search, "patches", 1)) return false;
+            if (!has_one_root(search, b, search->surface[0][b].added[k], &root)) return false;
+        }
+    return root != CT_NO_NODE;
+}
+
 bool ct_find_pieces(ct_piece_search *search) {
     search->n_pieces = 0;
     ct_enter_phase("finding patches");
@@ -733,6 +776,10 @@ bool ct_find_pieces(ct_piece_search *search) {
         for (int b = 0; b < 2 && !search->has_failed; b++) unite_surface(search, pass, b);
         if (!search->has_failed) ct_join_holes(search, pass);
         if (search->has_failed) break;
+        if (has_one_boundary(search)) {
+            search->n_pieces = 1;
+            return true;
+        }
         ct_enter_phase("finding cavities");
         ct_join_cavities(search, pass);
         ct_enter_phase("finding patches");
