@@ -457,6 +457,7 @@ enum {                              /* what a step returns, beside bodies, volum
        CONTACTD_WANT_INERTIA = 32,  /* second moments of the intersection; exact only */
        CONTACTD_WANT_SURFACE = 128, /* the contact surface, contactd_polygon; exact only */
        CONTACTD_WANT_IDS = 256,     /* numbers that contacts and points keep from step to step */
+       CONTACTD_WANT_POINTS = 512,  /* points of contacts: the scene's max_points, or 4 where that is 0 */
        CONTACTD_WANT_ALL = 15,      /* all but spans, inertia and the surface */
 };
 
@@ -652,7 +653,7 @@ typedef struct contactd_contact {
      * and gradients sum to the contact's but for the rounding of each number to double. */
     uint32_t n_cells;
     const struct contactd_contact *cells; /* [n_cells]; NULL: none */
-    /* Points that stand for the contact, of scenes with max_points, and by voxtree. [n_points][8]: position in m, unit
+    /* Points that stand for the contact, of steps that want them, of scenes with max_points, and by voxtree. [n_points][8]: position in m, unit
      * normal that pushes bodies[0] out, depth in m, weight; weights sum to 1. voxtree: means of what met, in falling
      * order of weight. Other methods: weight is the point's share of `area`; the normal is the point's own, between
      * the surfaces there, depth the length of the line along it inside both bodies, position its middle. They are corners of the intersection, seen along the

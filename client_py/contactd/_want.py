@@ -6,15 +6,15 @@ from typing import Literal, Sequence
 
 from .errors import ErrorCode, error_for
 
-FRAME, GRADIENT, WEIGHTS, FORCES, SPANS, INERTIA, SURFACE, IDS = 1, 2, 4, 8, 16, 32, 128, 256  # as the wire has them
+FRAME, GRADIENT, WEIGHTS, FORCES, SPANS, INERTIA, SURFACE, IDS, POINTS = 1, 2, 4, 8, 16, 32, 128, 256, 512  # as the wire has them
 WANT = {"volume": 0, "frame": FRAME, "gradient": GRADIENT, "friction": WEIGHTS, "forces": FORCES, "spans": SPANS,
-        "inertia": INERTIA, "surface": SURFACE, "ids": IDS, "wrench": FRAME, "all": FRAME | GRADIENT | WEIGHTS | FORCES}
-Want = Literal["volume", "frame", "gradient", "friction", "forces", "spans", "inertia", "surface", "ids", "wrench", "all"]
+        "inertia": INERTIA, "surface": SURFACE, "ids": IDS, "points": POINTS, "wrench": FRAME, "all": FRAME | GRADIENT | WEIGHTS | FORCES}
+Want = Literal["volume", "frame", "gradient", "friction", "forces", "spans", "inertia", "surface", "ids", "points", "wrench", "all"]
 DEFAULT_WANT = WANT["frame"] | WANT["gradient"] | WANT["friction"]
 
 
 def want_bits(want: Want | Sequence[Want] | None) -> int:
-    """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans, inertia, surface and ids."""
+    """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans, inertia, surface, ids and points."""
     if want is None:
         return DEFAULT_WANT
     bits = 0
@@ -22,7 +22,7 @@ def want_bits(want: Want | Sequence[Want] | None) -> int:
         if name not in WANT:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(WANT)}, got {name!r}", field="want")
         bits |= WANT[name]
-    return bits | (FRAME if bits & (WEIGHTS | INERTIA | SURFACE | IDS) else 0)
+    return bits | (FRAME if bits & (WEIGHTS | INERTIA | SURFACE | IDS | POINTS) else 0)
 
 
 def not_asked(want: int, name: str) -> Exception:

@@ -20,7 +20,7 @@ from ._columns import AllPoints, Columns, Source, no_law, no_velocities, point_i
 from ._frames import Frames
 from ._schema import ENUMS
 from ._surface import Surface, surface_of
-from ._want import FRAME, IDS, SURFACE
+from ._want import FRAME, IDS, POINTS, SURFACE
 from ._wire import Decoded
 from .body import Body
 from .errors import ErrorCode, error_for
@@ -178,13 +178,13 @@ class Contact:
     @property
     def points(self) -> "Points":
         """Points that stand for the contact, for engines that work with points. By "voxtree" means of what met, the most
-        probable first. By other methods, in scenes with `max_points`, what reducing a contact manifold leaves: the
+        probable first. By other methods, of steps with want="points" (at most 4) and in scenes with `max_points`, what reducing a contact manifold leaves: the
         deepest corner of the intersection, the one farthest from it, and then those that add most to the area between
         them, farthest and area times depth. A ball has one, a box on its face four. Each has a `normal` of its own, between
         the surfaces there; `depth` is the length of the line along it inside both bodies, `position` its middle. Areas sum
         to the contact's, with its surfaces' barycentre where the points surround it. In a scene with a cell_size points are the cells of most
-        volume. None for nested bodies, which no direction pushes apart, and for cells themselves. Without `max_points`
-        InvalidArgumentError, but by "voxtree"."""
+        volume. None for nested bodies, which no direction pushes apart, and for cells themselves. InvalidArgumentError
+        where they were not asked for, but by "voxtree"."""
         self._result._check_points()
         first, n = self._get("first_point"), self._get("n_points")
         rows = self._result._array("points", 0, 8)[first:first + n]
@@ -698,15 +698,18 @@ class StepResult(Columns, Source):
         settings = self.settings
         if settings is None:
             return True, True
-        return self.method == "voxtree" or settings["voxels"]["max_points"] > 0, settings["cell_size"] > 0
+        has_points = self.method == "voxtree" or settings["voxels"]["max_points"] > 0 or self.want & POINTS > 0
+        return has_points, settings["cell_size"] > 0
 
     def _check_points(self) -> None:
         if not self._lists[0]:
-            raise _not_set("max_points", "points")
+            raise error_for(ErrorCode.INVALID_ARGUMENT, 'points were not asked for: step(..., want=("points", ...)), or of every step '
+                            "open_scene(max_points=...)", field="want")
 
     def _check_cells(self) -> None:
         if not self._lists[1]:
-            raise _not_set("cell_size", "cells")
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "cells were not asked for: open_scene(cell_size=...), or "
+                            "configure(cell_size=...)", field="cell_size")
 
     @property
     def warnings(self) -> list[StepWarning]:
@@ -920,8 +923,3 @@ def _warning_name(code: int) -> str:
         return ENUMS["WarningCode"](code).name
     except ValueError:
         return f"WARNING_{code}"
-
-
-def _not_set(setting: str, name: str) -> Exception:
-    return error_for(ErrorCode.INVALID_ARGUMENT, f"{name} were not asked for: open_scene({setting}=...), or configure({setting}=...)",
-                     field=setting)

@@ -392,8 +392,8 @@ class Scene(SceneSettings, ShapeAdder):
                 after another, (k, 3).
             indexed: (k,) vertex indices, and their positions (k, 3).
             want: what to compute beside volumes: some of "frame" (area, normal, tangents, centre, generalised
-                gradients; of the law "pressure" wrenches, too, for which "wrench" is another word), "gradient", "friction", "forces", "spans", "inertia", "ids", "surface" (polygons
-                between both bodies); "all" is everything but spans, inertia, surface and ids; "volume" nothing more. Frame, gradient and friction by default.
+                gradients; of the law "pressure" wrenches, too, for which "wrench" is another word), "gradient", "friction", "forces", "spans", "inertia", "ids", "points", "surface" (polygons
+                between both bodies); "all" is everything but spans, inertia, surface, ids and points; "volume" nothing more. Frame, gradient and friction by default.
             time_budget: s, wall-clock time of the computation; for "voxtree".
             tolerance: m^3, error of each contact's volume to aim at; in place of the scene's. Only for "ebpi", and for "auto"
                 without a resolution, which then runs it.

@@ -552,15 +552,14 @@ static void free_chooser(chooser *c) {
     free(c->choices);
 }
 
-ct_status ct_result_add_points(ct_scene *scene, ct_result *result, uint64_t *visits, ct_error *error) {
-    const ct_scene_settings *settings = &scene->settings;
+ct_status ct_result_add_points(ct_scene *scene, uint32_t most, ct_result *result, uint64_t *visits, ct_error *error) {
     chooser c = {0};
     ct_surfaces surfaces;
     ct_enter_phase("choosing points");
-    ct_status status = ct_surfaces_open(&surfaces, scene) && open_chooser(&c, settings->max_points)
+    ct_status status = ct_surfaces_open(&surfaces, scene) && open_chooser(&c, most)
                            ? CT_OK
                            : ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
-    if (!status) status = add_points(&c, &surfaces, result, settings->cell_size, settings->max_points, error);
+    if (!status) status = add_points(&c, &surfaces, result, scene->settings.cell_size, most, error);
     if (visits) *visits = c.lines.visits;
     free_chooser(&c);
     ct_surfaces_close(&surfaces);

@@ -38,7 +38,8 @@ extern "C" {
 #define CT_DEFAULT_STICTION_SPEED 1e-3
 
 /* Points of one contact with VOXTREE, if the settings name none. */
-#define CT_DEFAULT_MAX_POINTS 8
+#define CT_DEFAULT_MAX_POINTS 8 /* of VOXTREE */
+#define CT_DEFAULT_POINTS     4 /* of steps that want points, in scenes without max_points */
 
 /* Of one step with a margin: separations, and pairs of bodies without a contact whose boxes are within the margin. A
  * step that has more fails with LIMIT_EXCEEDED: no list is ever shortened. */

@@ -54,6 +54,10 @@ enum {
         1u << 7, /* the contact surface, ct_surface_polygon (implies INERTIA). EXACT only, else INVALID_ARGUMENT */
     CT_WANT_IDS =
         1u << 8, /* numbers that contacts and points keep from step to step, and the ended ones' (implies FRAME) */
+    CT_WANT_POINTS =
+        1u << 9, /* points of contacts, ct_point: as many as the scene's max_points, or CT_DEFAULT_POINTS where
+                                 that is 0; with a max_points all steps have them, and VOXTREE's always do (implies
+                                 FRAME, FRICTION) */
     CT_WANT_ALL = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES,
 };
 

@@ -161,7 +161,7 @@ static void run_parts(ct_engine *engine, ct_step *steps, size_t n_steps) {
 
 /* Points are made from the result: those of VOXTREE are there already. */
 static bool needs_points(const ct_step *step, const ct_method_row *row) {
-    return step->scene->settings.max_points > 0 && !row->gives_no_gradient;
+    return (step->scene->settings.max_points > 0 || step->want & CT_WANT_POINTS) && !row->gives_no_gradient;
 }
 
 static void check_step(ct_step *step, const ct_method_row *row) {
@@ -204,7 +204,9 @@ static void add_separations(ct_step *step) {
 }
 
 static void add_points(ct_step *step, const ct_method_row *row) {
-    if (step->result && needs_points(step, row) && ct_result_add_points(step->scene, step->result, NULL, &step->error))
+    const uint32_t given = step->scene->settings.max_points, most = given ? given : CT_DEFAULT_POINTS;
+    if (step->result && needs_points(step, row) &&
+        ct_result_add_points(step->scene, most, step->result, NULL, &step->error))
         ct_result_free(&step->result);
 }
 

@@ -348,10 +348,9 @@ bool request_overlap(const char *bytes, size_t size, overlap_request *out, probl
 static const struct {
     const char *name;
     uint32_t bit;
-} wishes[] = {{"frame", CT_WANT_FRAME},       {"gradient", CT_WANT_GRADIENT},
-              {"friction", CT_WANT_FRICTION}, {"forces", CT_WANT_FORCES},
-              {"spans", CT_WANT_SPANS},       {"inertia", CT_WANT_INERTIA},
-              {"surface", CT_WANT_SURFACE},   {"ids", CT_WANT_IDS}};
+} wishes[] = {{"frame", CT_WANT_FRAME},     {"gradient", CT_WANT_GRADIENT}, {"friction", CT_WANT_FRICTION},
+              {"forces", CT_WANT_FORCES},   {"spans", CT_WANT_SPANS},       {"inertia", CT_WANT_INERTIA},
+              {"surface", CT_WANT_SURFACE}, {"ids", CT_WANT_IDS},           {"points", CT_WANT_POINTS}};
 enum { WISHES = sizeof wishes / sizeof *wishes };
 
 static bool take_want(const json_fields *fields, uint32_t *out) {

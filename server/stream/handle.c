@@ -326,7 +326,8 @@ static bool fill_velocities(request *request, server_error *error) {
 static bool fill_step(request *request, server_error *error) {
     command *command = &request->command;
     const wire_step *in = &request->message.u.step;
-    const uint32_t known = CT_WANT_ALL | CT_WANT_SPANS | CT_WANT_INERTIA | CT_WANT_SURFACE | CT_WANT_IDS;
+    const uint32_t known =
+        CT_WANT_ALL | CT_WANT_SPANS | CT_WANT_INERTIA | CT_WANT_SURFACE | CT_WANT_IDS | CT_WANT_POINTS;
     if (in->want & ~known) {
         return server_fail(error, CONTACTD_UNSUPPORTED, "step", "want",
                            "want asks for 0x%" PRIx32 ", of which this server knows 0x%" PRIx32, in->want, known);

@@ -571,7 +571,7 @@ static void press_flat(int level) {
     assert_int_equal(r->n_contacts, 1);
     ct_error error = {0};
     stage.scene->settings.max_points = 8;
-    assert_int_equal(ct_result_add_points(stage.scene, r, &visits, &error), CT_OK);
+    assert_int_equal(ct_result_add_points(stage.scene, stage.scene->settings.max_points, r, &visits, &error), CT_OK);
     assert_true(r->n_points > 0);
     const struct placed_shape surfaces[] = {place_shape(&shapes[0], identity), place_shape(&shapes[1], identity)};
     assert_true(check_lines(surfaces, r) > 0);

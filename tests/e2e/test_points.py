@@ -54,8 +54,9 @@ def test_corners(client, settings):
     scene.configure(max_points=1)
     assert len(scene.step().contacts[0].points.depth) == 1
     scene.configure(max_points=0)
-    with pytest.raises(contactd.errors.InvalidArgumentError, match="max_points"):
+    with pytest.raises(contactd.errors.InvalidArgumentError, match='want=."points"'):
         scene.step().contacts[0].points
+    assert len(scene.step(want="points").contacts[0].points.depth) == 4 and len(scene.step(want=("points", "ids")).points.id) == 4
 
 
 def test_beside_spans_and_separations(client):
