@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void die(contactd_client *client, const char *what) {
+static _Noreturn void die(contactd_client *client, const char *what) {
     const contactd_error *e = contactd_last_error(client);
     fprintf(stderr, "%s: %s: %s %s: %s\n", what, contactd_code_name(e->code), e->object, e->field, e->message);
     exit(1);

@@ -32,6 +32,14 @@ SLOW = 20.0 if INSTRUMENTED else 5.0  # how much longer than on an idle machine 
 PATIENCE = 12 * SLOW  # seconds: a wait that takes longer hangs, on however busy a machine
 CONTACTCTL = [str(BUILD / "contactctl"), "--timeout", str(PATIENCE)]  # its own 10 s may be over on a busy machine
 MESHES = pathlib.Path(os.environ.get("CONTACTD_MESHES", ROOT / ".." / "shared" / "meshes"))
+# What compiles programs that link the libraries: a user's compilers, but where the libraries are instrumented those that
+# built them, with the same sanitizers.
+CC, CXX = ["cc"], ["c++"]
+if INSTRUMENTED:
+    _flags = (BUILD / "flags").read_text()
+    _sanitizers = list(dict.fromkeys(re.findall(r"-f(?:no-)?sanitize=\S+", _flags)))
+    CC = [*_flags.split(" -std=c17")[0].split(), *_sanitizers]
+    CXX = [*_flags.split(" -std=c++17")[0].split(" / ")[-1].split(), *_sanitizers]
 SANITIZER_REPORT = re.compile(
     r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL"
 )

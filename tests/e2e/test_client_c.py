@@ -13,10 +13,9 @@ import time
 import numpy as np
 import pytest
 
-from conftest import BUILD, INSTRUMENTED, ROOT, SLOW, Server
+from conftest import BUILD, CC, CXX, INSTRUMENTED, ROOT, SLOW, Server
 
 SIMPLE = ROOT / "client_c" / "examples" / "simple.c"
-SANITIZERS = {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(BUILD.name, [])
 
 
 def pkg_config(folder, *flags: str) -> list[str]:
@@ -27,7 +26,7 @@ def pkg_config(folder, *flags: str) -> list[str]:
 
 def build_and_run(tmp_path, flags: list[str], *args: str) -> subprocess.CompletedProcess:
     program = tmp_path / "simple"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", *SANITIZERS, str(SIMPLE), *flags, "-o", str(program)],
+    subprocess.run([*CC, "-Wall", "-Wextra", "-Werror", str(SIMPLE), *flags, "-o", str(program)],
                    check=True)
     return subprocess.run([str(program), *args], capture_output=True, text=True, timeout=30 * SLOW)
 
@@ -60,12 +59,12 @@ def test_static_library(server, binaries, tmp_path):
     assert "libcontactd" not in needs
 
 
-CPP = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+CPP = [*CXX, "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
 def run_cpp(source, binaries, tmp_path, *args: str) -> subprocess.CompletedProcess:
     program = tmp_path / source.stem
-    subprocess.run([*CPP, *SANITIZERS, str(source), *pkg_config(binaries), "-o", str(program)], check=True)
+    subprocess.run([*CPP, str(source), *pkg_config(binaries), "-o", str(program)], check=True)
     return subprocess.run([str(program), *args], capture_output=True, text=True, timeout=60 * SLOW)
 
 
@@ -102,7 +101,7 @@ def test_strict_handles(binaries, tmp_path):
     for name, arguments, is_right in (("right", ("scene", "mesh"), True), ("wrong", ("mesh", "scene"), False)):
         source = tmp_path / f"{name}.c"
         source.write_text(STRICT % arguments)
-        built = subprocess.run(["cc", *SANITIZERS, str(source), *pkg_config(binaries), "-o", str(tmp_path / name)],
+        built = subprocess.run([*CC, str(source), *pkg_config(binaries), "-o", str(tmp_path / name)],
                                capture_output=True, text=True)
         assert (built.returncode == 0) == is_right, built.stderr
     assert subprocess.run([str(tmp_path / "right")]).returncode == 0
@@ -167,7 +166,7 @@ int main(int argc, char **argv) {
 
 def compiled(tmp_path, binaries, source) -> str:
     program = tmp_path / "program"
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", *SANITIZERS, str(source), *pkg_config(binaries), "-o",
+    subprocess.run([*CC, "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", str(source), *pkg_config(binaries), "-o",
                     str(program)], check=True)
     return str(program)
 

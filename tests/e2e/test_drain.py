@@ -10,7 +10,7 @@ import time
 
 import contactd
 import pytest
-from conftest import BUILD, SLOW, Server, free_port, wait_until
+from conftest import BUILD, CC, SLOW, Server, free_port, wait_until
 from contactd.errors import ErrorCode
 from geometry import UNIT_BOX, moved
 from raw import Raw
@@ -167,8 +167,7 @@ def test_an_idle_c_client_moves_too(pair, tmp_path):
     mesh.write_text("".join(f"v {x} {y} {z}\n" for x, y, z in vertices) +
                     "".join(f"f {a + 1} {b + 1} {c + 1}\n" for a, b, c in triangles))
     source.write_text(PROGRAM)
-    flags = {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(BUILD.name, [])
-    subprocess.run(["cc", "-o", program, source, f"-I{BUILD / 'include' / 'contactd'}", f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lcontactd", *flags],
+    subprocess.run([*CC, "-o", program, source, f"-I{BUILD / 'include' / 'contactd'}", f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lcontactd"],
                    check=True)
     process = subprocess.Popen([program, old.stream, str(int(TIMEOUT * 1000)), mesh], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -10,12 +10,11 @@ import subprocess
 
 import contactd
 import pytest
-from conftest import BUILD, SLOW, Server, free_port, wait_until
+from conftest import BUILD, CC, SLOW, Server, free_port, wait_until
 from http_api import Api
 from late_door import late_door
 
 STEPS, SCENES, CONNECTIONS = 40, 9, 6
-SANITIZERS = {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(BUILD.name, [])
 FEWEST, BY_NAME, BY_LOAD = 0, 1, 2
 FLEETS_BOX = ([[v & 1, v >> 1 & 1, v >> 2] for v in range(8)],  # as in fleet.c
               [[0, 2, 3], [0, 3, 1], [4, 5, 7], [4, 7, 6], [0, 1, 5], [0, 5, 4], [2, 6, 7], [2, 7, 3], [0, 4, 6], [0, 6, 2],
@@ -25,7 +24,7 @@ FLEETS_BOX = ([[v & 1, v >> 1 & 1, v >> 2] for v in range(8)],  # as in fleet.c
 @pytest.fixture(scope="module")
 def program(tmp_path_factory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("fleet") / "fleet"
-    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", *SANITIZERS,
+    subprocess.run([*CC, "-std=c17", "-Wall", "-Wextra", "-Werror",
                     str(pathlib.Path(__file__).with_name("fleet.c")), "-o", str(path), f"-I{BUILD / 'include' / 'contactd'}",
                     f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lcontactd"], check=True)
     return path

@@ -8,11 +8,11 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, SLOW
+from conftest import BUILD, CC, SLOW
 from contactd import errors
 from geometry import box, icosphere, moved
 from http_api import Api
-from test_client_c import SANITIZERS, pkg_config
+from test_client_c import pkg_config
 
 CUBE = box((0, 0, 0), (1, 1, 1))
 AT = (0.5, 0.25, 0.0)
@@ -119,7 +119,7 @@ def test_http(server):
 
 def test_c(server, binaries, tmp_path):
     (tmp_path / "overlap.c").write_text(C)
-    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", *SANITIZERS, str(tmp_path / "overlap.c"),
+    subprocess.run([*CC, "-std=c17", "-Wall", "-Wextra", "-Werror", str(tmp_path / "overlap.c"),
                     *pkg_config(binaries), "-o", str(tmp_path / "overlap")], check=True)
     done = subprocess.run([str(tmp_path / "overlap"), server.stream], capture_output=True, text=True, timeout=60 * SLOW,
                           check=True, env=os.environ | {"LD_LIBRARY_PATH": str(BUILD)})

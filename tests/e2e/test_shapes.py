@@ -9,10 +9,10 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import SLOW
+from conftest import CC, SLOW
 from contactd import errors, shapes
 from geometry import moved
-from test_client_c import SANITIZERS, pkg_config
+from test_client_c import pkg_config
 
 SIZE = {"sphere": (0.05,), "ellipsoid": ((0.3, 0.2, 0.1),), "capsule": (0.1, 0.5), "cylinder": (0.2, 0.7)}
 VOLUME = {"sphere": 4 / 3 * math.pi * 0.05**3, "ellipsoid": 4 / 3 * math.pi * 0.006,
@@ -173,7 +173,7 @@ def test_tolerance_refused(client):
 def test_c_makes_the_same(server, binaries, tmp_path):
     """The C client's meshes have the hashes of Python's, so their bits and order; its errors name the field."""
     program = str(tmp_path / "shapes")
-    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", *SANITIZERS, str(pathlib.Path(__file__).with_name("shapes.c")),
+    subprocess.run([*CC, "-Wall", "-Wextra", "-Werror", str(pathlib.Path(__file__).with_name("shapes.c")),
                     *pkg_config(binaries), "-o", program], check=True)
     done = subprocess.run([program, server.stream], capture_output=True, text=True, timeout=60 * SLOW, check=True)
     lines = done.stdout.splitlines()

@@ -10,11 +10,11 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, CONTACTCTL, SLOW
+from conftest import BUILD, CC, CONTACTCTL, SLOW
 from contactd import errors
 from geometry import box, icosphere, moved
 from http_api import Api, off
-from test_client_c import SANITIZERS, pkg_config
+from test_client_c import pkg_config
 
 FLOOR = box((-2, -2, -1), (2, 2, 0))
 BLOCK = box((-0.25, -0.375, -0.0625), (0.25, 0.375, 0.5))
@@ -271,7 +271,7 @@ def test_http(server):
 
 def test_c(server, binaries, tmp_path):
     (tmp_path / "slip.c").write_text(C)
-    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", *SANITIZERS, str(tmp_path / "slip.c"),
+    subprocess.run([*CC, "-std=c17", "-Wall", "-Wextra", "-Werror", str(tmp_path / "slip.c"),
                     *pkg_config(binaries), "-lm", "-o", str(tmp_path / "slip")], check=True)
     done = subprocess.run([str(tmp_path / "slip"), server.stream], capture_output=True, text=True, timeout=60 * SLOW,
                           check=True, env=os.environ | {"LD_LIBRARY_PATH": str(BUILD)})

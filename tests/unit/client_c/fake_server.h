@@ -217,7 +217,7 @@ static inline void fake_result(fake_server *f, const wire_message *m, fake_scene
     for (uint32_t i = 0; i < m->u.step.n_directions; i++) {
         const wire_direction *d = &m->u.step.directions[i];
         const uint32_t b = d->body - (1u << 20) - 1;
-        double *to = products[0][0] + 3 * (b * n_directions + d->index);
+        double *to = (double *)products + 3 * (b * n_directions + d->index);
         if (d->has_twist)
             memcpy(to, d->twist, 3 * sizeof *to);
         else
