@@ -181,6 +181,9 @@ typedef struct contactd_mesh_info {
                                           inside counts twice. A repair drops them */
     double center_of_mass[3];          /* m */
     double inertia[3][3];              /* m^5, about the centre of mass: times a density in kg/m^3, kg m^2 */
+    int closing;      /* a contactd_closing, or that of a later version: of the registration that made it
+                                          resident */
+    double deviation; /* m, of a wrap: no point of it is further from the triangles given */
 } contactd_mesh_info;
 
 /* positions [n_vertices][3], triangles [n_triangles][3]; name may be NULL. Index k of a gradient is vertex k here.
@@ -198,7 +201,11 @@ contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *
 /* Reads the file and uploads it. INVALID_ARGUMENT with field "path" if it cannot be read. */
 contactd_code contactd_register_mesh_file(contactd_client *client, const char *path, contactd_mesh *out);
 
-typedef enum contactd_closing { CONTACTD_CLOSING_NONE = 0, CONTACTD_CLOSING_HULL } contactd_closing;
+typedef enum contactd_closing {
+    CONTACTD_CLOSING_NONE = 0,
+    CONTACTD_CLOSING_HULL,
+    CONTACTD_CLOSING_WRAP
+} contactd_closing;
 
 /* How a mesh is registered. A repair drops degenerate and duplicate triangles, welds vertices on open edges that lie at
  * the same position, makes the triangles' directions consistent and outward (a cavity keeps its own), and fills holes
@@ -220,9 +227,14 @@ typedef struct contactd_mesh_options {
      * the rim moves, and the cap keeps its distance from the rim. */
     double open_direction[3];
     /* CONTACTD_CLOSING_HULL: the mesh is the convex hull, exact, of the vertices that triangles use, whatever these do: for
-     * surfaces that cannot be repaired. Vertices keep their number and order. Takes no repair and no open_direction.
-     * UNSUPPORTED: the server is too old for it. contactd_repair.closing tells it. */
+     * surfaces that cannot be repaired. Vertices keep their number and order.
+     * CONTACTD_CLOSING_WRAP: the mesh is a closed surface around the triangles, with vertices of its own. Inside is what cannot
+     * be reached from afar without passing a triangle or a gap narrower than 3 resolutions. Where nothing is behind a
+     * triangle, as of a sheet, the surface runs around it at 0.9 resolutions, at its rim up to twice as far; edges and corners are cut by a resolution at most.
+     * contactd_repair.deviation tells how far it is from the triangles.
+     * Neither takes a repair or an open_direction. UNSUPPORTED: the server is too old for it. contactd_repair.closing tells it. */
     contactd_closing closing;
+    double resolution; /* m, of a wrap: the side of its grid's cubes; 0: a hundredth of the diagonal */
 } contactd_mesh_options;
 void contactd_mesh_options_init(contactd_mesh_options *options);
 /* As contactd_register_mesh and contactd_register_mesh_bytes; options NULL: the defaults. */
@@ -281,7 +293,8 @@ typedef struct contactd_change {
 } contactd_change;
 typedef struct contactd_repair {
     contactd_closing closing;
-    int was_asked; /* 0: the mesh was registered without a repair; all below is 0 */
+    double deviation; /* m, of a wrap: no point of it is further from the triangles given */
+    int was_asked;    /* 0: the mesh was registered without a repair; all below is 0 */
     uint64_t counts[CONTACTD_CHANGE_KINDS], fill_triangles;
     double moved; /* m, the most that welding has moved a corner of a triangle */
     uint32_t n_changes;

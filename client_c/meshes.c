@@ -23,6 +23,8 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
                                .bodies = from->bodies,
                                .existed = from->existed,
                                .closing_vertices = from->closing_vertices,
+                               .closing = from->closed_as,
+                               .deviation = from->deviation,
                                .shells = from->shells,
                                .doubled_shells = from->doubled_shells};
     memcpy(to->center_of_mass, from->center_of_mass, sizeof to->center_of_mass);
@@ -50,17 +52,19 @@ static contactd_code take_options(contactd_client *client, const contactd_mesh_o
     source->max_hole = options->max_hole;
     source->scale = options->scale;
     source->weld = options->weld;
-    if (options->closing != CONTACTD_CLOSING_NONE && options->closing != CONTACTD_CLOSING_HULL)
+    if ((int)options->closing < CONTACTD_CLOSING_NONE || options->closing > CONTACTD_CLOSING_WRAP)
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "closing", "closing %d is none of contactd_closing",
                         (int)options->closing);
     source->closing = (wire_mesh_closing)options->closing;
+    source->resolution = options->resolution;
     memcpy(source->open_direction, options->open_direction, sizeof source->open_direction);
     return CONTACTD_OK;
 }
 
 static void take_repair(const wire_mesh_info *info, contactd_repair *to) {
     const double *from = info->repair;
-    *to = (contactd_repair){.closing = (contactd_closing)info->closing, .was_asked = from != NULL};
+    *to = (contactd_repair){
+        .closing = (contactd_closing)info->closing, .deviation = info->deviation, .was_asked = from != NULL};
     if (!from) return;
     for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) to->counts[k] = (uint64_t)from[k];
     to->fill_triangles = (uint64_t)from[CONTACTD_CHANGE_KINDS];

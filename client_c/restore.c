@@ -24,7 +24,7 @@ contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const w
                         "the server is too old to scale meshes: scale the file, or leave scale out");
     if (source->closing != info->closing)
         return ctc_fail(client, CONTACTD_UNSUPPORTED, object, "closing",
-                        "the server is too old to take convex hulls: register a closed mesh");
+                        "the server is too old to close meshes so: register a closed mesh");
     mesh->server = info->mesh;
     mesh->vertices = info->vertices - info->closing_vertices;
     snprintf(mesh->hash, sizeof mesh->hash, "%s", info->hash);

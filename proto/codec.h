@@ -93,7 +93,7 @@ typedef struct wire_error {
 typedef enum wire_mesh_format {
     WIRE_FORMAT_AUTO = 0, WIRE_FORMAT_OBJ, WIRE_FORMAT_OFF, WIRE_FORMAT_PLY, WIRE_FORMAT_STL,
 } wire_mesh_format;
-typedef enum wire_mesh_closing { WIRE_CLOSING_NONE = 0, WIRE_CLOSING_HULL } wire_mesh_closing;
+typedef enum wire_mesh_closing { WIRE_CLOSING_NONE = 0, WIRE_CLOSING_HULL, WIRE_CLOSING_WRAP } wire_mesh_closing;
 typedef struct wire_register_mesh {
     wire_array vertices, triangles, file;
     wire_mesh_format format;
@@ -104,6 +104,7 @@ typedef struct wire_register_mesh {
     double scale; /* m; 0: 1 */
     double weld; /* m; 0: the default */
     wire_mesh_closing closing;
+    double resolution; /* m, of a wrap; 0: the default */
 } wire_register_mesh;
 enum { WIRE_REPAIR_COUNTS = 6, WIRE_REPAIR_ROW = 6, WIRE_REPAIR_ROWS = 20 }; /* of wire_mesh_info.repair */
 typedef struct wire_mesh_info {
@@ -120,6 +121,8 @@ typedef struct wire_mesh_info {
     double center_of_mass[3], inertia[9]; /* 0 where absent */
     double moved; /* m, by the repair */
     wire_mesh_closing closing;
+    double deviation; /* m, of a wrap */
+    uint8_t closed_as; /* a wire_mesh_closing, or one of a later version */
 } wire_mesh_info;
 typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry, takes_doubles; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;

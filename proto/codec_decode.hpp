@@ -180,6 +180,8 @@ struct Decoder {
         out->shells = in->shells();
         out->doubled_shells = in->doubled_shells();
         out->moved = in->moved();
+        out->deviation = in->deviation();
+        out->closed_as = in->closed_as();
         if (!closing(in->closing(), &out->closing)) return false;
         if (!numbers(in->center_of_mass(), "center_of_mass", 3, nullptr, out->center_of_mass) ||
             !numbers(in->inertia(), "inertia", 9, nullptr, out->inertia))
@@ -650,6 +652,7 @@ struct Decoder {
         out->max_hole = in->max_hole();
         out->scale = in->scale();
         out->weld = in->weld();
+        out->resolution = in->resolution();
         if (!closing(in->closing(), &out->closing)) return false;
         if (!numbers(in->open_direction(), "open_direction", 3, nullptr, out->open_direction) ||
             !array(in->vertices(), "vertices", F32 | F64, 3, &out->vertices) ||

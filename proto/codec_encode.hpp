@@ -286,7 +286,7 @@ struct Encoder {
         }
         return fb::CreateMeshInfo(*fbb, m.mesh, hash, name, m.vertices, m.triangles, m.bytes, m.volume, m.area, lo, hi,
                                   m.bodies, m.existed, repair, m.closing_vertices, m.shells, m.doubled_shells, center,
-                                  inertia, m.moved, fb::MeshClosing(m.closing));
+                                  inertia, m.moved, fb::MeshClosing(m.closing), m.deviation, m.closed_as);
     }
 
     Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {
@@ -461,7 +461,7 @@ struct Encoder {
             return fb::CreateRegisterMesh(*fbb, vertices, triangles, file, fb::MeshFormat(u.register_mesh.format), name,
                                           u.register_mesh.repair, u.register_mesh.max_hole, direction,
                                           u.register_mesh.scale, u.register_mesh.weld,
-                                          fb::MeshClosing(u.register_mesh.closing))
+                                          fb::MeshClosing(u.register_mesh.closing), u.register_mesh.resolution)
                 .Union();
         }
         case WIRE_MESH_INFO:

@@ -59,6 +59,7 @@ typedef enum ctl_option {
     OPT_SCALE,
     OPT_OPEN_DIRECTION,
     OPT_CLOSING,
+    OPT_WRAP_RESOLUTION,
     OPT_SETTING, /* and those after it: the options of settings, in the order of ct_setting */
     OPT_RESOLUTION = OPT_SETTING + CT_SETTING_RESOLUTION,
     OPT_PATCHES = OPT_SETTING + CT_SETTING_PATCHES,

@@ -107,7 +107,12 @@ static void mesh_json(const contactd_mesh_info *m, const contactd_repair *repair
     }
     json_count("bodies", m->bodies);
     json_bool("existed", m->existed);
-    if (repair && repair->closing == CONTACTD_CLOSING_HULL) json_text("closing", "hull");
+    const int closing = repair ? (int)repair->closing : m->closing;
+    if (closing == CONTACTD_CLOSING_HULL) json_text("closing", "hull");
+    if (closing == CONTACTD_CLOSING_WRAP) {
+        json_text("closing", "wrap");
+        json_number("deviation", repair ? repair->deviation : m->deviation);
+    }
     if (repair && repair->was_asked) repair_json(repair);
     json_close('}');
 }
@@ -130,13 +135,14 @@ bool ctl_mesh_options(ctl *ctl, contactd_mesh_options *out) {
     contactd_mesh_options_init(out);
     out->repair = ctl->options[OPT_REPAIR] != NULL;
     const char *closing = ctl->options[OPT_CLOSING];
-    if (closing && strcmp(closing, "hull") != 0) {
-        ctl_mistake("--closing takes hull, not %s", closing);
+    const bool is_wrap = closing && strcmp(closing, "wrap") == 0;
+    if (closing && !is_wrap && strcmp(closing, "hull") != 0) {
+        ctl_mistake("--closing takes hull or wrap, not %s", closing);
         return false;
     }
-    if (closing) out->closing = CONTACTD_CLOSING_HULL;
-    return ctl_number(ctl, OPT_MAX_HOLE, &out->max_hole) && ctl_number(ctl, OPT_WELD, &out->weld) &&
-           ctl_number(ctl, OPT_SCALE, &out->scale) &&
+    if (closing) out->closing = is_wrap ? CONTACTD_CLOSING_WRAP : CONTACTD_CLOSING_HULL;
+    return ctl_number(ctl, OPT_WRAP_RESOLUTION, &out->resolution) && ctl_number(ctl, OPT_MAX_HOLE, &out->max_hole) &&
+           ctl_number(ctl, OPT_WELD, &out->weld) && ctl_number(ctl, OPT_SCALE, &out->scale) &&
            ctl_numbers(ctl, OPT_OPEN_DIRECTION, out->open_direction, 3, "3 numbers");
 }
 
@@ -171,6 +177,8 @@ int ctl_mesh_add(ctl *ctl) {
         else
             mesh_row(&info);
         if (!ctl->json && repair.closing == CONTACTD_CLOSING_HULL) printf("  it is the convex hull\n");
+        if (!ctl->json && repair.closing == CONTACTD_CLOSING_WRAP)
+            printf("  it is a wrap, at most %g m from the triangles\n", repair.deviation);
         if (!ctl->json && repair.was_asked) repair_rows(&repair);
     }
     if (shown && ctl->json) json_close(']');

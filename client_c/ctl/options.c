@@ -40,8 +40,10 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_SCALE] = {"--scale", "M", "what a 1 in the file is, in m: 0.001 for a file in mm"},
     [OPT_OPEN_DIRECTION] = {"--open-direction", "\"X Y Z\"",
                             "the mesh is an open surface that bounds the volume behind it, along this"},
-    [OPT_CLOSING] = {"--closing", "hull",
-                     "the mesh is the convex hull of its surface's vertices, whatever that surface does"},
+    [OPT_CLOSING] = {"--closing", "hull|wrap",
+                     "the mesh is the convex hull of its surface's vertices, or a closed surface around its triangles, "
+                     "whatever these do"},
+    [OPT_WRAP_RESOLUTION] = {"--wrap-resolution", "M", "of --closing wrap, in m; default: a hundredth of the diagonal"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
     [OPT_ROLE] = {"--role", "simulator|operator|admin", "what the principal may do; default: simulator"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},

@@ -10,7 +10,7 @@
 
 #define MAKING                                                                                                         \
     (CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE) | CTL_BIT(OPT_WELD) | CTL_BIT(OPT_SCALE) |                            \
-     CTL_BIT(OPT_OPEN_DIRECTION) | CTL_BIT(OPT_CLOSING))
+     CTL_BIT(OPT_OPEN_DIRECTION) | CTL_BIT(OPT_CLOSING) | CTL_BIT(OPT_WRAP_RESOLUTION))
 
 const ctl_command ctl_commands[] = {
     {"contact", NULL, "A [B]",

@@ -498,7 +498,7 @@ class EngineLink:
         lib.ct_mesh_options_init(options)
         options.repair, options.max_hole = body.get("repair", False), body.get("max_hole", 0.0)
         options.scale, options.weld = body.get("scale", 0.0), body.get("weld", 0.0)
-        options.closing = body.get("closing", 0)
+        options.closing, options.resolution = body.get("closing", 0), body.get("resolution", 0.0)
         options.open_direction = body.get("open_direction", (0.0, 0.0, 0.0))
         out, error, name = ffi.new("ct_mesh **"), ffi.new("ct_error *"), f"mesh {body['name']}".strip()
         if "file" in body:
@@ -519,6 +519,7 @@ class EngineLink:
             else:
                 native.free("ct_mesh", out[0])
         facts = facts | {"mesh": number, "closing": int(options.closing)}
+        facts |= {"deviation": changes.deviation} if options.closing else {}
         if options.repair:
             kinds = range(_CHANGES)
             first = [(k, c.index, *c.at, c.edges) for k in kinds
@@ -534,7 +535,7 @@ class EngineLink:
                 "bytes": info.bytes, "volume": info.volume, "area": info.area, "lo": tuple(info.lo), "hi": tuple(info.hi),
                 "closing_vertices": info.closing_vertices, "shells": info.shells, "doubled_shells": info.doubled_shells,
                 "center_of_mass": tuple(info.center_of_mass), "inertia": tuple(x for row in info.inertia for x in row),
-                "repair": None}
+                "deviation": info.deviation, "closed_as": int(info.closing), "closing": 0, "repair": None}
 
     def _mesh(self, number: int) -> Any:
         mesh = self._meshes.get(number)

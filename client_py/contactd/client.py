@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, Literal, Sequence
+from typing import Any, Callable, Generator, Literal, Sequence, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -213,8 +213,8 @@ class MeshRepair:
 _CHANGES = ("degenerate_triangles", "duplicate_triangles", "welded_vertices", "turned_triangles", "filled_holes")
 
 
-Closing = Literal["hull"]
-_CLOSINGS: dict[str, int] = {"hull": ENUMS["MeshClosing"]["Hull"].value}
+Closing = Literal["hull", "wrap"]
+_CLOSINGS: dict[str, int] = {"hull": ENUMS["MeshClosing"]["Hull"].value, "wrap": ENUMS["MeshClosing"]["Wrap"].value}
 Unit = Literal["m", "dm", "cm", "mm", "um", "in", "ft"]
 _UNITS = {"m": 1.0, "dm": 0.1, "cm": 0.01, "mm": 1e-3, "um": 1e-6, "in": 0.0254, "ft": 0.3048}
 
@@ -232,7 +232,7 @@ def _scale_of(scale: float | None, unit: str, object: str) -> float:
 
 
 def _making(repair: bool, max_hole: float, weld: float, open_direction: Sequence[float] | None, scale: float | None,
-            unit: str, closing: str | None, object: str) -> dict[str, Any]:
+            unit: str, closing: str | None, resolution: float, object: str) -> dict[str, Any]:
     if not isinstance(repair, (bool, np.bool_)):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected True or False, got {repair!r}", object=object, field="repair")
     wide = _arrays.real(max_hole, field="max_hole")
@@ -244,6 +244,8 @@ def _making(repair: bool, max_hole: float, weld: float, open_direction: Sequence
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected None or {', '.join(map(repr, _CLOSINGS))}, got {closing!r}", object=object,
                         field="closing")
     out |= {"closing": _CLOSINGS[closing]} if closing is not None else {}
+    side = _arrays.real(resolution, field="resolution", object=object)
+    out |= {"resolution": side} if side else {}
     if open_direction is None:
         return out
     if not np.iterable(open_direction) or isinstance(open_direction, str):
@@ -344,8 +346,15 @@ class Mesh:
 
     @property
     def closing(self) -> Closing | None:
-        """"hull": it was registered as the convex hull of its surface; None: as it was given."""
-        return "hull" if self._state.info.get("closing") == _CLOSINGS["hull"] else None
+        """"hull": it was registered as the convex hull of its surface, "wrap": as a closed surface around its triangles; None: as it
+        was given."""
+        number = self._state.info.get("closing") or 0
+        return next((name for name in get_args(Closing) if _CLOSINGS[name] == number), None)
+
+    @property
+    def deviation(self) -> float:
+        """m, of a wrap: no point of it is further from the triangles given. 0: it is none."""
+        return self._state.info.get("deviation") or 0.0 if self.closing == "wrap" else 0.0
 
     @property
     def repair(self) -> MeshRepair | None:
@@ -458,7 +467,7 @@ class Client(SceneOpener, ShapeMaker):
 
     def register_mesh(self, vertices: ArrayLike, triangles: ArrayLike, *, name: str = "", repair: bool = False,
                       max_hole: float = 0, weld: float = 0, open_direction: Sequence[float] | None = None,
-                      scale: float | None = None, unit: Unit = "m", closing: Closing | None = None,
+                      scale: float | None = None, unit: Unit = "m", closing: Closing | None = None, resolution: float = 0,
                       timeout: float | None = None) -> Mesh:
         """Registers a closed surface, its triangles counter-clockwise seen from outside.
 
@@ -481,23 +490,29 @@ class Client(SceneOpener, ShapeMaker):
                 hole is filled, and parts that face along the direction are turned.
             unit, scale: what a 1 in the vertices is: a unit by name, or a number of m (1e-3 for mm). All else is in m.
             closing: "hull": the mesh is the convex hull, exact, of the vertices that triangles use, whatever these do: for surfaces
-                that cannot be repaired. Vertices keep their number and order. Takes no repair and no open_direction.
-                Mesh.closing tells it.
+                that cannot be repaired. Vertices keep their number and order.
+                "wrap": the mesh is a closed surface around the triangles, with vertices of its own. Inside is what cannot be reached from
+                afar without passing a triangle or a gap narrower than 3 resolutions. Where nothing is behind a triangle, as of a sheet,
+                the surface runs around it at 0.9 resolutions, at its rim up to twice as far; edges and corners are cut by a resolution at most. Mesh.deviation
+                tells how far it is from the triangles.
+                Neither takes a repair or an open_direction. Mesh.closing tells it.
+            resolution: m, of a wrap: the side of its grid's cubes; 0: a hundredth of the diagonal.
         Raises: InvalidMeshError (a ValueError) naming the defect, the first offenders and the remedy; NonFiniteError;
             OutOfRangeError; LimitExceededError.
         """
         points = _arrays.points(vertices, field="vertices", object=f"mesh {name}".strip())
         faces = _arrays.indices(triangles, field="triangles", object=f"mesh {name}".strip(), columns=3)
-        making = _making(repair, max_hole, weld, open_direction, scale, unit, closing, f"mesh {name}".strip())
+        making = _making(repair, max_hole, weld, open_direction, scale, unit, closing, resolution, f"mesh {name}".strip())
         return self._register(MeshState(name, points.copy(), faces.copy(), making=making), timeout)
 
     def load(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
              repair: bool = False, max_hole: float = 0, weld: float = 0,
              open_direction: Sequence[float] | None = None, scale: float | None = None, unit: Unit = "m",
-             closing: Closing | None = None, timeout: float | None = None) -> Mesh:
+             closing: Closing | None = None, resolution: float = 0,
+             timeout: float | None = None) -> Mesh:
         """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it, in double precision where the file's digits
         say so (README). repair, max_hole, weld, open_direction,
-        scale, unit and closing: as of register_mesh.
+        scale, unit, closing and resolution: as of register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.
         """
@@ -507,7 +522,7 @@ class Client(SceneOpener, ShapeMaker):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
         data = np.frombuffer(path.read_bytes(), "u1")
         state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
-                          making=_making(repair, max_hole, weld, open_direction, scale, unit, closing, f"mesh {path.name}"))
+                          making=_making(repair, max_hole, weld, open_direction, scale, unit, closing, resolution, f"mesh {path.name}"))
         return self._register(state, timeout)
 
     register_mesh_file = load  # its name before
@@ -522,7 +537,7 @@ class Client(SceneOpener, ShapeMaker):
                 raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to scale meshes: scale the vertices or the file",
                                 object=f"mesh {state.name!r}", field="scale")
             if state.making.get("closing", 0) != (state.info.get("closing") or 0):
-                raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to take convex hulls: register a closed mesh",
+                raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to close meshes so: register a closed mesh",
                                 object=f"mesh {state.name!r}", field="closing")
             self._link.meshes.add(state)
             mesh = Mesh(self, state)

@@ -86,6 +86,7 @@ typedef struct ct_mesh_changes {
     double moved;             /* m, the most that a corner of a triangle was moved by welding */
     uint64_t uneven_polygons; /* of a file: faces that are not flat, with or without a repair */
     double unevenness;        /* m, the most that a corner of one is off the plane of its face */
+    double deviation;         /* m, of a wrap: no point of it is further from the surface given; see ct_closing */
 } ct_mesh_changes;
 
 #define CT_DEFAULT_HOLE 0.1  /* 1, of the diagonal of the mesh's box */
@@ -97,7 +98,15 @@ typedef enum ct_closing {
     CT_CLOSING_NONE = 0, /* the surface is closed as it is, or after the repair, or it has an open_direction */
     CT_CLOSING_HULL,     /* the mesh is the convex hull of the vertices that triangles use, whatever these do: exact for
                         float32, and for the upper 24 bits of float64; with all vertices in their order. Takes no repair and no open_direction */
+    CT_CLOSING_WRAP, /* the mesh is a closed surface around the triangles, whatever these do, made on a grid of cubes of
+                        `resolution`. It has vertices of its own. Inside is what cannot be reached from afar without
+                        passing a triangle or a gap narrower than 3 resolutions: cavities are filled. Where nothing is
+                        behind a triangle, as of a sheet, the surface runs around it at 0.9 resolutions, at its rim up to twice as far; edges and corners
+                        are cut by a resolution at most. ct_mesh_changes.deviation tells how far it is from the triangles.
+                        Takes no repair and no open_direction */
 } ct_closing;
+
+#define CT_DEFAULT_WRAP 0.01 /* 1, of the diagonal of the box of the vertices that triangles use */
 
 /* How a mesh is made, beyond reading it.
  *
@@ -143,6 +152,7 @@ typedef struct ct_mesh_options {
     double scale;    /* m, what a 1 in the file or the arrays is; 0: 1 m. First of all: lengths here are in m */
     double open_direction[3]; /* into the volume, of any length; all 0: the surface is closed */
     ct_closing closing;
+    double resolution; /* m, of CT_CLOSING_WRAP; 0: CT_DEFAULT_WRAP of the diagonal */
 } ct_mesh_options;
 
 #define CT_LEAST_SCALE 1e-12
@@ -186,10 +196,16 @@ typedef struct ct_mesh_info {
     ct_dtype dtype;           /* CT_F64: float32 holds not all of its positions */
     double origin[3];         /* m, what ct_mesh_positions counts from; 0 for float32 */
     double lo[3], hi[3];      /* m, bounding box of the rest positions; vertices that no triangle uses count nowhere */
-    char hash[33];            /* 128-bit content hash of (positions, triangles), hex */
+    ct_closing
+        closing; /* what made it so, where it was made first; the same content may have been given as it is later */
+    double deviation; /* m, of a wrap, likewise */
+    char hash[33];    /* 128-bit content hash of (positions, triangles), hex */
 } ct_mesh_info;
 
 void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info);
+
+/* For whoever keeps what a closing made and makes the mesh of it again, before others use the mesh. */
+void ct_mesh_set_closing(ct_mesh *mesh, ct_closing closing, double deviation);
 
 /* Bounds the memory of what methods derive from a mesh and what may be much larger than the mesh: voxel trees. */
 typedef struct ct_mesh_room {

@@ -214,6 +214,8 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
         info->lo[k] = mesh->origin[k] + mesh->lo[k];
         info->hi[k] = mesh->origin[k] + mesh->hi[k];
     }
+    info->closing = mesh->closing;
+    info->deviation = mesh->deviation;
     info->dtype = mesh->low ? CT_F64 : CT_F32;
     memcpy(info->inertia, mesh->inertia, sizeof info->inertia);
     info->shells = mesh->n_shells;
@@ -225,6 +227,11 @@ void ct_mesh_get_info(const ct_mesh *mesh, ct_mesh_info *info) {
         info->hash[2 * i + 1] = digits[mesh->hash[i] & 15];
     }
     info->hash[32] = 0;
+}
+
+void ct_mesh_set_closing(ct_mesh *mesh, ct_closing closing, double deviation) {
+    mesh->closing = closing;
+    mesh->deviation = deviation;
 }
 
 const float *ct_mesh_positions(const ct_mesh *mesh) {

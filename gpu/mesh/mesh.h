@@ -27,6 +27,8 @@ struct ct_mesh {
     uint32_t n_vertices;
     uint32_t n_triangles;
     uint32_t components, n_shells, n_doubled; /* see ct_mesh_info */
+    ct_closing closing;
+    double deviation;
     double center_of_mass[3], inertia[3][3];
     float *positions;      /* [n_vertices][3], m, from `origin` */
     double origin[3];      /* m, in the coordinates given; 0 but for doubles that float32 would round (split.h) */

@@ -40,7 +40,7 @@ static void repair(json_out *out, const ct_mesh_changes *changes) {
 }
 
 void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, const ct_mesh_changes *changes,
-                 ct_closing closing) {
+                 ct_closing closing, double deviation) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", mesh->handle);
     json_out_string(out, "hash", mesh->info.hash);
@@ -63,6 +63,10 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, 
     json_out_array_end(out);
     json_out_integer(out, "bodies", mesh->bodies);
     if (closing == CT_CLOSING_HULL) json_out_string(out, "closing", "hull");
+    if (closing == CT_CLOSING_WRAP) {
+        json_out_string(out, "closing", "wrap");
+        json_out_number(out, "deviation", deviation);
+    }
     if (changes) repair(out, changes);
     json_out_object_end(out);
 }

@@ -42,7 +42,7 @@ bool handler_find_mesh(const service *service, const identity *who, const char *
     return found || problem_take(p, &error);
 }
 
-/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&weld=...&scale=0.001&open_direction=X,Y,Z&closing=hull */
+/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&weld=...&scale=0.001&open_direction=X,Y,Z&closing=wrap&resolution=... */
 typedef struct upload {
     char name[REGISTRY_NAME];
     ct_mesh_options options;
@@ -52,7 +52,8 @@ typedef struct upload {
 /* how: it was just registered; NULL: it was there. */
 static void show(const service *service, json_out *out, const mesh_record *mesh, const upload *how) {
     answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash),
-                how && how->options.repair ? &how->changes : NULL, how ? how->options.closing : CT_CLOSING_NONE);
+                how && how->options.repair ? &how->changes : NULL, how ? how->options.closing : mesh->info.closing,
+                how ? how->changes.deviation : mesh->info.deviation);
 }
 
 static bool list(const service *service, const http_request *request, http_answer *answer, problem *p) {
@@ -131,19 +132,28 @@ static bool query_open_direction(text_view value, upload *out, problem *p) {
 }
 
 static bool query_closing(text_view value, upload *out, problem *p) {
-    out->options.closing = CT_CLOSING_HULL;
-    return (value.size == 4 && memcmp(value.data, "hull", 4) == 0) ||
-           problem_set(p, CONTACTD_INVALID_ARGUMENT, "closing",
-                       "the query parameter closing is not hull: leave it out for a mesh that is closed as it is");
+    const bool is_wrap = value.size == 4 && memcmp(value.data, "wrap", 4) == 0;
+    out->options.closing = is_wrap ? CT_CLOSING_WRAP : CT_CLOSING_HULL;
+    return is_wrap || (value.size == 4 && memcmp(value.data, "hull", 4) == 0) ||
+           problem_set(
+               p, CONTACTD_INVALID_ARGUMENT, "closing",
+               "the query parameter closing is neither hull nor wrap: leave it out for a mesh that is closed as it is");
+}
+
+static bool query_resolution(text_view value, upload *out, problem *p) {
+    char text[64], *end = text;
+    if (text_unescape(value.data, value.size, true, text, sizeof text)) out->options.resolution = strtod(text, &end);
+    return (end != text && !*end) || problem_set(p, CONTACTD_INVALID_ARGUMENT, "resolution",
+                                                 "the query parameter resolution is not a number of m");
 }
 
 static bool query_upload(const char *query, upload *out, problem *p) {
     static const struct {
         const char *key;
         bool (*take)(text_view value, upload *out, problem *p);
-    } known[] = {{"name", query_name},      {"repair", query_repair}, {"max_hole", query_max_hole},
-                 {"weld", query_weld},      {"scale", query_scale},   {"open_direction", query_open_direction},
-                 {"closing", query_closing}};
+    } known[] = {{"name", query_name},       {"repair", query_repair},        {"max_hole", query_max_hole},
+                 {"weld", query_weld},       {"scale", query_scale},          {"open_direction", query_open_direction},
+                 {"closing", query_closing}, {"resolution", query_resolution}};
     enum { KNOWN = sizeof known / sizeof *known };
     bool is_seen[KNOWN] = {false};
     text_view key, value;

@@ -17,7 +17,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
 
 /* Query parameters, in words; the last list is that of query.c. */
 #define HTTP_QUERY_PAGE "limit after"
-#define HTTP_QUERY_MESH "name repair max_hole weld scale open_direction closing"
+#define HTTP_QUERY_MESH "name repair max_hole weld scale open_direction closing resolution"
 #define HTTP_QUERY_SNAPSHOT                                                                                            \
     "width height contact show resolution azimuth elevation up eye target zoom field_of_view opacity background"
 

@@ -383,7 +383,9 @@ static bool insert_and_store(registry *registry, ct_mesh *mesh, const ct_mesh_op
                                 .dtype = wide ? CT_F64 : CT_F32,
                                 .n_vertices = info.vertices,
                                 .triangles = ct_mesh_triangles(mesh),
-                                .n_triangles = info.triangles};
+                                .n_triangles = info.triangles,
+                                .closing = info.closing,
+                                .deviation = info.deviation};
     } else {
         memcpy(source.open_direction, options->open_direction, sizeof source.open_direction);
     }

@@ -23,13 +23,14 @@ enum { FILE_NAME = STATE_HASH + 24 };
 static const char magic_1[16] = "contactd mesh 1\n", magic_2[16] = "contactd mesh 2\n",
                   magic_3[16] = "contactd mesh 3\n";
 
-enum { FLAG_FILE = 1, FLAG_OPEN = 2, FLAG_DOUBLES = 4 };
+enum { FLAG_FILE = 1, FLAG_OPEN = 2, FLAG_DOUBLES = 4, CLOSING_SHIFT = 8, CLOSING_MASK = 0xff };
 
 /* Little-endian, as the arrays behind it are. */
 typedef struct mesh_header {
     char magic[16];
-    uint32_t flags; /* FLAG_... Version 1: a file or not; version 2: the same, and the surface is open */
-    uint32_t format;
+    uint32_t
+        flags; /* FLAG_..., and from CLOSING_SHIFT on the ct_closing that made arrays. Version 1: a file or not; version 2: the same, and the surface is open */
+    uint32_t format;                  /* of a file; of arrays the bits of a float: the deviation of a wrap, m */
     uint64_t n_vertices, n_triangles; /* of arrays: f32 [n_vertices][3], u32 [n_triangles][3] */
     uint64_t size;                    /* bytes of the arrays or the file */
     char name[STATE_NAME];
@@ -205,12 +206,15 @@ static void note_use(state *state, stored_mesh *mesh) {
 
 void state_put_mesh(state *state, const char *hash, const state_source *source) {
     const bool has_doubles = !source->file && source->dtype == CT_F64;
-    mesh_header header = {
-        .flags = (source->file ? FLAG_FILE : 0) | (is_open(source) ? FLAG_OPEN : 0) | (has_doubles ? FLAG_DOUBLES : 0),
-        .format = (uint32_t)source->format,
-        .n_vertices = source->file ? 0 : source->n_vertices,
-        .n_triangles = source->file ? 0 : source->n_triangles,
-        .size = source->file ? source->size : row_bytes(source) * source->n_vertices + 12 * source->n_triangles};
+    mesh_header header = {.flags = (source->file ? FLAG_FILE : 0) | (is_open(source) ? FLAG_OPEN : 0) |
+                                   (has_doubles ? FLAG_DOUBLES : 0) | (uint32_t)source->closing << CLOSING_SHIFT,
+                          .format = (uint32_t)source->format,
+                          .n_vertices = source->file ? 0 : source->n_vertices,
+                          .n_triangles = source->file ? 0 : source->n_triangles,
+                          .size = source->file ? source->size
+                                               : row_bytes(source) * source->n_vertices + 12 * source->n_triangles};
+    const float deviation = (float)source->deviation;
+    if (!source->file) memcpy(&header.format, &deviation, sizeof header.format);
     memcpy(header.magic, magic_3, sizeof magic_3);
     snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");
     stored_mesh mesh = {.bytes = sizeof header + CHECKSUM + (is_open(source) ? OPEN_DIRECTION : 0) + header.size};
@@ -299,6 +303,11 @@ static const char *make_mesh(const char *bytes, size_t size, const char *hash, c
             return "its counts are not those of its length";
         status = ct_mesh_create_with(content, dtype, header.n_vertices, content + row * header.n_vertices,
                                      header.n_triangles, &options, out, NULL, NULL);
+        float deviation;
+        memcpy(&deviation, &header.format, sizeof deviation);
+        const uint32_t closing = is_new ? header.flags >> CLOSING_SHIFT & CLOSING_MASK : 0;
+        if (status == CT_OK && closing && closing <= CT_CLOSING_WRAP && deviation >= 0)
+            ct_mesh_set_closing(*out, (ct_closing)closing, (double)deviation);
     }
     if (status == CT_OUT_OF_MEMORY) return "";
     if (status != CT_OK) return "it holds no valid mesh";

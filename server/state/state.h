@@ -55,6 +55,8 @@ typedef struct state_source {
     const void *triangles; /* u32 [n_triangles][3] */
     size_t n_triangles;
     double open_direction[3]; /* of ct_mesh_options; all 0: the mesh is closed */
+    ct_closing closing;       /* that made these arrays */
+    double deviation;         /* m, of a wrap */
 } state_source;
 
 /* Tells which meshes must stay when others make room: those that bodies use. It may be called with the state's lock

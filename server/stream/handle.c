@@ -121,10 +121,11 @@ static void register_mesh(work *work) { /* on a worker */
     options.scale = in->scale;
     options.weld = in->weld;
     options.closing = (ct_closing)in->closing;
+    options.resolution = in->resolution;
     memcpy(options.open_direction, in->open_direction, sizeof options.open_direction);
-    if (in->repair && !(request->changes = calloc(1, sizeof *request->changes))) {
+    if ((in->repair || in->closing) && !(request->changes = calloc(1, sizeof *request->changes))) {
         server_fail(&request->error, CONTACTD_OUT_OF_MEMORY, "mesh", "repair",
-                    "no memory to note what the repair does");
+                    "no memory to note what the repair or the closing does");
     } else if (in->file.dtype != WIRE_NONE) {
         registry_register_file(registry, in->file.data, in->file.count, (ct_mesh_format)in->format, in->name, &options,
                                &request->who, &request->mesh, request->changes, &request->error);

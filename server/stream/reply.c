@@ -232,6 +232,8 @@ static wire_mesh_info info_of(const mesh_record *record) {
         .hi = {info->hi[0], info->hi[1], info->hi[2]},
         .bodies = record->bodies,
         .existed = record->existed,
+        .deviation = info->deviation,
+        .closed_as = (uint8_t)info->closing,
     };
     memcpy(out.center_of_mass, info->center_of_mass, sizeof out.center_of_mass);
     memcpy(out.inertia, info->inertia, sizeof out.inertia);
@@ -260,13 +262,15 @@ static uint32_t repair_numbers(const ct_mesh_changes *changes,
 void reply_mesh(stream *stream, request *request, const mesh_record *record, const ct_mesh_changes *changes) {
     wire_message message = {.u.mesh_info = info_of(record)};
     double repair[WIRE_REPAIR_COUNTS + WIRE_REPAIR_ROW * WIRE_REPAIR_ROWS];
-    if (changes) {
+    const wire_register_mesh *in =
+        request->message.type == WIRE_REGISTER_MESH ? &request->message.u.register_mesh : NULL;
+    if (in) message.u.mesh_info.closing = in->closing;
+    if (changes && in->closing) message.u.mesh_info.deviation = changes->deviation;
+    if (changes && in->repair) {
         message.u.mesh_info.repair = repair;
         message.u.mesh_info.n_repair = repair_numbers(changes, repair);
         message.u.mesh_info.moved = changes->moved;
     }
-    if (request->message.type == WIRE_REGISTER_MESH)
-        message.u.mesh_info.closing = request->message.u.register_mesh.closing;
     reply(stream, request, WIRE_MESH_INFO, &message);
 }
 

@@ -53,7 +53,7 @@ def test_refused_by_name(server_or_engine):
             server_or_engine.register_mesh(vertices, SOUP, **{"closing": "hull"} | options)
         return e.value.field
 
-    assert refused(errors.InvalidArgumentError, "'hull', got 'wrap'", closing="wrap") == "closing"
+    assert refused(errors.InvalidArgumentError, "'hull', 'wrap', got 'ball'", closing="ball") == "closing"
     assert refused(errors.InvalidArgumentError, "leave out repair", repair=True) == "closing"
     assert refused(errors.InvalidArgumentError, "leave out open_direction", open_direction=(0, 0, 1)) == "closing"
     assert refused(errors.InvalidMeshError, "in a plane", POINTS * (1, 1, 0)) == "positions"
@@ -65,9 +65,9 @@ def test_http(server):
     body = {"vertices": POINTS.tolist(), "triangles": SOUP.tolist()}
     made = api("POST", "/v1/meshes?closing=hull", body).json
     assert made["closing"] == "hull" and "repair" not in made and made["volume"] == pytest.approx(VOLUME)
-    assert "closing" not in api.get(f"/v1/meshes/{made['hash']}")
-    wrong = api.refused("POST", "/v1/meshes?closing=wrap", 400, "INVALID_ARGUMENT", body, field="closing")
-    assert "not hull" in wrong["detail"]
+    assert api.get(f"/v1/meshes/{made['hash']}")["closing"] == "hull"
+    wrong = api.refused("POST", "/v1/meshes?closing=ball", 400, "INVALID_ARGUMENT", body, field="closing")
+    assert "neither hull nor wrap" in wrong["detail"]
     api.refused("POST", "/v1/meshes?closing=hull&repair=1", 400, "INVALID_ARGUMENT", body, field="closing")
 
 
@@ -84,8 +84,8 @@ def test_contactctl(server, tmp_path):
     assert done.returncode == 0 and "it is the convex hull" in done.stdout, done.stderr
     (made,) = json.loads(run("--closing", "hull", "--json").stdout)
     assert made["closing"] == "hull" and made["volume"] == pytest.approx(VOLUME)
-    done = run("--closing", "wrap")
-    assert done.returncode == 2 and "--closing takes hull, not wrap" in done.stderr
+    done = run("--closing", "ball")
+    assert done.returncode == 2 and "--closing takes hull or wrap, not ball" in done.stderr
 
 
 def test_found_again_after_a_restart(make_server):

@@ -14,6 +14,7 @@
 #include "gpu/mesh/build/repair.h"
 #include "gpu/mesh/build/sha256.h"
 #include "gpu/mesh/build/validate.h"
+#include "gpu/mesh/build/wrap.h"
 #include "gpu/mesh/clusters.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/mesh/soup.h"
@@ -110,6 +111,17 @@ static ct_status fail_repaired(ct_status status, const ct_error *cause, ct_error
     return ct_fail(error, status, cause->field, "%s", cause->message);
 }
 
+/* Names what closes any surface, where one is refused for what its triangles do. */
+static void name_closing(const ct_soup *soup, ct_error *error) {
+    static const char hint[] = "; closing (hull or wrap) takes any surface";
+    ct_error ignored = {0};
+    if (!error || error->status != CT_INVALID_MESH ||
+        ct_validate_elements(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, &ignored) != CT_OK)
+        return;
+    const size_t used = strlen(error->message);
+    if (used + sizeof hint <= sizeof error->message) memcpy(error->message + used, hint, sizeof hint);
+}
+
 /* The copies that close a surface have no lower parts. False: out of memory. */
 static bool extend_low(ct_soup *soup) {
     if (!soup->low || soup->n_low == soup->n_vertices) return true;
@@ -129,9 +141,17 @@ static bool scale_positions(ct_soup *soup, double scale) {
     return true;
 }
 
-static ct_status take_hull(ct_soup *soup, ct_mesh_changes *changes, ct_error *error) {
-    ct_enter_phase("taking the convex hull");
+static ct_status take_closing(ct_soup *soup, const ct_mesh_options *options, ct_mesh_changes *changes,
+                              ct_error *error) {
     changes->is_changed = true; /* it has the hash of what becomes of it */
+    if (options->closing == CT_CLOSING_WRAP) {
+        ct_error crossing = {0}; /* a face that crosses itself stays the fan that it is */
+        const ct_status status = ct_cut_polygons(soup, changes, &crossing);
+        if (status != CT_OK && status != CT_INVALID_MESH)
+            return ct_fail(error, status, crossing.field, "%s", crossing.message);
+        return ct_take_wrap(soup, options->resolution, &changes->deviation, error);
+    }
+    ct_enter_phase("taking the convex hull");
     return ct_take_hull(soup, error);
 }
 
@@ -146,8 +166,8 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     if (options->scale != 0 && options->scale != 1 && !scale_positions(soup, options->scale))
         status = ct_fail_cancelled(error);
     if (status == CT_OK)
-        status = options->closing == CT_CLOSING_HULL ? take_hull(soup, changes, error)
-                                                     : ct_cut_polygons(soup, changes, error);
+        status = options->closing == CT_CLOSING_NONE ? ct_cut_polygons(soup, changes, error)
+                                                     : take_closing(soup, options, changes, error);
     if (options->repair) ct_enter_phase("repairing the mesh");
     uint32_t *rim = NULL, n_rim = 0;
     double direction[3];
@@ -160,6 +180,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
         status = ct_validate(soup, &facts, options->repair ? &cause : error);
         if (status != CT_OK && options->repair) fail_repaired(status, &cause, error);
     }
+    if (status != CT_OK && options->closing == CT_CLOSING_NONE) name_closing(soup, error);
     ct_mesh *mesh = status == CT_OK && extend_low(soup) ? calloc(1, sizeof *mesh) : NULL;
     if (!mesh) {
         ct_soup_free(soup);
@@ -182,6 +203,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     memcpy(mesh->center_of_mass, facts.center_of_mass, sizeof mesh->center_of_mass);
     memcpy(mesh->inertia, facts.inertia, sizeof mesh->inertia);
     mesh->n_doubled = facts.n_doubled;
+    ct_mesh_set_closing(mesh, options->closing, changes->deviation);
     mesh->n_closing = n_rim;
     mesh->rim = rim;
     mesh->volume = facts.volume;
@@ -266,13 +288,23 @@ ct_status ct_mesh_options_check(const ct_mesh_options *options, ct_error *error)
         return ct_fail(error, CT_INVALID_ARGUMENT, "weld", "weld is given, but no repair is asked for");
     double direction[3];
     const bool is_open = find_direction(options, direction);
-    if (options->closing != CT_CLOSING_NONE && options->closing != CT_CLOSING_HULL)
+    if (options->closing < CT_CLOSING_NONE || options->closing > CT_CLOSING_WRAP)
         return ct_fail(error, CT_INVALID_ARGUMENT, "closing", "closing is %d, which is none of ct_closing",
                        (int)options->closing);
-    if (options->closing == CT_CLOSING_HULL && (options->repair || is_open))
+    if (options->closing != CT_CLOSING_NONE && (options->repair || is_open))
         return ct_fail(error, CT_INVALID_ARGUMENT, "closing",
-                       "a convex hull is closed whatever the triangles do: leave out %s, or closing",
+                       "a %s is closed whatever the triangles do: leave out %s, or closing",
+                       options->closing == CT_CLOSING_HULL ? "convex hull" : "wrap",
                        options->repair ? "repair" : "open_direction");
+    if (!isfinite(options->resolution))
+        return ct_fail(error, CT_NON_FINITE, "resolution", "resolution is %g, expected a finite number of m",
+                       options->resolution);
+    if (options->resolution < 0)
+        return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "resolution is %g m, expected 0 or more",
+                       options->resolution);
+    if (options->resolution > 0 && options->closing != CT_CLOSING_WRAP)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "resolution",
+                       "resolution is given, but no wrap is asked for (closing)");
     if (options->max_hole > 0 && is_open)
         return ct_fail(error, CT_INVALID_ARGUMENT, "max_hole",
                        "the repair of an open surface fills no holes: leave out max_hole, or open_direction");

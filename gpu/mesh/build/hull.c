@@ -178,7 +178,7 @@ static ct_status begin(ct_hull *hull, const uint32_t *used, size_t n_used, ct_er
         if (c[n] == NONE)
             return ct_fail(error, CT_INVALID_MESH, "positions",
                            "all vertices that triangles use lie %s, so their convex hull has no volume: a hull needs "
-                           "four vertices that do not",
+                           "four vertices that do not; a wrap (closing) takes any",
                            SHAPES[n]);
     }
     if (ct_side_of_plane(position(hull, c[0]), position(hull, c[1]), position(hull, c[2]), position(hull, c[3])) > 0) {

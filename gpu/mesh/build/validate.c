@@ -106,7 +106,8 @@ static ct_status report_edges(const ct_edge_report *report, const float *positio
         append_edge(&text, positions, open);
         append(&text, "has 1 face, expected 2");
         append_examples(&text, open);
-        append(&text, ": close the holes, or let a repair weld and fill them (repair)");
+        append(&text, ": close the holes, or let a repair weld and fill them (repair), or take the volume behind the "
+                      "surface (open_direction)");
     }
     if (crowded->count) {
         append_edge(&text, positions, crowded);

@@ -176,6 +176,19 @@ static void repairs(void **state) {
     shape_free(&torus);
 }
 
+static void wraps(void **state) {
+    (void)state;
+    uint64_t rng = 9;
+    struct shape torus = shape_torus(1, 0.4, 60, 30);
+    torus.n_triangles -= 200;
+    struct input in = {.shape = &torus};
+    ct_mesh_options_init(&in.options);
+    in.options.closing = CT_CLOSING_WRAP;
+    in.options.resolution = 0.15;
+    cancel_often(make_mesh, &in, &rng);
+    shape_free(&torus);
+}
+
 static void open_surfaces(void **state) {
     (void)state;
     enum { SIDE = 100 };
@@ -424,6 +437,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(meshes),
         cmocka_unit_test(repairs),
+        cmocka_unit_test(wraps),
         cmocka_unit_test(open_surfaces),
         cmocka_unit_test(derived_data),
         cmocka_unit_test(others_wait_only_for_what_they_need),

@@ -453,6 +453,8 @@ static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_i
     SAME(inertia);
     SAME(moved);
     SAME(closing);
+    SAME(deviation);
+    SAME(closed_as);
     if (!a->repair != !b->repair) return "repair";
     if (a->repair && memcmp(a->repair, b->repair, a->n_repair * sizeof *a->repair) != 0) return "repair";
     return NULL;
@@ -741,6 +743,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         SAME(u.register_mesh.scale);
         SAME(u.register_mesh.weld);
         SAME(u.register_mesh.closing);
+        SAME(u.register_mesh.resolution);
         SAME_NUMBERS(u.register_mesh.open_direction); /* of zeros: left out, too */
         break;
     case WIRE_MESH_INFO:

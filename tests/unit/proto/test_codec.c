@@ -86,8 +86,13 @@ static void every_message_round_trips(void **state) {
     round_trip(&file, 0);
     file.u.register_mesh.closing = WIRE_CLOSING_HULL;
     round_trip(&file, 0);
+    file.u.register_mesh.closing = WIRE_CLOSING_WRAP;
+    file.u.register_mesh.resolution = 0.125;
+    round_trip(&file, 0);
     wire_message info = sample_message(&store, WIRE_MESH_INFO);
     info.u.mesh_info.closing = WIRE_CLOSING_HULL;
+    info.u.mesh_info.deviation = 0.5;
+    info.u.mesh_info.closed_as = 3;
     round_trip(&info, 0);
 }
 
