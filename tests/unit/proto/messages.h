@@ -231,7 +231,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
                                        .n_ignore = 2,
                                        .material = CT_MATERIAL_NONE};
         sample_numbers(m.u.add_body.pose, 12, 0.25);
-        sample_numbers(m.u.add_body.start, 12, 0.75);
+        memcpy(m.u.add_body.start, m.u.add_body.pose, sizeof m.u.add_body.start); /* absent, as in older messages */
         break;
     case WIRE_BODY_ADDED:
         m.u.body_added = (wire_body_added){22, 23, false};
