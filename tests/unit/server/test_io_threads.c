@@ -164,6 +164,7 @@ static uint64_t open_boxes(bench *bench) {
             add.u.add_body.pose[5 * k] = 1;
             add.u.add_body.pose[4 * k + 3] = 0.3 * i;
         }
+        memcpy(add.u.add_body.start, add.u.add_body.pose, sizeof add.u.add_body.start);
         ask(bench, WIRE_ADD_BODY, &add, WIRE_BODY_ADDED);
     }
     return scene;
