@@ -57,7 +57,7 @@ static long compare(const contactd_many_result *many, size_t k, const contactd_r
         for (size_t i = 0; i < of_single.n; i++)
             differences += memcmp((const char *)of_many.data + (many->offsets[k] + i) * of_many.stride,
                                   (const char *)of_single.data + i * of_single.stride, bytes) != 0;
-        if (differences || strcmp(of_many.name, of_single.name) || strcmp(of_many.unit, of_single.unit))
+        if (differences || strcmp(of_many.name, of_single.name) != 0 || strcmp(of_many.unit, of_single.unit) != 0)
             printf("%s differs in scene %zu\n", of_many.name, k);
     }
     return differences;

@@ -227,7 +227,7 @@ def test_refused(client):
             ({hard: "abc"}, errors.InvalidArgumentError, f"{hard}, velocities: expected float32 or float64 numbers"),
             ({soft: "abc"}, errors.InvalidArgumentError, f"{soft}, velocities: expected float32 or float64 numbers"),
             ({soft: [[1, 2], [3]]}, errors.WrongLengthError, f"{soft}, velocities: "),
-            ([TWIST], errors.InvalidArgumentError, "velocities: expected a dictionary with bodies as keys, got list")):
+            ([TWIST], errors.InvalidArgumentError, "velocities: expected a dictionary with bodies as keys, or (bodies, array), got list")):
         with pytest.raises(error, match=re.escape(message)) as refused:
             scene.step(velocities=bad)
         assert len(str(refused.value)) < 250

@@ -184,8 +184,8 @@ static ct_status place_grid(const ct_soup *soup, double resolution, ct_wrap_grid
         grid->n_blocks[k] = (int64_t)(nodes / CT_WRAP_SIDE) + 1;
         n *= (double)grid->n_blocks[k];
     }
-    if (n > (double)(MOST_BYTES / sizeof *grid->directory))
-        return fail_memory(grid, (uint64_t)fmin(n * sizeof *grid->directory, 0x1p63), error);
+    const uint64_t most = MOST_BYTES / sizeof *grid->directory;
+    if (n > (double)most) return fail_memory(grid, (uint64_t)fmin(n * sizeof *grid->directory, 0x1p63), error);
     return CT_OK;
 }
 
@@ -395,7 +395,8 @@ static bool is_inside_behind(const ct_wrap_grid *grid, const double from[3], con
     for (int i = 0; i < ACROSS * ACROSS * ACROSS; i++) {
         double p[3], way[3];
         for (int k = 0, rest = i; k < 3; k++, rest /= ACROSS) {
-            p[k] = rint(from[k]) + rest % ACROSS - ACROSS / 2;
+            const int step = rest % ACROSS - ACROSS / 2;
+            p[k] = rint(from[k]) + step;
             way[k] = p[k] - from[k];
         }
         const double size = sqrt(dot(way, way));
