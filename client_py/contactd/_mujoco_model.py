@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,8 +121,21 @@ class Takeover:
                     getattr(model, "body_" + name)[body] = np.bitwise_or.reduce(of_body, initial=0)
 
     def undo(self) -> None:
-        for name, values in self._before.items():
-            getattr(self.model, name)[:] = values
+        self._put(self._before)
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """The model has its own values in the block, and those of the takeover again after it."""
+        now = {name: getattr(self.model, name).copy() for name in self._before}
+        self.undo()
+        try:
+            yield
+        finally:
+            self._put(now)
+
+    def _put(self, values: dict[str, Any]) -> None:
+        for name, array in values.items():
+            getattr(self.model, name)[:] = array
 
 
 # ---- geoms as bodies ----

@@ -22,6 +22,7 @@ set ("Python exception raised"): load all models before the first is attached. N
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from typing import Any, Literal, Sequence
@@ -213,6 +214,10 @@ def _modulus(model: Any, geoms: Sequence[int]) -> float:
     return STIFFEST * min(limits, default=1e3) / float(model.opt.timestep) ** 2
 
 
+def _attached(model: Any) -> Attachment | None:
+    return next((a for callback in _CALLBACKS.values() for a in callback.attached if a.model is model), None)
+
+
 def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", groups: Sequence[int] | None = None,
            how: How = "constraints", client: Client | None = None, solref: ArrayLike | None = None,
            solimp: ArrayLike | None = None, modulus: float | None = None, dissipation: float = 1.0,
@@ -235,7 +240,7 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
     """
     if how not in _CALLBACKS:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected "constraints" or "wrenches", got {how!r}', field="how")
-    if any(other.model is model for callback in _CALLBACKS.values() for other in callback.attached):
+    if _attached(model):
         raise error_for(ErrorCode.CONFLICT, "the model is attached already: detach it first", object="model")
     disabled = int(model.opt.disableflags)
     for flag, name in ((mujoco.mjtDisableBit.mjDSBL_CONTACT, "contact"), (mujoco.mjtDisableBit.mjDSBL_ACTUATION, "actuation")):
@@ -257,15 +262,18 @@ def judge(model: Any, qpos: ArrayLike, *, times: ArrayLike | None = None, geoms:
         model: MjModel.
         qpos: (T, nq), as data.qpos was.
         times: (T,) s; None: a time step of the model each.
-        geoms, groups, repair, closing, client: as of attach. Pairs that MuJoCo lets touch are looked at.
+        geoms, groups, repair, closing, client: as of attach. Pairs that MuJoCo lets touch are looked at, as they are where the model is not
+            attached. While it judges no other thread may step a model that is attached.
     """
     rows = np.asarray(qpos, float)
     if rows.ndim != 2 or rows.shape[1] != model.nq:
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (T, {model.nq}), got {rows.shape}", field="qpos")
-    data, ids = mujoco.MjData(model), choose(model, geoms, groups)
+    data, own = mujoco.MjData(model), _attached(model)
     making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
     with (client or own_engine()).open_scene(method="exact", patches=True, name="judge") as scene:
-        bodies = Geoms(model, data, scene, ids, making)
+        with own._takeover.suspended() if own else contextlib.nullcontext():
+            ids = choose(model, geoms, groups)
+            bodies = Geoms(model, data, scene, ids, making)
         poses = np.empty((len(rows), len(ids), 3, 4))
         for frame, row in enumerate(rows):
             data.qpos[:] = row

@@ -182,6 +182,19 @@ def test_callbacks_that_were_there_are_called(cm):
     assert len(called) == 4 and (data.contact.dim == 3).all()
 
 
+@pytest.mark.parametrize("geoms", ["all", ["a", "floor"]])
+def test_the_judge_of_a_model_that_is_attached(cm, geoms):
+    """It finds what it finds without, and leaves the model to the attachment."""
+    model, data = made(scene(free("a", "type='box' size='.1 .1 .05'", "0 0 .049"), free("b", "type='sphere' size='.1'", ".5 0 .098")))
+    before = cm.judge(model, data.qpos[None], geoms=geoms)
+    with cm.attach(model, data) as contacts:
+        report = cm.judge(model, data.qpos[None], geoms=geoms)
+        mujoco.mj_step(model, data)
+        assert (data.contact.dim == 6).all() and data.ncon == 2 == len(contacts.result)
+    assert report.names == before.names and np.array_equal(report.pairs, before.pairs) and len(report.pairs) == (2 if geoms == "all" else 1)
+    assert np.array_equal(report.volume, before.volume)
+
+
 def test_bad_input(cm):
     box = free("a", "type='box' size='.1 .1 .05'")
     model, data = made(scene(box))
