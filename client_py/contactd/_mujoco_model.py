@@ -65,6 +65,13 @@ def by_bits(model: Any) -> NDArray[np.bool_]:
     return np.asarray(one_way | one_way.T)
 
 
+def _flexes_by_bits(model: Any) -> NDArray[np.bool_]:
+    """(nflex, ngeom): the same of flexes and geoms."""
+    kind, affinity = (getattr(model, f"geom_{name}").astype(np.int64) for name in ("contype", "conaffinity"))
+    of_kind, of_affinity = (getattr(model, f"flex_{name}").astype(np.int64)[:, None] for name in ("contype", "conaffinity"))
+    return np.asarray((of_kind & affinity | kind & of_affinity) != 0)
+
+
 def may_touch(model: Any, geoms: Sequence[int]) -> NDArray[np.bool_]:
     """(k, k) of these geoms, by MuJoCo's own rules: bits, bodies that are one or parent and child, <exclude>, <pair>."""
     at = np.asarray(geoms)
@@ -87,11 +94,12 @@ def may_touch(model: Any, geoms: Sequence[int]) -> NDArray[np.bool_]:
 
 
 class Takeover:
-    """Keeps MuJoCo from looking for contacts between the geoms that are taken. Those of a taken geom and another one stay."""
+    """Keeps MuJoCo from looking for contacts between the geoms that are taken. Those of a taken geom with another one, or
+    with a flex, stay."""
 
     def __init__(self, model: Any, geoms: Sequence[int]) -> None:
         self.model = model
-        names = ("geom_contype", "geom_conaffinity", "body_contype", "body_conaffinity", "pair_margin")
+        names = ("geom_contype", "geom_conaffinity", "body_contype", "body_conaffinity", "flex_contype", "pair_margin")
         self._before = {name: getattr(model, name).copy() for name in names if hasattr(model, name)}
         taken = np.zeros(model.ngeom, bool)
         taken[list(geoms)] = True
@@ -101,17 +109,22 @@ class Takeover:
                 model.pair_margin[k] = -1e6  # never as near as that
 
     def _set_bits(self, taken: NDArray[np.bool_]) -> None:
-        """Taken geoms get no type, and the affinity for bits that are added to the types of others, one for each kind of them."""
-        model, touch = self.model, by_bits(self.model)
-        rows = {tuple(touch[k, taken].tolist()) for k in np.flatnonzero(~taken)} - {(False,) * int(taken.sum())}
-        used = int(np.bitwise_or.reduce(np.concatenate([model.geom_contype, model.geom_conaffinity]), initial=0))
+        """Taken geoms get no type, and the affinity for bits that are added to the types of other geoms and of flexes, one for each kind
+        of them."""
+        model = self.model
+        geoms, flexes = by_bits(model)[:, taken], _flexes_by_bits(model)[:, taken]
+        rows = {tuple(row) for row in [*geoms[~taken].tolist(), *flexes.tolist()]} - {(False,) * int(taken.sum())}
+        used = int(np.bitwise_or.reduce(np.concatenate([model.geom_contype, model.geom_conaffinity, model.flex_contype,
+                                                        model.flex_conaffinity]), initial=0))
         free = [1 << bit for bit in range(31) if not used >> bit & 1]
         if len(rows) > len(free):
-            raise error_for(ErrorCode.LIMIT_EXCEEDED, f"{len(rows)} bits of contype are needed to keep the contacts with geoms that are not "
+            raise error_for(ErrorCode.LIMIT_EXCEEDED, f"{len(rows)} bits of contype are needed to keep the contacts with what is not "
                             f"taken, and {len(free)} are free: take all geoms, or use fewer bits", field="geoms")
         bits = dict(zip(sorted(rows), free))
         for k in np.flatnonzero(~taken):
-            model.geom_contype[k] |= bits.get(tuple(touch[k, taken].tolist()), 0)
+            model.geom_contype[k] |= bits.get(tuple(geoms[k].tolist()), 0)
+        for k, row in enumerate(flexes.tolist()):
+            model.flex_contype[k] |= bits.get(tuple(row), 0)
         for place, k in enumerate(np.flatnonzero(taken)):
             model.geom_contype[k], model.geom_conaffinity[k] = 0, sum(bit for row, bit in bits.items() if row[place])
         for name in ("contype", "conaffinity"):

@@ -195,6 +195,24 @@ def test_the_judge_of_a_model_that_is_attached(cm, geoms):
     assert np.array_equal(report.volume, before.volume)
 
 
+def test_flexes_stay_with_mujoco(cm):
+    """A cloth lies on a floor that is taken, beside a box; one whose bits do not match the floor's touches nothing, attached or not."""
+    cloth = ("<flexcomp name='{0}' type='grid' count='4 4 1' spacing='.05 .05 .05' pos='{1} 0 .009' radius='.01' mass='.1' dim='2'>"
+             "<contact selfcollide='none' {2}/></flexcomp>")
+    model, data = made(scene(free("a", "type='box' size='.1 .1 .05'", "0 .5 .0499"), cloth.format("cloth", 0, ""),
+                             cloth.format("other", 0.5, "contype='4' conaffinity='8'")))
+    mujoco.mj_forward(model, data)
+    own = data.contact.flex.max(axis=1)
+    assert own.max() == 0 and (own == 0).sum() == 16
+    before = model.flex_contype.copy()
+    with pytest.warns(UserWarning, match="2 flexes"), cm.attach(model, data):
+        mujoco.mj_forward(model, data)
+        of_flex = data.contact.flex.max(axis=1) >= 0
+        assert of_flex.sum() == 16 and (data.contact.flex[of_flex].max(axis=1) == 0).all()
+        assert (~of_flex).sum() == 1 and data.contact.dim[~of_flex] == 6
+    assert np.array_equal(model.flex_contype, before)
+
+
 def test_bad_input(cm):
     box = free("a", "type='box' size='.1 .1 .05'")
     model, data = made(scene(box))
