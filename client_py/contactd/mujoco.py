@@ -9,11 +9,11 @@ touch is as MuJoCo has it: contype and conaffinity, bodies that are one or paren
 kinds of geoms, flexes, geoms that `geoms` and `groups` leave out) stays with MuJoCo, its contacts with geoms that are taken too.
 
 how="constraints": each connected part of an intersection is one contact of MuJoCo's solver, of 6 dimensions (condim 6): at its centre, along
-its normal, with friction, and with limits of twisting and tilting that follow from the contact's extents (Bouchard et al. 2015). Friction,
-solref, solimp and priority are the geoms'. It is done in MuJoCo's control callback, between positions and accelerations; a callback that
+its normal, with friction, and with limits of twisting and tilting that follow from the contact's extents (Bouchard et al. 2015). Friction
+(none where condim is 1), solref, solimp and priority are the geoms'. It is done in MuJoCo's control callback, between positions and accelerations; a callback that
 was set before is called first, and one that is set later with mujoco.set_mjcb_control ends it.
 
-how="wrenches": the contact law "pressure" acts as forces, with friction as the geoms have it. They are explicit: modulus times area, N/m,
+how="wrenches": the contact law "pressure" acts as forces, with friction as MuJoCo mixes it. They are explicit: modulus times area, N/m,
 has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise.
 
 Both count for all MjData of the model, also those that mj_step is given in turn. MuJoCo cannot compile models while a callback of Python is
@@ -42,6 +42,7 @@ How = Literal["constraints", "wrenches"]
 STICTION = 100.0  # m/s^2, times the time step: friction is explicit, and a stack's lowest body bears the weight of all
 STIFFEST = 0.05  # of the mass over the time step's square: what explicit pressure may be, over a body's whole width
 LEAST = 1e-5  # m, of what limits twisting and tilting
+LEAST_FRICTION = 1e-5  # MuJoCo's own (mjMINMU): its solver divides by friction
 
 __all__ = ["Attachment", "attach", "judge"]
 
@@ -94,6 +95,8 @@ class Attachment:
                                        stiction_speed=STICTION * model.opt.timestep)
         try:
             self._geoms = Geoms(model, data, self.scene, geoms, making, **material)
+            if how == "wrenches":
+                self._set_frictions()
             self._takeover = Takeover(model, geoms)
         except BaseException:
             self.scene.close()
@@ -175,6 +178,15 @@ class Attachment:
         self._pairs[a, b] = contact, friction
         return self._pairs[a, b]
 
+    def _set_frictions(self) -> None:
+        """Of pairs for which bodies' own come to something else than MuJoCo's mixing."""
+        model, bodies = self.model, self._geoms.bodies
+        for a, b in np.argwhere(np.triu(self._geoms.touch, 1)).tolist():
+            one, other = self.geoms[a], self.geoms[b]
+            friction, own = _parameters(model, one, other)[0], model.geom_friction[[one, other], 0]
+            if not math.isclose(friction, math.sqrt(own[0] * own[1])):
+                self.scene.set_pair(bodies[a], bodies[b], friction=friction)
+
     def _add_wrenches(self, data: Any) -> None:
         result, geoms, model = self._step(data, velocities=True), self._geoms, self.model
         wrenches = result.body_wrenches if len(result) else np.zeros((0, 6))
@@ -191,20 +203,28 @@ def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def _parameters(model: Any, a: int, b: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Friction, solref and solimp of two geoms, as MuJoCo mixes them."""
+    """Friction, solref and solimp of two geoms, as MuJoCo mixes them; without friction (condim 1) the least."""
+    friction, dim, solref, solimp = _mixed(model, a, b)
+    return LEAST_FRICTION if dim == 1 else max(friction, LEAST_FRICTION), solref, solimp
+
+
+def _mixed(model: Any, a: int, b: int) -> tuple[float, int, NDArray[np.float64], NDArray[np.float64]]:
+    """Friction, condim, solref and solimp."""
     for k, pair in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
         if set(pair) == {a, b}:
-            return float(model.pair_friction[k][0]), model.pair_solref[k], model.pair_solimp[k]
+            return float(model.pair_friction[k][0]), int(model.pair_dim[k]), model.pair_solref[k], model.pair_solimp[k]
     first, second = int(model.geom_priority[a]), int(model.geom_priority[b])
     if first != second:
         chosen = a if first > second else b
-        return float(model.geom_friction[chosen][0]), model.geom_solref[chosen], model.geom_solimp[chosen]
+        return (float(model.geom_friction[chosen][0]), int(model.geom_condim[chosen]), model.geom_solref[chosen],
+                model.geom_solimp[chosen])
     weights = np.maximum(np.array([model.geom_solmix[a], model.geom_solmix[b]]), 1e-15)
     share = float(weights[0] / weights.sum())
     both = np.stack([model.geom_solref[a], model.geom_solref[b]])
     solref = share * both[0] + (1 - share) * both[1] if (both[:, 0] > 0).all() else both.min(axis=0)
     friction = max(float(model.geom_friction[a][0]), float(model.geom_friction[b][0]))
-    return friction, solref, share * model.geom_solimp[a] + (1 - share) * model.geom_solimp[b]
+    dim = max(int(model.geom_condim[a]), int(model.geom_condim[b]))
+    return friction, dim, solref, share * model.geom_solimp[a] + (1 - share) * model.geom_solimp[b]
 
 
 def _modulus(model: Any, geoms: Sequence[int]) -> float:

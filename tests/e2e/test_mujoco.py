@@ -213,6 +213,34 @@ def test_flexes_stay_with_mujoco(cm):
     assert np.array_equal(model.flex_contype, before)
 
 
+SLIDES = {
+    "no friction": ("friction='0'", ""),
+    "condim 1": ("friction='1' condim='1'", ""),
+    "the pair's": ("friction='1'", "<contact><pair geom1='floor' geom2='a' friction='.3 .3 1e-5 1e-5 1e-5'/></contact>"),
+    "the pair's condim": ("friction='1'", "<contact><pair geom1='floor' geom2='a' condim='1'/></contact>"),
+    "priority": ("friction='.3' priority='1'", ""),
+    "the larger": ("friction='.3'", "<default><geom friction='.3'/></default>"),
+}
+
+
+@pytest.mark.parametrize("how", ["constraints", "wrenches"])
+@pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
+@pytest.mark.parametrize("name", SLIDES)
+def test_friction_is_mixed_as_mujoco_does(cm, how, cone, name):
+    """A box slides on a floor whose friction is 1 where nothing else is said: it slows by mu g, mu 0 or 0.3."""
+    geom, more = SLIDES[name]
+    floor = " friction='0' condim='1'" if name in ("no friction", "condim 1") else " friction='.1'" if name == "the larger" else ""
+    xml = scene(free("a", f"type='box' size='.1 .1 .05' {geom}", "0 0 .0499"), options=f"cone='{cone}'", more=more)
+    model, data = made(xml.replace("name='floor'", "name='floor'" + floor))
+    model.opt.timestep = 5e-4
+    data.qvel[0] = 1.0
+    with cm.attach(model, data, how=how, dissipation=20.0, **(STIFF if how == "constraints" else {})):
+        run(model, data, 0.1)
+    mu = 0.3 if name in ("the pair's", "priority", "the larger") else 0.0
+    assert data.qvel[0] == pytest.approx(1 - mu * 9.81 * 0.1, abs=0.02 if cone == "elliptic" else 0.04)  # of a pyramid tilting takes a part
+    assert data.qpos[2] == pytest.approx(0.05, abs=4e-3)
+
+
 def test_bad_input(cm):
     box = free("a", "type='box' size='.1 .1 .05'")
     model, data = made(scene(box))
