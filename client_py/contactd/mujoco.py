@@ -98,6 +98,8 @@ class Attachment:
             if how == "wrenches":
                 self._set_frictions()
             self._takeover = Takeover(model, geoms)
+            self._is_taken = np.zeros(model.ngeom + 1, bool)  # the last is that of no geom, -1
+            self._is_taken[self.geoms] = True
         except BaseException:
             self.scene.close()
             raise
@@ -143,6 +145,9 @@ class Attachment:
                               "other: nothing pushes it out; take smaller time steps, or let them start apart", stacklevel=2)
 
     def _add_constraints(self, data: Any) -> None:
+        # Contacts between taken geoms are this attachment's. Where MuJoCo skips the position stage, as mjd_transitionFD has it do, it keeps them.
+        if data.ncon and self._is_taken[data.contact.geom].all(axis=1).any():
+            return
         result = self._step(data, velocities=False)
         if not len(result):
             return

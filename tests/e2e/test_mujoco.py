@@ -241,6 +241,21 @@ def test_friction_is_mixed_as_mujoco_does(cm, how, cone, name):
     assert data.qpos[2] == pytest.approx(0.05, abs=4e-3)
 
 
+def test_stages_that_are_skipped_keep_contacts(cm):
+    """mjd_transitionFD steps many times without positions; its derivatives are those of a contact that is there once."""
+    model, data = made(scene(free("a", "type='box' size='.1 .1 .05'", "0 0 .0499")))
+    with cm.attach(model, data, **STIFF):
+        mujoco.mj_forward(model, data)
+        assert data.ncon == 1
+        rows, acceleration = data.nefc, data.qacc.copy()
+        mujoco.mj_forwardSkip(model, data, mujoco.mjtStage.mjSTAGE_POS, 0)
+        assert data.ncon == 1 and data.nefc == rows and data.qacc == pytest.approx(acceleration, abs=1e-6)
+        transition = np.zeros((2 * model.nv, 2 * model.nv))
+        mujoco.mjd_transitionFD(model, data, 1e-6, True, transition, None, None, None)
+        assert data.ncon == 1 and data.nefc == rows and np.isfinite(transition).all()
+        assert transition[model.nv + 2, model.nv + 2] < 0.9  # the contact brakes it
+
+
 def test_bad_input(cm):
     box = free("a", "type='box' size='.1 .1 .05'")
     model, data = made(scene(box))
