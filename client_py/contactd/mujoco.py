@@ -11,7 +11,7 @@ kinds of geoms, flexes, geoms that `geoms` and `groups` leave out) stays with Mu
 how="constraints": each connected part of an intersection is one contact of MuJoCo's solver, of 6 dimensions (condim 6): at its centre, along
 its normal, with friction, and with limits of twisting and tilting that follow from the contact's extents (Bouchard et al. 2015). Friction
 (none where condim is 1), solref, solimp and priority are the geoms'. It is done in MuJoCo's control callback, between positions and accelerations; a callback that
-was set before is called first, and one that is set later with mujoco.set_mjcb_control ends it.
+was set before is called first; one that is set later with mujoco.set_mjcb_control ends it, until the next model is attached.
 
 how="wrenches": the contact law "pressure" acts as forces, with friction as MuJoCo mixes it. They are explicit: modulus times area, N/m,
 has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise.
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 import warnings
 from typing import Any, Literal, Sequence
 
@@ -53,17 +54,26 @@ class _Callback:
     def __init__(self, name: str) -> None:
         self.name, self.before = name, None
         self.attached: list[Attachment] = []
+        self._running = threading.local()
 
     def __call__(self, model: Any, data: Any) -> None:
-        if callable(self.before):
-            self.before(model, data)
-        for attachment in self.attached:
-            if attachment.model is model:
-                attachment._act(data)
+        running: set[int] = self._running.__dict__.setdefault("data", set())
+        if id(data) in running:
+            return  # by the callback that was there before, which was made around this one
+        running.add(id(data))
+        try:
+            if callable(self.before):
+                self.before(model, data)
+            for attachment in self.attached:
+                if attachment.model is model:
+                    attachment._act(data)
+        finally:
+            running.remove(id(data))
 
     def add(self, attachment: "Attachment") -> None:
-        if not self.attached:
-            self.before = getattr(mujoco, f"get_mjcb_{self.name}")()
+        current = getattr(mujoco, f"get_mjcb_{self.name}")()
+        if current is not self:
+            self.before = current
             getattr(mujoco, f"set_mjcb_{self.name}")(self)
         self.attached.append(attachment)
 

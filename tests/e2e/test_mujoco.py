@@ -256,6 +256,33 @@ def test_stages_that_are_skipped_keep_contacts(cm):
         assert transition[model.nv + 2, model.nv + 2] < 0.9  # the contact brakes it
 
 
+def test_callbacks_that_are_replaced(cm):
+    """The next attachment installs contactd's again, for both models; one that someone has put around it does not call it twice."""
+    xml = scene(free("a", "type='box' size='.1 .1 .05'", "0 0 .0495"))
+    (model, data), (second, its) = made(xml), made(xml)
+    first = cm.attach(model, data)
+    mujoco.set_mjcb_control(None)
+    with cm.attach(second, its):
+        for m, d in ((model, data), (second, its)):
+            mujoco.mj_step(m, d)
+            assert d.ncon == 1 and d.contact.dim[0] == 6
+    first.detach()
+    first, calls = cm.attach(model, data), []
+    installed = mujoco.get_mjcb_control()
+
+    def around(m, d):
+        calls.append(d.time)
+        installed(m, d)
+
+    mujoco.set_mjcb_control(around)
+    mujoco.mj_step(model, data)
+    assert len(calls) == 1 and data.ncon == 1
+    first.detach()
+    with cm.attach(model, data):
+        mujoco.mj_step(model, data)
+        assert len(calls) == 2 and data.ncon == 1 and data.contact.dim[0] == 6
+
+
 def test_bad_input(cm):
     box = free("a", "type='box' size='.1 .1 .05'")
     model, data = made(scene(box))
