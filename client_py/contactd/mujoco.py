@@ -253,6 +253,17 @@ def _attached(model: Any) -> Attachment | None:
     return next((a for callback in _CALLBACKS.values() for a in callback.attached if a.model is model), None)
 
 
+def _check_flags(model: Any, how: How) -> None:
+    """INVALID_ARGUMENT where MuJoCo leaves out the callback, or the contacts that it adds."""
+    bits = {name.removeprefix("mjDSBL_").lower(): int(bit) for name, bit in mujoco.mjtDisableBit.__members__.items()}
+    passive = ("passive",) if "passive" in bits else ("spring", "damper")  # older MuJoCo has one flag for both
+    for names in [("contact",), ("actuation",)] if how == "constraints" else [passive]:
+        if all(model.opt.disableflags & bits[name] for name in names):
+            flags = " ".join(f'{name}="disable"' for name in names)
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"the model has <flag {flags}/>, with which MuJoCo calls nothing: enable "
+                            + " or ".join(names), object="model", field=names[0])
+
+
 def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", groups: Sequence[int] | None = None,
            how: How = "constraints", client: Client | None = None, solref: ArrayLike | None = None,
            solimp: ArrayLike | None = None, modulus: float | None = None, dissipation: float = 1.0,
@@ -271,17 +282,13 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
         dissipation: s/m, likewise (Hunt and Crossley).
         repair, closing: as of Client.register_mesh, for meshes that are not closed.
     Raises: InvalidMeshError names the mesh, what is wrong, and what mends it; NotFoundError; InvalidArgumentError where the model has contacts
-        or, by "constraints", actuation disabled; ConflictError where it is attached already.
+        or actuation disabled, by "wrenches" springs and dampers both; ConflictError where it is attached already.
     """
     if how not in _CALLBACKS:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected "constraints" or "wrenches", got {how!r}', field="how")
     if _attached(model):
         raise error_for(ErrorCode.CONFLICT, "the model is attached already: detach it first", object="model")
-    disabled = int(model.opt.disableflags)
-    for flag, name in ((mujoco.mjtDisableBit.mjDSBL_CONTACT, "contact"), (mujoco.mjtDisableBit.mjDSBL_ACTUATION, "actuation")):
-        if disabled & int(flag) and (name == "contact" or how == "constraints"):
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f'the model has <flag {name}="disable"/>, with which MuJoCo calls nothing: enable it',
-                            object="model", field=name)
+    _check_flags(model, how)
     ids = choose(model, geoms, groups)
     material = {"modulus": _modulus(model, ids) if modulus is None else modulus, "dissipation": dissipation} if how == "wrenches" else {}
     making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})

@@ -297,6 +297,14 @@ def test_bad_input(cm):
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
     with pytest.raises(errors.InvalidArgumentError, match='<flag contact="disable"/>'):
         cm.attach(model, data)
+    mujoco.mj_resetData(model, data)
+    data.qpos[2] = 0.049
+    with cm.attach(model, data, how="wrenches"):  # MuJoCo's contacts are not what it needs
+        mujoco.mj_step(model, data)
+        assert data.qfrc_passive[2] > 0
+    model.opt.disableflags = int(mujoco.mjtDisableBit.mjDSBL_SPRING) | int(mujoco.mjtDisableBit.mjDSBL_DAMPER)
+    with pytest.raises(errors.InvalidArgumentError, match='<flag spring="disable" damper="disable"/>.*enable spring or damper'):
+        cm.attach(model, data, how="wrenches")
     with pytest.raises(errors.WrongLengthError, match=r"qpos: expected shape \(T, 7\)"):
         cm.judge(model, np.zeros((3, 6)))
     v, f = icosphere(0.1, 1)
