@@ -123,8 +123,8 @@ class Takeover:
         bits = dict(zip(sorted(rows), free))
         for k in np.flatnonzero(~taken):
             model.geom_contype[k] |= bits.get(tuple(geoms[k].tolist()), 0)
-        for k, row in enumerate(flexes.tolist()):
-            model.flex_contype[k] |= bits.get(tuple(row), 0)
+        for flex, row in enumerate(flexes.tolist()):
+            model.flex_contype[flex] |= bits.get(tuple(row), 0)
         for place, k in enumerate(np.flatnonzero(taken)):
             model.geom_contype[k], model.geom_conaffinity[k] = 0, sum(bit for row, bit in bits.items() if row[place])
         for name in ("contype", "conaffinity"):

@@ -2,7 +2,8 @@
 
 A Quantity holds what does not change, the triangles; its arguments are positions, (B, n, 3) of each surface that moves. Each of
 the B states is a step of a scene of its own, all in one batch. Scenes are made when they are needed and kept for the next call,
-so that several threads may call at once. In a process that was forked everything is made anew.
+so that several threads may call at once. Those of a Quantity that is gone are closed when the next one is called. In a process that was
+forked everything is made anew.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import threading
 import warnings
 import weakref
-from typing import Any, Iterator, Literal, Mapping, Sequence
+from typing import Any, Callable, Iterator, Literal, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +24,9 @@ from . import _arrays
 from ._columns import ranges
 from ._own_engine import own_engine
 from ._want import Want
-from .client import Client
-from .errors import ErrorCode, error_for
+from .client import Client, Mesh
+from .engine import Engine
+from .errors import ConflictError, ContactdError, ErrorCode, NotFoundError, StaleHandleError, error_for
 from .result import StepResult
 
 Kind = Literal["volume", "energy", "depth"]
@@ -36,11 +38,14 @@ _lock = threading.Lock()
 _known: "collections.OrderedDict[tuple[Any, ...], Quantity]" = collections.OrderedDict()
 _all: "weakref.WeakSet[Quantity]" = weakref.WeakSet()
 MOST_KNOWN = 32  # of the functions' quantities
+_shelves: "weakref.WeakValueDictionary[tuple[Any, ...], _Shelf]" = weakref.WeakValueDictionary()  # of those
+_garbage: "collections.deque[_Kept]" = collections.deque()  # what no quantity has any more
+_meshes_lock = threading.Lock()  # around looking whether a mesh is another's, too, and removing it
 
 
 def _forked() -> None:
-    global _lock, _known
-    _lock, _known = threading.Lock(), collections.OrderedDict()
+    global _lock, _known, _shelves, _meshes_lock
+    _lock, _known, _shelves, _meshes_lock = threading.Lock(), collections.OrderedDict(), weakref.WeakValueDictionary(), threading.Lock()
     for quantity in list(_all):
         quantity._forget()
 
@@ -55,10 +60,108 @@ def name_of(k: int) -> str:
 class _Copy:
     """A scene that holds one state of the surfaces."""
 
-    def __init__(self, quantity: "Quantity", client: Client, meshes: Sequence[Any]) -> None:
-        self.scene = client.open_scene(method="exact", stiffness=quantity.stiffness)
-        self.bodies = [self.scene.add_body(mesh, np.eye(4), self_contact=quantity.is_self) if k in quantity.fixed else
-                       self.scene.add_body(mesh, self_contact=quantity.is_self) for k, mesh in enumerate(meshes)]
+    def __init__(self, quantity: "Quantity", client: Client, meshes: Sequence[Mesh]) -> None:
+        self.scene = client.open_scene(method="exact")
+        try:
+            self.bodies = [self.scene.add_body(mesh, np.eye(4), self_contact=quantity.is_self) if k in quantity.fixed else
+                           self.scene.add_body(mesh, self_contact=quantity.is_self) for k, mesh in enumerate(meshes)]
+        except BaseException:
+            self.scene.close()
+            raise
+
+
+class _Kept:
+    """What a client has of some surfaces: their meshes, and scenes that nobody uses at the moment."""
+
+    def __init__(self, client: Client) -> None:
+        self.client, self.process = client, os.getpid()
+        self.meshes: list[Mesh] = []
+        self.free: list[_Copy] = []
+        self.users = 0  # calls that are under way
+
+    def release(self) -> None:
+        self.client.close_scenes([copy.scene for copy in self.free])
+        self.free.clear()
+        if isinstance(self.client, Engine):  # a server frees meshes when it needs the room
+            for mesh in self.meshes:
+                self._remove(mesh)
+        self.meshes.clear()
+
+    def _remove(self, mesh: Mesh) -> None:
+        with _meshes_lock:
+            held = self.client._link.meshes
+            if any(state is not mesh._state and state.info.get("hash") == mesh.hash for state in held):
+                held.remove(mesh._state)  # whoever holds the other one keeps it
+                return
+            with contextlib.suppress(ConflictError, NotFoundError, StaleHandleError):
+                mesh.remove()
+
+
+class _Shelf:
+    """Where calls find what is kept. Quantities that differ in kind or stiffness alone share one. When it is gone, what it has is garbage:
+    that is released later, as calls of an engine have no place in a garbage collection."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.kept: _Kept | None = None
+        self._end: weakref.finalize[..., "_Shelf"] | None = None
+
+    def use(self, client: Client, register: Callable[[], Iterator[Mesh]]) -> _Kept:
+        """What is kept of that client, for one more call. register: of the meshes, where there are none."""
+        with self.lock:
+            if self.kept is None or self.kept.client is not client:
+                self._drop()
+                self.kept = _Kept(client)
+                self._end = weakref.finalize(self, _garbage.append, self.kept)
+                self._end.atexit = False
+                try:
+                    with _meshes_lock:
+                        self.kept.meshes.extend(register())
+                except BaseException:
+                    self._drop()
+                    raise
+            self.kept.users += 1
+            return self.kept
+
+    def give_back(self, kept: _Kept, taken: list[_Copy]) -> None:
+        with self.lock:
+            kept.users -= 1
+            kept.free += taken
+            is_last = kept is not self.kept and not kept.users
+        if is_last:
+            _garbage.append(kept)
+            _drain(kept.client)
+
+    def close(self) -> None:
+        """Closes the scenes that are not in use; the others when they are not any more."""
+        with self.lock:
+            client = None if self.kept is None else self.kept.client
+            self._drop()
+        if client is not None:
+            _drain(client)
+
+    def _drop(self) -> None:
+        kept, self.kept = self.kept, None
+        if self._end is not None:
+            self._end.detach()
+        if kept is not None and not kept.users:
+            _garbage.append(kept)
+
+
+def _drain(client: Client) -> None:
+    """Releases what this client has and no quantity any more. A call does it for its own client alone, as another may not answer."""
+    for _ in range(len(_garbage)):
+        try:
+            kept = _garbage.popleft()
+        except IndexError:  # another thread was faster
+            return
+        if kept.process != os.getpid() or kept.client.closed:
+            continue
+        if kept.client is not client:
+            _garbage.append(kept)
+            continue
+        with contextlib.suppress(ContactdError):  # it is no matter of this call; scenes of a connection that is lost end with it
+            kept.release()
 
 
 class Quantity:
@@ -131,10 +234,7 @@ class Quantity:
 
     def _forget(self) -> None:
         """What belongs to this process."""
-        self._lock = threading.Lock()
-        self._free: list[_Copy] = []
-        self._meshes: list[Any] | None = None
-        self._client: Client | None = None
+        self._shelf = _Shelf()
 
     # ---- arguments ----
 
@@ -156,34 +256,30 @@ class Quantity:
     @contextlib.contextmanager
     def _copies(self, count: int, states: Sequence[np.ndarray]) -> Iterator[tuple[Client, list[_Copy]]]:
         """So many scenes, for this caller alone. states: whose first is what meshes are registered with."""
-        client = self.client or own_engine()
-        with self._lock:
-            if self._client is not client:
-                self._free, self._meshes, self._client = [], None, client
-            if self._meshes is None:
-                rest = self.fixed | {k: array[0] for k, array in zip(self.moving, states)}
-                self._meshes = [client.register_mesh(rest[k], faces, name=f"surface {name_of(k)}")
-                                for k, faces in enumerate(self.faces)]
-            taken, meshes = [self._free.pop() for _ in range(min(count, len(self._free)))], self._meshes
-        for state, k in zip(states, self.moving):
-            if state.shape[1] != meshes[k].vertex_count:
-                raise error_for(ErrorCode.WRONG_LENGTH, f"expected {meshes[k].vertex_count} vertices, as in the first call, got "
-                                f"{state.shape[1]}", field=f"v{name_of(k)}")
-        while len(taken) < count:
-            taken.append(_Copy(self, client, meshes))
+        client, shelf = self.client or own_engine(), self._shelf
+        _drain(client)
+
+        def register() -> Iterator[Mesh]:
+            rest = self.fixed | {k: array[0] for k, array in zip(self.moving, states)}
+            return (client.register_mesh(rest[k], faces, name=f"surface {name_of(k)}") for k, faces in enumerate(self.faces))
+
+        kept, taken = shelf.use(client, register), []
         try:
+            for state, k in zip(states, self.moving):
+                if state.shape[1] != kept.meshes[k].vertex_count:
+                    raise error_for(ErrorCode.WRONG_LENGTH, f"expected {kept.meshes[k].vertex_count} vertices, as in the first call, got "
+                                    f"{state.shape[1]}", field=f"v{name_of(k)}")
+            with shelf.lock:
+                taken += [kept.free.pop() for _ in range(min(count, len(kept.free)))]
+            while len(taken) < count:
+                taken.append(_Copy(self, client, kept.meshes))
             yield client, taken
         finally:
-            with self._lock:
-                if self._client is client:
-                    self._free += taken
+            shelf.give_back(kept, taken)
 
     def close(self) -> None:
-        """Closes the scenes that it keeps."""
-        with self._lock:
-            free, self._free = self._free, []
-        for copy in free:
-            copy.scene.close()
+        """Closes the scenes that it keeps, those of calls under way when these are done. It may be called again."""
+        self._shelf.close()
 
     # ---- steps ----
 
@@ -318,14 +414,18 @@ def quantity_of(faces: Sequence[Any], sizes: Sequence[int], kind: Kind, stiffnes
     """That of earlier calls with the same triangles and numbers of vertices, or a new one."""
     arrays = [np.ascontiguousarray(f) for f in faces]
     digest = hashlib.blake2b(b"".join(a.tobytes() + repr((a.shape, a.dtype.str)).encode() for a in arrays), digest_size=16).digest()
-    key = (digest, tuple(sizes), kind, float(stiffness), id(client))
+    surfaces = (digest, tuple(sizes), id(client))
+    key = (*surfaces, kind, float(stiffness))
     with _lock:
         found = _known.get(key)
         if found is not None and found.client is client:
             _known.move_to_end(key)
             return found
         found = _known[key] = Quantity(arrays, kind, stiffness, client=client)
-        dropped = _known.popitem(last=False)[1] if len(_known) > MOST_KNOWN else None
+        found._shelf = _shelves.setdefault(surfaces, found._shelf)
+        dropped = _known.popitem(last=False)[1]._shelf if len(_known) > MOST_KNOWN else None
+        if dropped is not None and any(other._shelf is dropped for other in _known.values()):
+            dropped = None
     if dropped is not None:
         dropped.close()
     return found

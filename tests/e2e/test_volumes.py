@@ -3,6 +3,7 @@ batches, in this process and on a server; and what is said where a package is mi
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import subprocess
 import sys
@@ -94,7 +95,7 @@ def test_many_displacements_of_one_state_share_steps(client):
     for k in (0, MAX_DIRECTIONS - 1, MAX_DIRECTIONS, len(MOVES[0]) - 1):
         for side, alone in enumerate(quantity.product([A[None], B[None]], [m[k][None] for m in MOVES])):
             assert np.array_equal(alone[0], together[side][k])
-    assert len(quantity._free) <= 3  # scenes: one a step
+    assert len(quantity._shelf.kept.free) <= 3  # scenes: one a step
 
 
 def test_fixed_surfaces_are_no_arguments(client):
@@ -128,11 +129,51 @@ def test_functions_find_what_they_made_before():
     assert quantity_of([BALL[1].copy(), RING[1]], (162, 192), "volume") is first
     assert quantity_of([BALL[1], RING[1][::-1]], (162, 192), "volume") is not first
     first.evaluate([A[None], B[None]], False)
-    assert len(first._free) == 1
+    scene = first._shelf.kept.free[0].scene
     for k in range(MOST_KNOWN):
-        quantity_of([BALL[1], RING[1]], (162, 192), "energy", stiffness=k + 1)
-    assert not first._free  # its scenes are closed
+        other = quantity_of([BALL[1], RING[1]], (162, 192), "energy", stiffness=k + 1)
+        other.evaluate([A[None], B[None]], False)
+        assert [copy.scene for copy in other._shelf.kept.free] == [scene]  # stiffness is no matter of scenes
+    for k in range(MOST_KNOWN):
+        quantity_of([BALL[1], np.roll(RING[1], k + 1, axis=0)], (162, 192), "volume")
+    assert scene._state.closed and first._shelf.kept is None
     assert quantity_of([BALL[1], RING[1]], (162, 192), "volume") is not first
+
+
+def test_what_is_gone_leaves_nothing(client):
+    """Whether it is let go, closed, or refused; a mesh that someone else has, too, stays. A server frees meshes when it needs the room."""
+    def counts():
+        gc.collect()
+        of_two("volume", client).evaluate([A[None], B[None]], False)  # releases what was let go before
+        status = client.status()
+        return status["scenes"], status["meshes"] if isinstance(client, contactd.Engine) else 0
+
+    before = counts()
+    mesh = client.register_mesh(A, BALL[1])
+    for k in range(20):
+        quantity = of_two("energy", client, stiffness=k + 1.0)
+        quantity.evaluate([A[None] + k, B[None].repeat(2, 0)], False)
+        with pytest.raises(errors.WrongLengthError, match="expected 192 vertices"):
+            quantity.evaluate([A[None], B[None, 1:]], False)
+        if k % 2:
+            quantity.close()
+        with pytest.raises(errors.InvalidMeshError):
+            Quantity([BALL[1], RING[1][1:]], client=client).evaluate([A[None] - k, B[None]], False)
+    del quantity
+    assert counts() == before
+    client.open_scene(method="exact").add_body(mesh)
+
+
+def test_closing_what_is_in_use(client):
+    """Scenes in use are closed when they are not any more, and what is closed makes others."""
+    quantity = of_two("volume", client)
+    expected, _ = quantity.evaluate([A[None], B[None]], False)
+    before = client.status()["scenes"]
+    with quantity._copies(1, quantity.states([A[None], B[None]])) as (_, copies):
+        quantity.close()
+        assert not copies[0].scene._state.closed and client.status()["scenes"] == before
+    assert copies[0].scene._state.closed and client.status()["scenes"] == before - 1
+    assert quantity.evaluate([A[None], B[None]], False)[0] == expected
 
 
 def _volume(queue) -> None:
