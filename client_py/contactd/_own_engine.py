@@ -1,4 +1,4 @@
-"""The engine in this process that those share who name no client. In a process that was forked there is another."""
+"""The engine in this process, on its processor, that those share who name no client. In a process that was forked there is another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def own_engine() -> Engine:
     global _engine
     with _lock:
         if _engine is None or _engine.closed:
-            _engine = Engine(timeout=PATIENCE)
+            _engine = Engine(backend="cpu", timeout=PATIENCE)
         return _engine
 
 

@@ -12,7 +12,7 @@ import contactd
 import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED, ROOT, SLOW
-from contactd import _optional, errors
+from contactd import _optional, _own_engine, errors
 from contactd._volumes import MAX_DIRECTIONS, MOST_KNOWN, Quantity, quantity_of
 from geometry import UNIT_BOX, box, icosphere, torus
 
@@ -174,6 +174,21 @@ def test_closing_what_is_in_use(client):
         assert not copies[0].scene._state.closed and client.status()["scenes"] == before
     assert copies[0].scene._state.closed and client.status()["scenes"] == before - 1
     assert quantity.evaluate([A[None], B[None]], False)[0] == expected
+
+
+def test_the_shared_engine_is_the_processors(monkeypatch):
+    """Where there is a GPU, too."""
+    asked = []
+
+    class Engine:
+        closed = False
+
+        def __init__(self, **options):
+            asked.append(options)
+
+    monkeypatch.setattr(_own_engine, "Engine", Engine)
+    monkeypatch.setattr(_own_engine, "_engine", None)
+    assert _own_engine.own_engine() is _own_engine.own_engine() and [options["backend"] for options in asked] == ["cpu"]
 
 
 def _volume(queue) -> None:
