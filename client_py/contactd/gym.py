@@ -118,6 +118,7 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
         self._set(np.ones(self.num_envs, bool), self.np_random)
+        self._ended = np.zeros(self.num_envs, bool)
         return np.asarray(self._observe(self.state), float), {}
 
     def step(self, actions: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:

@@ -87,6 +87,10 @@ def test_ends_and_resets(cg):
     observations, rewards, terminated, truncated, _ = env.step(np.zeros((3, 6)))
     assert rewards[0] == 0 and abs(observations[0, 0]) < 1 and env.state.time.tolist() == pytest.approx([0, 0.02, 0.02])
     assert not terminated.any() and truncated.tolist() == [False, True, True]
+    first, _ = env.reset(seed=3)
+    env.step(np.zeros((3, 6)))
+    assert env.state.time.tolist() == pytest.approx([0.01] * 3)  # it is reset once
+    assert env.state.poses[:, 1, 0, 3] == pytest.approx(first[:, 0], abs=0.01)
 
 
 def test_bad_input(cg):
