@@ -15,6 +15,8 @@ import html
 import json
 import os
 import pathlib
+import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
@@ -285,13 +287,27 @@ def _register(client: Client, mesh: Any, name: str, unit: Unit) -> Mesh:
 
 def _read(path: pathlib.Path, names: Sequence[str], times: ArrayLike | None) -> tuple[np.ndarray, ArrayLike | None]:
     if path.suffix == ".npz":
-        with np.load(path) as file:
-            if "poses" not in file:
-                raise error_for(ErrorCode.PARSE_ERROR, f"expected an array named poses, got {', '.join(file) or 'none'}", object=str(path))
-            return file["poses"], file["times"] if times is None and "times" in file else times
+        arrays = _read_npz(path)
+        if "poses" not in arrays:
+            raise error_for(ErrorCode.PARSE_ERROR, f"expected an array named poses, got {', '.join(arrays) or 'none'}", object=str(path))
+        return arrays["poses"], arrays.get("times") if times is None else times
     if path.suffix == ".csv":
-        return _read_csv(path, names)
+        try:
+            return _read_csv(path, names)
+        except (UnicodeDecodeError, csv.Error) as e:
+            raise error_for(ErrorCode.PARSE_ERROR, f"expected text in UTF-8: {e}", object=str(path)) from None
     raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a file .npz or .csv, got {path.name}", field="poses")
+
+
+def _read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
+    try:
+        file = np.load(path)
+        if isinstance(file, np.ndarray):
+            raise ValueError("it holds one array without a name")
+        with file:
+            return dict(file)
+    except (EOFError, ValueError, zipfile.BadZipFile, zlib.error) as e:
+        raise error_for(ErrorCode.PARSE_ERROR, f"expected arrays of numbers as numpy.savez writes them: {e}", object=str(path)) from None
 
 
 def _read_csv(path: pathlib.Path, names: Sequence[str]) -> tuple[np.ndarray, NDArray[np.float64]]:
@@ -331,7 +347,7 @@ def _read_csv(path: pathlib.Path, names: Sequence[str]) -> tuple[np.ndarray, NDA
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m contactd judge", description="Measures how far the bodies of a trajectory are inside each "
-                                     "other. Exit status: 0; 1 where --limit is passed; 2 for wrong arguments or files.")
+                                     "other. Exit status: 0; 1 where --limit is passed; 2 for wrong arguments or files, or where matplotlib is missing.")
     parser.add_argument("--mesh", action="append", required=True, metavar="NAME=FILE", help="a body: OBJ, OFF, PLY or STL")
     parser.add_argument("--poses", required=True, metavar="FILE", help=".npz with poses (T, b, 4, 4) or (T, b, 7), and times; or .csv with "
                         + ", ".join(_COLUMNS))
@@ -345,12 +361,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         meshes = dict(item.partition("=")[::2] for item in given.mesh)
         report = judge(meshes, given.poses, unit=given.unit, ignore=[tuple(pair.split(",")) for pair in given.ignore])
-    except (ContactdError, OSError) as e:
+        if given.html:
+            report.save(given.html)
+        if given.plot:
+            report.plot(given.plot)
+    except (ContactdError, ImportError, OSError, ValueError) as e:
         parser.exit(2, f"{parser.prog}: {e}\n")
-    if given.html:
-        report.save(given.html)
-    if given.plot:
-        report.plot(given.plot)
     print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if given.json else report.worst or "nothing overlaps")
     worst = report.worst
     return int(given.limit is not None and worst is not None and (worst.is_nested or worst.depth > given.limit))

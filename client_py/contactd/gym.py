@@ -24,7 +24,7 @@ from .errors import ErrorCode, error_for
 from .scene import Scene
 
 gymnasium: Any = need("gymnasium", "contactd.gym", "gym")
-check_version(gymnasium, "contactd.gym", (1, 0), (2, 0))
+check_version(gymnasium, "contactd.gym", (1, 1), (2, 0))
 Array = NDArray[np.float64]
 STICTION = 20.0  # m/s^2, times the time step: friction is explicit
 

@@ -127,6 +127,35 @@ def test_from_a_shell(files):
     assert command(files, "--poses", "none.csv").returncode == 2
 
 
+def _broken(name, content):
+    return pytest.param(name, content, id=f"{name} {len(content)}")
+
+
+@pytest.mark.parametrize("name, content", [
+    _broken("broken.npz", b"PK\x03\x04 and no more"), _broken("empty.npz", b""), _broken("text.npz", b"time,body"),
+    _broken("latin.csv", "time,body,x,y,z,qx,qy,qz,qw\n0,Mutter gr\xfcn,0,0,0,0,0,0,1\n".encode("latin-1"))])
+def test_files_that_cannot_be_read(files, name, content):
+    """Status 1 is that the limit is passed, and nothing else."""
+    (files / name).write_bytes(content)
+    with pytest.raises(errors.ParseError, match=name):
+        contactd.judge(BOXES, files / name)
+    done = command(files, "--poses", name, "--limit", "1")
+    assert done.returncode == 2 and name in done.stderr and "Traceback" not in done.stderr
+
+
+def test_poses_of_an_array_without_a_name(files):
+    with (files / "alone.npz").open("wb") as file:
+        np.save(file, POSES)
+    with pytest.raises(errors.ParseError, match="one array without a name"):
+        contactd.judge(BOXES, files / "alone.npz")
+
+
+def test_plots_without_matplotlib(files):
+    (files / "matplotlib.py").write_text("raise ImportError()")
+    done = command(files, "--poses", "poses.npz", "--plot", "curves.png")
+    assert done.returncode == 2 and "needs the package matplotlib" in done.stderr and "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("change, message", [
     (("right,0.5", "wrong,0.5"), r"line 3: there is no mesh for 'wrong'; there are left, right"),
     (("0.5,0,0,0", "0.5,0,zero,0"), r"line 3: expected numbers"),
