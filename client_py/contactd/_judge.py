@@ -347,7 +347,8 @@ def _read_csv(path: pathlib.Path, names: Sequence[str]) -> tuple[np.ndarray, NDA
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m contactd judge", description="Measures how far the bodies of a trajectory are inside each "
-                                     "other. Exit status: 0; 1 where --limit is passed; 2 for wrong arguments or files, or where matplotlib is missing.")
+                                     "other. Exit status: 0; 1 where --limit is passed; 2 for wrong arguments or files, or "
+                                     "where matplotlib is missing.")
     parser.add_argument("--mesh", action="append", required=True, metavar="NAME=FILE", help="a body: OBJ, OFF, PLY or STL")
     parser.add_argument("--poses", required=True, metavar="FILE", help=".npz with poses (T, b, 4, 4) or (T, b, 7), and times; or .csv with "
                         + ", ".join(_COLUMNS))

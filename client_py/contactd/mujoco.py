@@ -10,8 +10,9 @@ kinds of geoms, flexes, geoms that `geoms` and `groups` leave out) stays with Mu
 
 how="constraints": each connected part of an intersection is one contact of MuJoCo's solver, of 6 dimensions (condim 6): at its centre, along
 its normal, with friction, and with limits of twisting and tilting that follow from the contact's extents (Bouchard et al. 2015). Friction
-(none where condim is 1), solref, solimp and priority are the geoms'. It is done in MuJoCo's control callback, between positions and accelerations; a callback that
-was set before is called first; one that is set later with mujoco.set_mjcb_control ends it, until the next model is attached.
+(none where condim is 1), solref, solimp and priority are the geoms'. It is done in MuJoCo's control callback, between positions and
+accelerations; a callback that was set before is called first; one that is set later with mujoco.set_mjcb_control ends it, until the
+next model is attached.
 
 how="wrenches": the contact law "pressure" acts as forces, with friction as MuJoCo mixes it. They are explicit: modulus times area, N/m,
 has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise.

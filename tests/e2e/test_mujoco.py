@@ -198,7 +198,7 @@ def test_the_judge_of_a_model_that_is_attached(cm, geoms):
 def test_flexes_stay_with_mujoco(cm):
     """A cloth lies on a floor that is taken, beside a box; one whose bits do not match the floor's touches nothing, attached or not."""
     cloth = ("<flexcomp name='{0}' type='grid' count='4 4 1' spacing='.05 .05 .05' pos='{1} 0 .009' radius='.01' mass='.1' dim='2'>"
-             "<contact selfcollide='none' {2}/></flexcomp>")
+             "<edge equality='true'/><contact selfcollide='none' {2}/></flexcomp>")
     model, data = made(scene(free("a", "type='box' size='.1 .1 .05'", "0 .5 .0499"), cloth.format("cloth", 0, ""),
                              cloth.format("other", 0.5, "contype='4' conaffinity='8'")))
     mujoco.mj_forward(model, data)
