@@ -140,13 +140,16 @@ def test_functions_find_what_they_made_before():
     assert quantity_of([BALL[1], RING[1]], (162, 192), "volume") is not first
 
 
+def scenes_of(client) -> int:
+    return client.servers()[0]["scenes"]
+
+
 def test_what_is_gone_leaves_nothing(client):
     """Whether it is let go, closed, or refused; a mesh that someone else has, too, stays. A server frees meshes when it needs the room."""
     def counts():
         gc.collect()
         of_two("volume", client).evaluate([A[None], B[None]], False)  # releases what was let go before
-        status = client.status()
-        return status["scenes"], status["meshes"] if isinstance(client, contactd.Engine) else 0
+        return scenes_of(client), client.status()["meshes"] if isinstance(client, contactd.Engine) else 0
 
     before = counts()
     mesh = client.register_mesh(A, BALL[1])
@@ -168,11 +171,11 @@ def test_closing_what_is_in_use(client):
     """Scenes in use are closed when they are not any more, and what is closed makes others."""
     quantity = of_two("volume", client)
     expected, _ = quantity.evaluate([A[None], B[None]], False)
-    before = client.status()["scenes"]
+    before = scenes_of(client)
     with quantity._copies(1, quantity.states([A[None], B[None]])) as (_, copies):
         quantity.close()
-        assert not copies[0].scene._state.closed and client.status()["scenes"] == before
-    assert copies[0].scene._state.closed and client.status()["scenes"] == before - 1
+        assert not copies[0].scene._state.closed and scenes_of(client) == before
+    assert copies[0].scene._state.closed and scenes_of(client) == before - 1
     assert quantity.evaluate([A[None], B[None]], False)[0] == expected
 
 
