@@ -336,7 +336,7 @@ class Mesh:
     def info(self) -> dict[str, Any]:
         """What the server knows of it, by names of the properties here."""
         names = ("name", "hash", "vertex_count", "triangle_count", "closing_vertices", "volume", "area", "bounds", "center_of_mass",
-                 "inertia", "n_shells", "doubled_shells", "bytes", "closing", "repair")
+                 "inertia", "n_shells", "doubled_shells", "bytes", "closing", "deviation", "repair")
         return {name: getattr(self, name) for name in names}
 
     @property
