@@ -279,12 +279,14 @@ static bool is_farther(const ct_point_edge *a, const ct_point_edge *b, const dou
     return false;
 }
 
-static void choose_edges(ct_point_places *places, const double direction[2]) {
+/* False: cancelled. */
+static bool choose_edges(ct_point_places *places, const double direction[2]) {
     ct_point_edge *best[EDGES_PER_DIRECTION];
     int n = 0;
     for (size_t i = 0; i < places->n_edges; i++) {
         ct_point_edge *edge = &places->edges[i];
         int to = n;
+        if (CT_POLL_EVERY(i, 4096) && ct_is_cancelled()) return false;
         while (to > 0 && is_farther(edge, best[to - 1], direction)) to--;
         if (to == EDGES_PER_DIRECTION) continue;
         if (n < EDGES_PER_DIRECTION) n++;
@@ -292,6 +294,7 @@ static void choose_edges(ct_point_places *places, const double direction[2]) {
         best[to] = edge;
     }
     for (int k = 0; k < n; k++) best[k]->is_chosen = true;
+    return true;
 }
 
 /* Whether the triangle on the edge's other side is in the same cluster and lies in the same plane: the edge is none, as the
@@ -346,7 +349,8 @@ static bool add_edges(ct_point_places *places, ct_point_lines *lines, int across
         const ct_clusters *clusters = body->surface->clusters;
         if (!find_long_edges(places, lines, s, square, clusters->n_levels - 1, clusters->n_nodes - 1)) return false;
     }
-    for (int d = 0; d < DIRECTIONS && places->n_edges > MOST_EDGES; d++) choose_edges(places, directions[d]);
+    for (int d = 0; d < DIRECTIONS && places->n_edges > MOST_EDGES; d++)
+        if (!choose_edges(places, directions[d])) return false;
     for (size_t i = 0; i < places->n_edges; i++)
         if ((places->n_edges <= MOST_EDGES || places->edges[i].is_chosen) &&
             !add_piercings(places, lines, &places->edges[i]))

@@ -146,9 +146,8 @@ static ct_status take_closing(ct_soup *soup, const ct_mesh_options *options, ct_
     changes->is_changed = true; /* it has the hash of what becomes of it */
     if (options->closing == CT_CLOSING_WRAP) {
         ct_error crossing = {0}; /* a face that crosses itself stays the fan that it is */
-        const ct_status status = ct_cut_polygons(soup, changes, &crossing);
-        if (status != CT_OK && status != CT_INVALID_MESH)
-            return ct_fail(error, status, crossing.field, "%s", crossing.message);
+        const ct_status status = ct_cut_polygons(soup, true, changes, &crossing);
+        if (status != CT_OK) return ct_fail(error, status, crossing.field, "%s", crossing.message);
         return ct_take_wrap(soup, options->resolution, &changes->deviation, error);
     }
     ct_enter_phase("taking the convex hull");
@@ -166,7 +165,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     if (options->scale != 0 && options->scale != 1 && !scale_positions(soup, options->scale))
         status = ct_fail_cancelled(error);
     if (status == CT_OK)
-        status = options->closing == CT_CLOSING_NONE ? ct_cut_polygons(soup, changes, error)
+        status = options->closing == CT_CLOSING_NONE ? ct_cut_polygons(soup, false, changes, error)
                                                      : take_closing(soup, options, changes, error);
     if (options->repair) ct_enter_phase("repairing the mesh");
     uint32_t *rim = NULL, n_rim = 0;

@@ -224,7 +224,7 @@ static ct_status reserve_corners(struct cutter *c, uint32_t n, ct_error *error) 
     return CT_OK;
 }
 
-ct_status ct_cut_polygons(ct_soup *soup, ct_mesh_changes *changes, ct_error *error) {
+ct_status ct_cut_polygons(ct_soup *soup, bool keeps_crossing, ct_mesh_changes *changes, ct_error *error) {
     struct cutter c = {.soup = soup, .cut = *soup, .changes = changes};
     c.cut.triangles = NULL;
     c.cut.triangle_capacity = 0;
@@ -237,6 +237,7 @@ ct_status ct_cut_polygons(ct_soup *soup, ct_mesh_changes *changes, ct_error *err
         if (status != CT_OK || !list_corners(soup, polygon, c.corners)) continue;
         const struct area fan = measure_cut(soup, soup->triangles + 3 * (size_t)polygon->first, polygon->n - 2);
         if (fan.is_finite && (folds(&fan) || !is_flat(&fan))) status = cut_polygon(&c, polygon, &fan, error);
+        if (status == CT_INVALID_MESH && keeps_crossing) status = CT_OK;
     }
     free(c.cut.triangles);
     free(c.corners);

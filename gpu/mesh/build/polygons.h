@@ -7,7 +7,8 @@
 /* Cuts anew, in place, those of the soup's polygons whose fan folds over or is not the least of a polygon that is not
  * flat: by clipping ears seen along the polygon's normal, or so that the area is least. Notes in *changes how many are
  * not flat. A fan that is flat and folds nowhere stays. Polygons with vertices that are out of range or not finite are
- * left for the validation to refuse. INVALID_MESH: a polygon crosses itself. OUT_OF_MEMORY, CANCELLED. */
-ct_status ct_cut_polygons(ct_soup *soup, ct_mesh_changes *changes, ct_error *error);
+ * left for the validation to refuse. A polygon that crosses itself stays as it is with
+ * keeps_crossing; else INVALID_MESH. OUT_OF_MEMORY, CANCELLED. */
+ct_status ct_cut_polygons(ct_soup *soup, bool keeps_crossing, ct_mesh_changes *changes, ct_error *error);
 
 #endif

@@ -16,8 +16,9 @@
 /* ---- the deviation ---- */
 
 enum { MOST_SPLITS = 6 };
-#define SLACK 1.1
-#define LEAST 0.01 /* resolutions */
+#define SLACK    1.1
+#define LEAST    0.01  /* resolutions */
+#define ROUNDING 0.002 /* resolutions, of vertices to float32: see LEAST_ULPS in wrap_grid.c */
 
 /* Raises *most to what no point of a triangle is further from the soup. Convex: the distance to one triangle is greatest
  * at a corner. So where one triangle of the soup is near all of it, that is a bound, and else the corners' distances with
@@ -60,16 +61,16 @@ double ct_measure_wrap(const ct_wrap_grid *grid, const ct_wrap_surface *surface)
     uint32_t nearest;
     double bound = 0;
     for (size_t v = 0; v < surface->n_points; v++) {
-        if (CT_POLL_EVERY(v, 256) && ct_is_cancelled()) return 0;
+        if (CT_POLL_EVERY(v, 16) && ct_is_cancelled()) return 0;
         bound = fmax(bound, ct_wrap_distance(grid, surface->points[v], &nearest));
     }
     for (size_t t = 0; t < surface->n_triangles; t++) {
         double p[3][3];
-        if (CT_POLL_EVERY(t, 64) && ct_is_cancelled()) return 0;
+        if (CT_POLL_EVERY(t, 4) && ct_is_cancelled()) return 0;
         for (int c = 0; c < 3; c++) memcpy(p[c], surface->points[surface->triangles[t][c]], sizeof p[c]);
         measure_triangle(grid, p, 0, &bound);
     }
-    return fmax(SLACK * bound, LEAST);
+    return fmax(SLACK * bound, LEAST) + ROUNDING;
 }
 
 /* ---- the soup ---- */

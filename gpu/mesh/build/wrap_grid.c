@@ -25,8 +25,9 @@
 #include "gpu/base/large.h"
 #include "gpu/mesh/build/order.h"
 
-#define MOST_BYTES ((uint64_t)512 << 20) /* of a grid */
-#define LEAST_ULPS 1000                  /* of the largest coordinate in a cube's side */
+#define MOST_BYTES      ((uint64_t)512 << 20) /* of a grid */
+#define LEAST_ULPS      1000                  /* of the largest coordinate in a cube's side */
+#define MOST_RESOLUTION 1e30                  /* m: nodes are numbers of float32 */
 
 static const float *position(const ct_soup *soup, uint32_t v) {
     return soup->positions + 3 * (size_t)v;
@@ -168,6 +169,9 @@ static ct_status place_grid(const ct_soup *soup, double resolution, ct_wrap_grid
     if (!(square > 0))
         return ct_fail(error, CT_INVALID_MESH, "positions",
                        "all vertices that triangles use lie at one point: there is nothing to wrap");
+    if (resolution > MOST_RESOLUTION)
+        return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "a wrap's resolution is %g m, expected at most %g",
+                       resolution, MOST_RESOLUTION);
     grid->side = resolution > 0 ? resolution : CT_DEFAULT_WRAP * sqrt(square);
     if (!(grid->side >= LEAST_ULPS * 0x1p-24 * away))
         return ct_fail(
@@ -355,7 +359,9 @@ static bool spread_outside(ct_wrap_grid *grid) {
         for (int i = 0; i < CT_WRAP_NODES && is_right; i++) {
             int64_t node[3];
             place_node(grid, b, i, node);
-            if (grid->blocks[grid->directory[b]].is_outside[i]) is_right = push(&now, node);
+            const ct_wrap_block *block = &grid->blocks[grid->directory[b]];
+            /* the neighbours of nodes at the band's end lie where the flood came anyway */
+            if (block->is_outside[i] && block->distance[i] < CT_WRAP_BAND) is_right = push(&now, node);
         }
     }
     for (int step = 0; step < n_steps && is_right; step++) {
@@ -473,9 +479,11 @@ static bool close_pockets(ct_wrap_grid *grid) {
         if (grid->directory[b] == CT_WRAP_OUTSIDE) grid->directory[b] = CT_WRAP_UNKNOWN;
     for (uint32_t b = 0; b < grid->n; b++) memset(grid->blocks[b].is_outside, 0, sizeof grid->blocks[b].is_outside);
     if (!flood(grid, is_not_inside)) return false;
-    for (uint32_t b = 0; b < grid->n; b++)
+    for (uint32_t b = 0; b < grid->n; b++) {
+        if (CT_POLL_EVERY(b, 64) && ct_is_cancelled()) return false;
         for (int i = 0; i < CT_WRAP_NODES; i++)
             if (!grid->blocks[b].is_outside[i] && grid->blocks[b].field[i] >= 0) grid->blocks[b].field[i] = -0.1f;
+    }
     return !ct_is_cancelled();
 }
 

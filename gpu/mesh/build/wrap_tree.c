@@ -57,7 +57,9 @@ double ct_wrap_distance(const ct_wrap_grid *grid, const double p[3], uint32_t *n
     } stack[MOST_DEPTH] = {{1, 0}};
     int n = 1;
     double least = INFINITY;
-    while (n) {
+    *nearest = 0;
+    for (uint32_t i = 1; n; i++) {
+        if (CT_POLL_EVERY(i, 4096) && ct_is_cancelled()) break; /* as the caller will */
         const size_t node = stack[--n].node;
         if (!(stack[n].square < least)) continue;
         if (node < grid->n_leaves) { /* the nearer one is looked at first */

@@ -213,11 +213,13 @@ static double convert_to_double(const decimal *d) {
  * digits, zeros at the end do not count. */
 __attribute__((noinline, cold)) static void note_loss(uint64_t leading, int64_t exponent, double off,
                                                       ct_digits *digits) {
+    if (!(off > 0)) return;
     while (leading % 10 == 0) leading /= 10, exponent++;
     if (leading <= digits->watched) return;
     double unit = 1;
     for (; exponent < -MOST_POWER; exponent += MOST_POWER) unit /= powers[MOST_POWER];
-    unit = exponent < 0 ? unit / powers[-exponent] : powers[exponent];
+    for (; exponent > MOST_POWER; exponent -= MOST_POWER) unit *= powers[MOST_POWER];
+    unit = exponent < 0 ? unit / powers[-exponent] : unit * powers[exponent];
     if (off <= unit) return;
     digits->loses_some = true;
     digits->loses_many = leading > CT_FEW_DIGITS;

@@ -137,6 +137,29 @@ static void test_doubles(void **state) {
     }
 }
 
+/* Exponents far outside of what floats hold, and zeros at the end that make them so: nothing is lost of 0, nor of what
+ * float32 holds; the rest loses many digits. */
+static void test_digits(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool loses_many;
+    } cases[] = {{"123456789e-9999999999", false},
+                 {"12345678901234e-9999999999", false},
+                 {"16777216000000000000000000000000", false},
+                 {"1234567890123456e15", true},
+                 {"12345678901234560000000000000000", true},
+                 {"1234567890000000e22", false},
+                 {"500000.123456789", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ct_digits digits = {0};
+        float value;
+        const char *end = cases[i].text + strlen(cases[i].text);
+        assert_ptr_equal(ct_parse_coordinate(cases[i].text, end, &digits, &value), end);
+        if (digits.loses_many != cases[i].loses_many) fail_msg("%s: %d", cases[i].text, digits.loses_many);
+    }
+}
+
 static void test_random(void **state) {
     (void)state;
     uint64_t rng = 17;
@@ -207,7 +230,7 @@ static void test_short(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain),  cmocka_unit_test(test_where_it_stops), cmocka_unit_test(test_doubles),
-        cmocka_unit_test(test_random), cmocka_unit_test(test_short),
+        cmocka_unit_test(test_digits), cmocka_unit_test(test_random),         cmocka_unit_test(test_short),
     };
     return cmocka_run_group_tests_name("decimal", tests, NULL, NULL);
 }

@@ -401,6 +401,8 @@ static void test_refused(void **state) {
     (void)state;
     struct shape box = shape_box(1, 1, 1);
     refuse(&box, -1, CT_CLOSING_WRAP, CT_OUT_OF_RANGE, "0 or more");
+    refuse(&box, 1e308, CT_CLOSING_WRAP, CT_OUT_OF_RANGE, "at most 1e+30");
+    refuse(&box, 1e31, CT_CLOSING_WRAP, CT_OUT_OF_RANGE, "at most 1e+30");
     refuse(&box, NAN, CT_CLOSING_WRAP, CT_NON_FINITE, "finite");
     refuse(&box, 0.1, CT_CLOSING_HULL, CT_INVALID_ARGUMENT, "no wrap is asked for");
     refuse(&box, 5e-4, CT_CLOSING_WRAP, CT_LIMIT_EXCEEDED, "at most 512 are allowed: give a larger resolution");
