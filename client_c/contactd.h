@@ -471,7 +471,7 @@ enum {                              /* what a step returns, beside bodies, volum
        CONTACTD_WANT_SURFACE = 128, /* the contact surface, contactd_polygon; exact only */
        CONTACTD_WANT_IDS = 256,     /* numbers that contacts and points keep from step to step */
        CONTACTD_WANT_POINTS = 512,  /* points of contacts: the scene's max_points, or 4 where that is 0 */
-       CONTACTD_WANT_ALL = 15,      /* all but spans, inertia and the surface */
+       CONTACTD_WANT_ALL = 15,      /* frame, gradient, friction and forces */
 };
 
 enum { CONTACTD_MAX_DIRECTIONS = 12 }; /* of a step: those of two rigid bodies */

@@ -89,7 +89,7 @@ contactd_code contactd_reset_scenes(contactd_client *client, const contactd_scen
         for (size_t k = 0; k < n; k++) {
             if (code == CONTACTD_OK)
                 note_reset(found[k]);
-            else if (code != CONTACTD_BUSY && code != CONTACTD_SHUTTING_DOWN)
+            else
                 ctc_rebuild_scene(client, found[k]); /* whether it was reset is not known */
         }
     }

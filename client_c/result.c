@@ -154,7 +154,7 @@ bool ctc_make_result(contactd_client *client, ctc_step *step) {
         if (to->n_cells) to->cells = cells + r->contacts[i].first_cell;
     }
     const wire_settings *settings = r->revision ? &r->settings : &scene->settings;
-    const bool has_frames = step->want & CONTACTD_WANT_ALL || r->groups & CT_CONTACT_SLIP;
+    const bool has_frames = step->want & CONTACTD_WANT_ALL || r->groups & (CT_CONTACT_FRAME | CT_CONTACT_SLIP);
     if (has_frames && !ctc_continue_frames(scene, step->contacts, r->n_contacts)) return false;
     step->result = (contactd_result){.n_contacts = r->n_contacts,
                                      .contacts = step->contacts,

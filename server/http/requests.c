@@ -368,9 +368,9 @@ static bool take_want(const json_fields *fields, uint32_t *out) {
         char place[32];
         snprintf(place, sizeof place, "want[%zu]", i);
         if (!word || k == WISHES)
-            return problem_set(fields->problem, CONTACTD_INVALID_ARGUMENT, place,
-                               "%s: expected one of frame, gradient, friction, forces, spans, inertia, surface, ids",
-                               place);
+            return problem_set(
+                fields->problem, CONTACTD_INVALID_ARGUMENT, place,
+                "%s: expected one of frame, gradient, friction, forces, spans, inertia, surface, ids, points", place);
         *out |= wishes[k].bit;
     }
     return true;

@@ -249,6 +249,9 @@ static void run_copy(scheduler *scheduler, command *command, const char *object)
     ct_error cause = {0};
     scene_contents contents;
     const uint64_t bytes = ct_scene_bytes(command->target->engine);
+    pthread_mutex_lock(&scheduler->lock);
+    answer_store_make_room(registry_kept_answers(scheduler->registry), bytes);
+    pthread_mutex_unlock(&scheduler->lock);
     if (!registry_has_scene_room(scheduler->registry, bytes, &command->who, object, &command->error)) return;
     bool good = use_meshes(scheduler, command, &contents, &command->error);
     if (good && ct_scene_copy(command->target->engine, &engine, &cause) != CT_OK)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,7 +214,8 @@ void state_put_mesh(state *state, const char *hash, const state_source *source) 
                           .n_triangles = source->file ? 0 : source->n_triangles,
                           .size = source->file ? source->size
                                                : row_bytes(source) * source->n_vertices + 12 * source->n_triangles};
-    const float deviation = (float)source->deviation;
+    float deviation = (float)source->deviation;
+    if ((double)deviation < source->deviation) deviation = nextafterf(deviation, INFINITY); /* it is a bound */
     if (!source->file) memcpy(&header.format, &deviation, sizeof header.format);
     memcpy(header.magic, magic_3, sizeof magic_3);
     snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");

@@ -81,9 +81,16 @@ static void queue_some(each_scene *each) {
     each->n_queued = n;
     atomic_store_explicit(&each->waiting, n + 1, memory_order_relaxed);
     for (uint32_t i = 0; i < n; i++) {
-        fill_command(each, each->next++, &each->commands[i]);
-        if (scheduler_submit(scheduler, &each->commands[i]) == SUBMIT_REFUSED)
-            atomic_fetch_sub_explicit(&each->waiting, 1, memory_order_acq_rel);
+        fill_command(each, each->next, &each->commands[i]);
+        const bool is_refused = scheduler_submit(scheduler, &each->commands[i]) == SUBMIT_REFUSED;
+        if (is_refused && i > 0 && each->commands[i].error.code == CONTACTD_BUSY) {
+            /* there is room again when those before it are done: the rest comes in the next round */
+            each->n_queued = i;
+            atomic_fetch_sub_explicit(&each->waiting, n - i, memory_order_acq_rel);
+            break;
+        }
+        each->next++;
+        if (is_refused) atomic_fetch_sub_explicit(&each->waiting, 1, memory_order_acq_rel);
     }
     scheduler_kick(scheduler);
 }
