@@ -377,9 +377,9 @@ template <class Result> class ContactColumns {
        came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface
        is wholly inside. Not known by voxtree's trees */
     Column<bool> are_nested() const { return column<bool>(CONTACTD_COLUMN_IS_NESTED); }
-    /* the contact's own number: it keeps it from step to step while it persists; 0: none (a cell). Numbers count from 1
-       in each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says
-       which contact of a step is which of the step before it that wanted ids */
+    /* the contact's own number: it keeps it from step to step while it persists; 0 of a cell. Numbers count from 1 in
+       each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says which
+       contact of a step is which of the step before it that wanted ids */
     Column<uint64_t> ids() const { return column<uint64_t>(CONTACTD_COLUMN_ID); }
     /* it began with this step: the step before it that wanted ids does not have it */
     Column<bool> are_new() const { return column<bool>(CONTACTD_COLUMN_IS_NEW); }

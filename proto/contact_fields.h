@@ -82,9 +82,9 @@ typedef struct ct_contact {
        came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface
        is wholly inside. Not known by voxtree's trees */
     bool is_nested;
-    /* the contact's own number: it keeps it from step to step while it persists; 0: none (a cell). Numbers count from 1
-       in each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says
-       which contact of a step is which of the step before it that wanted ids */
+    /* the contact's own number: it keeps it from step to step while it persists; 0 of a cell. Numbers count from 1 in
+       each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says which
+       contact of a step is which of the step before it that wanted ids */
     uint64_t id;
     /* it began with this step: the step before it that wanted ids does not have it */
     bool is_new;

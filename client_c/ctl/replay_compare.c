@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client_c/contactd.h"
+
 static bool differ(char *what, size_t size, const char *field) {
     snprintf(what, size, "%s", field);
     return false;
@@ -104,8 +106,6 @@ static bool same_errors(const wire_many_result *a, const wire_many_result *b) {
     return true;
 }
 
-enum { ID = 48, IS_NEW = 49 }; /* of the table Contact */
-
 static uint64_t all_contacts(const wire_many_result *r) {
     uint64_t n = 0;
     for (uint32_t i = 0; i < r->n; i++) n += r->counts[i];
@@ -120,7 +120,7 @@ static bool same_columns(const wire_many_result *a, const wire_many_result *b) {
         const wire_column *x = &a->columns[i], *y = &b->columns[i];
         if (x->field != y->field || x->dtype != y->dtype || x->width != y->width || x->offset != y->offset)
             return false;
-        if (x->field == ID || x->field == IS_NEW) continue; /* as forget_ids */
+        if (x->field == CONTACTD_COLUMN_ID || x->field == CONTACTD_COLUMN_IS_NEW) continue; /* as forget_ids */
         const size_t bytes = n * x->width * wire_dtype_size(x->dtype);
         if (bytes && memcmp((const char *)a->data.data + x->offset, (const char *)b->data.data + x->offset, bytes) != 0)
             return false;

@@ -179,8 +179,8 @@ class ContactColumns:
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        """(n,) the contact's own number: it keeps it from step to step while it persists; 0: NaN (a cell). Numbers count from
-        1 in each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says which
+        """(n,) the contact's own number: it keeps it from step to step while it persists; 0 of a cell. Numbers count from 1 in
+        each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says which
         contact of a step is which of the step before it that wanted ids. Only of steps that want ids."""
         return self._column("ids")
 

@@ -222,9 +222,11 @@ class BodyState:
                 self.latest = None
 
     def whole(self, then: Update | None) -> Update | None:
-        """One update that takes a body at rest to this state and through `then`; None where it is at rest."""
-        if self.kind != DEFORMABLE or (then is not None and then.kind == POSITIONS):
-            return then  # a rigid body was added again at its last pose
+        """One update that takes a body, wherever it is, to this state and through `then`; None where nothing is known to do."""
+        if self.kind == HALF_SPACE or (then is not None and then.kind in (POSE, POSITIONS)):
+            return then
+        if self.kind == RIGID:
+            return Update(self, POSE, pose=self.pose)
         if then is None and self.moved is None:
             return self.latest
         copy = BodyState(self.mesh, self.kind, None, 0, 0, [], self.id, self.vertices, self.latest,

@@ -47,18 +47,21 @@ static bool add_place(ct_point_places *places, const double at[3], int side) {
 
 /* ---- vertices ---- */
 
-/* The vertex of the largest key; of equal ones that of the smallest u, then v. */
+/* The vertex of the largest key; of equal ones that of the smallest u, then v, then the deepest. */
 struct best {
     double key;
     const double *at; /* NULL: none yet */
 };
 
-static void keep_better(struct best *best, double key, const double *at) {
-    if (best->at) {
-        if (key < best->key) return;
-        if (key == best->key && (at[0] > best->at[0] || (at[0] == best->at[0] && at[1] >= best->at[1]))) return;
-    }
-    *best = (struct best){key, at};
+static bool comes_before(const double *at, const double *other, double down) {
+    for (int k = 0; k < 2; k++)
+        if (at[k] != other[k]) return at[k] < other[k];
+    return down * at[2] > down * other[2];
+}
+
+static void keep_better(struct best *best, double key, const double *at, double down) {
+    if (!best->at || key > best->key || (key == best->key && comes_before(at, best->at, down)))
+        *best = (struct best){key, at};
 }
 
 /* The grid of one side, and the outermost. */
@@ -97,9 +100,9 @@ static void add_vertex(struct grid *grid, const double at[3]) {
         square = square * grid->across + (i < grid->across ? i : grid->across - 1);
         far += (at[k] - grid->middle[k]) * (at[k] - grid->middle[k]);
     }
-    keep_better(&grid->squares[square], grid->down * at[2] + grid->outwards * far, at);
+    keep_better(&grid->squares[square], grid->down * at[2] + grid->outwards * far, at, grid->down);
     for (int d = 0; d < DIRECTIONS; d++)
-        keep_better(&grid->outermost[d], directions[d][0] * at[0] + directions[d][1] * at[1], at);
+        keep_better(&grid->outermost[d], directions[d][0] * at[0] + directions[d][1] * at[1], at, grid->down);
 }
 
 /* Drops the vertices in squares where both sides have one, of one side in each: of the body that the contact's axis pushes

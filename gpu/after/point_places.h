@@ -26,8 +26,8 @@ typedef struct ct_point_places {
     size_t n_edges, edge_capacity;
 } ct_point_places;
 
-/* Lists the places, vertices first and the outermost of either, for at most this many points of a contact of this depth, m: the same set in any order of bodies,
- * vertices and triangles. False: out of memory, or cancelled. */
+/* Lists the places, vertices first and the outermost of either, for at most this many points of a contact of this
+ * depth, m: the same set in any order of bodies, vertices and triangles. False: out of memory, or cancelled. */
 bool ct_point_places_find(ct_point_places *places, ct_point_lines *lines, double depth, size_t most);
 void ct_point_places_free(ct_point_places *places);
 

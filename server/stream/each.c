@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/stream/many.h"
+
 enum { AT_ONCE = 32 };
 
 struct each_scene {
@@ -124,6 +126,7 @@ bool each_submit(request *request, server_error *error) {
     if (is_copy && n == 0)
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, "message", "keys",
                            "keys is empty: expected one for each copy");
+    if (message->type == WIRE_RESET_SCENES && !many_check_ids(message->u.reset_scenes.scenes, n, error)) return false;
     each_scene *each = calloc(1, sizeof *each);
     uint64_t *opened = calloc(n + 1, sizeof *opened);
     if (!each || !opened) {

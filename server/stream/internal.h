@@ -183,6 +183,7 @@ void frame_owner_charge(frame_owner *owner, const wire_encoded *encoded);
 void frame_owner_release(frame_owner *owner); /* NULL is allowed */
 
 /* reply_step.c */
+unsigned reply_groups_of(const ct_result *result); /* what fields of contacts the step gives */
 void reply_encode_step(
     request *request); /* on the thread that computed it: encodes answers that would delay the I/O thread */
 void reply_step(stream *stream, request *request);

@@ -40,20 +40,20 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 /* Scenes opened one after the other have rising ids, so most lists need no copy. */
-static bool check_ids(const wire_step_many *in, server_error *error) {
+bool many_check_ids(const uint64_t *scenes, uint32_t n, server_error *error) {
     uint32_t i = 1;
-    while (i < in->n && in->scenes[i - 1] < in->scenes[i]) i++;
-    if (i >= in->n) return true;
-    uint64_t *ids = malloc(in->n * sizeof *ids), twice = 0;
+    while (i < n && scenes[i - 1] < scenes[i]) i++;
+    if (i >= n) return true;
+    uint64_t *ids = malloc(n * sizeof *ids), twice = 0;
     if (!ids)
-        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "message", "scenes", "no memory for %" PRIu32 " ids", in->n);
-    memcpy(ids, in->scenes, in->n * sizeof *ids);
-    qsort(ids, in->n, sizeof *ids, compare_ids);
-    for (i = 1; i < in->n && !twice; i++) twice = ids[i - 1] == ids[i] ? ids[i] : 0;
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "message", "scenes", "no memory for %" PRIu32 " ids", n);
+    memcpy(ids, scenes, n * sizeof *ids);
+    qsort(ids, n, sizeof *ids, compare_ids);
+    for (i = 1; i < n && !twice; i++) twice = ids[i - 1] == ids[i] ? ids[i] : 0;
     free(ids);
     if (!twice) return true;
     return server_fail(error, CONTACTD_INVALID_ARGUMENT, "message", "scenes",
-                       "scene %" PRIu64 " is listed twice: a message has one step of a scene", twice);
+                       "scene %" PRIu64 " is listed twice: a message does one thing with a scene", twice);
 }
 
 static bool check(const wire_step_many *in, server_error *error) {
@@ -64,7 +64,7 @@ static bool check(const wire_step_many *in, server_error *error) {
                            ": step a scene for the rest",
                            in->want, known);
     }
-    return check_ids(in, error);
+    return many_check_ids(in->scenes, in->n, error);
 }
 
 static uint32_t body_of(const wire_bodies *bodies, uint32_t scene, uint32_t i) {
@@ -168,13 +168,6 @@ static bool comes_again(const command *step) {
     return !step->out.step.answer && !step->superseded && server_error_may_retry(&step->error);
 }
 
-static unsigned groups_of(const ct_result *result) {
-    return CT_CONTACT_BOUNDS | CT_CONTACT_INTERVAL | (result->want & CT_WANT_INERTIA ? CT_CONTACT_INERTIA : 0u) |
-           (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION) ? CT_CONTACT_FRAME : 0u) |
-           (result->has_slip ? CT_CONTACT_SLIP : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u) |
-           (result->want & CT_WANT_IDS ? CT_CONTACT_IDS : 0u);
-}
-
 static wire_dtype dtype_of(ct_contact_type type) {
     return type == CT_CONTACT_IS_F64    ? WIRE_F64
            : type == CT_CONTACT_IS_FLAG ? WIRE_U8
@@ -272,7 +265,7 @@ static shape look(const many_steps *many) {
         const ct_result *result = result_of(step);
         if (result) {
             shape.contacts += result->n_contacts;
-            shape.groups |= groups_of(result);
+            shape.groups |= CT_CONTACT_BOUNDS | CT_CONTACT_INTERVAL | reply_groups_of(result);
             continue;
         }
         shape.n_failed++;

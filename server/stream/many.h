@@ -9,6 +9,8 @@
 bool many_submit(request *request, server_error *error);
 /* Sends the answer of a finished one. */
 void many_reply(stream *stream, request *request);
+/* Whether each scene of a message's list is there once. */
+bool many_check_ids(const uint64_t *scenes, uint32_t n, server_error *error);
 void many_free(many_steps **many); /* NULL inside is allowed */
 
 #endif

@@ -11,8 +11,7 @@
  * without a copy. */
 enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16, MANY_WARNINGS = 4096 };
 
-/* What fields of contacts the step gives. */
-static unsigned groups_of(const ct_result *result) {
+unsigned reply_groups_of(const ct_result *result) {
     return (result->want & CT_WANT_INERTIA ? CT_CONTACT_INERTIA : 0u) |
            (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION) ? CT_CONTACT_FRAME : 0u) |
            (result->has_slip ? CT_CONTACT_SLIP : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u) |
@@ -129,7 +128,7 @@ static bool encode_step(request *request, wire_encoder *encoder, void **block, w
                                   .n_contacts = (uint32_t)result->n_contacts,
                                   .cells = result->cells,
                                   .n_cells = (uint32_t)result->n_cells,
-                                  .groups = groups_of(result),
+                                  .groups = reply_groups_of(result),
                                   .method = result->method,
                                   .backend = request->stream->engine.backend,
                                   .pairs = result->pairs,

@@ -343,6 +343,36 @@ def test_reset(client):
     assert same(many, client.step_many([soft_scene(client) for _ in range(3)]))
 
 
+def test_a_reset_that_fails_part_way(remote, server):
+    """The scenes that it took back are where the caller left them in their next step, although that names no body."""
+    scenes = [soft_scene(remote) for _ in range(2)]
+    moved_by = {scenes[0].bodies[1]: moved(0.1), scenes[0].bodies[2]: moved(0.5)}
+    expected = scenes[0].step(poses=moved_by)
+    with contactd.connect(server.stream, timeout=PATIENT) as other:
+        state = scenes[1]._state
+        mine, state.id = state.id, scenes_of(other, 1)[0]._state.id
+        with pytest.raises(errors.ForbiddenError):
+            remote.reset(scenes)
+        state.id = mine
+        assert same(scenes[0].step(), expected)
+
+
+def test_more_scenes_than_may_be_in_flight(make_server):
+    server = make_server("--max-in-flight", "8")
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        scenes = scenes_of(client, 40)
+        client.reset(scenes)
+        assert len(client.step_many(scenes)) > 0
+
+
+def test_a_reset_names_a_scene_twice(remote):
+    ids = [scene.id for scene in scenes_of(remote, 2)]
+    for twice in ([ids[0], ids[0]], [*ids, ids[0]]):
+        with pytest.raises(errors.InvalidArgumentError, match="twice") as caught:
+            remote._link.call(Request("ResetScenes", lambda: ({"scenes": twice}, None), timeout=PATIENT))
+        assert caught.value.field == "scenes"
+
+
 def test_reset_begins_frames_anew(client):
     scene = soft_scene(client)
     scene.continuous_frames = True
