@@ -452,8 +452,9 @@ ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *res
         memset(contact->axes, 0, sizeof contact->axes);
         if (ct_is_cancelled()) status = ct_fail_cancelled(error);
         for (int s = 0; s < 2 && !status && contact->area > 0; s++)
-            status = ct_side_measure(&surfaces, step, result, contact, s,
-                                     rows && s ? rows + contact->count[0] * CT_SIDE_COLUMNS : rows, &side[s], error);
+            status =
+                ct_side_measure(&surfaces, step, result, contact, s,
+                                rows && s ? rows + contact->count[0] * CT_SIDE_COLUMNS : rows, true, &side[s], error);
         if (!status && contact->area > 0) apply_law(scene, step, result, side, contact);
     }
     ct_surfaces_close(&surfaces);

@@ -344,7 +344,8 @@ static ct_status describe(struct sheet *s, ct_surfaces *surfaces, const ct_step 
     ct_side side[2];
     for (int k = 0; k < 2; k++) {
         double *of_side = rows && k ? rows + s->contact->count[0] * CT_SIDE_COLUMNS : rows;
-        const ct_status status = ct_side_measure(surfaces, step, s->result, s->contact, k, of_side, &side[k], error);
+        const ct_status status =
+            ct_side_measure(surfaces, step, s->result, s->contact, k, of_side, true, &side[k], error);
         if (status) return status;
     }
     ct_law_describe(surfaces->scene, step, s->contact, side, &s->traction);

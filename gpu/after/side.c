@@ -18,14 +18,16 @@ enum { POSITION = 0, VELOCITY = 3, SCRATCH = CT_SIDE_SCRATCH };
  * work is cancelled. */
 static double sum_of(const double *terms, uint64_t n, uint64_t stride) {
     double most = 0;
-    for (uint64_t i = 0; i < n; i++) most = fmax(most, fabs(terms[i * stride]));
+    for (uint64_t i = 0; i < n; i++) most = fabs(terms[i * stride]) > most ? fabs(terms[i * stride]) : most;
     if (!(most > 0)) return 0;
     int exponent;
     frexp(most, &exponent);
+    /* ldexp in two factors, as one may not fit a double. */
+    const double half = ldexp(1, (61 - exponent) / 2), rest = ldexp(1, 61 - exponent - (61 - exponent) / 2);
     __int128 sum = 0;
     for (uint64_t i = 0; i < n; i++) {
         if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return 0;
-        sum += llrint(ldexp(terms[i * stride], 61 - exponent));
+        sum += llrint(terms[i * stride] * half * rest);
     }
     return ldexp((double)sum, exponent - 61);
 }
@@ -70,21 +72,21 @@ static void place_rows(ct_side *side, const ct_surface *surface, const uint32_t 
 
 /* ---- moments ---- */
 
+static void measure_flow(ct_side *side) {
+    for (uint64_t k = 0; k < side->n; k++)
+        for (int i = 0; i < 3; i++) row_of(side, k)[SCRATCH + i] = side->weights[k] * row_of(side, k)[VELOCITY + i];
+    side->weight = sum_of(side->weights, side->n, 1);
+    for (int i = 0; i < 3; i++) side->flow[i] = ct_side_sum(side, i);
+}
+
 static void measure_middle(ct_side *side) {
     for (uint64_t k = 0; k < side->n; k++) {
         double *row = row_of(side, k), *to = row + SCRATCH, w = side->weights[k];
         to[0] = fabs(w);
-        for (int i = 0; i < 3; i++) {
-            to[1 + i] = w * row[POSITION + i];
-            to[4 + i] = w * row[VELOCITY + i];
-        }
+        for (int i = 0; i < 3; i++) to[1 + i] = w * row[POSITION + i];
     }
-    side->weight = sum_of(side->weights, side->n, 1);
     side->size = ct_side_sum(side, 0);
-    for (int i = 0; i < 3; i++) {
-        side->first[i] = ct_side_sum(side, 1 + i);
-        side->flow[i] = ct_side_sum(side, 4 + i);
-    }
+    for (int i = 0; i < 3; i++) side->first[i] = ct_side_sum(side, 1 + i);
     for (uint64_t k = 0; k < side->n; k++)
         for (int i = 0; i < 3; i++)
             row_of(side, k)[SCRATCH + i] = fabs(side->weights[k]) * row_of(side, k)[POSITION + i];
@@ -119,7 +121,8 @@ static void measure_moments(ct_side *side) {
 }
 
 ct_status ct_side_measure(ct_surfaces *surfaces, const ct_step *step, const ct_result *result,
-                          const ct_contact *contact, int s, double *rows, ct_side *side, ct_error *error) {
+                          const ct_contact *contact, int s, double *rows, bool has_moments, ct_side *side,
+                          ct_error *error) {
     const ct_scene *scene = surfaces->scene;
     const uint32_t index = ct_scene_index_of(scene, contact->body[s]);
     const ct_body *body = scene->bodies[index];
@@ -137,6 +140,8 @@ ct_status ct_side_measure(ct_surfaces *surfaces, const ct_step *step, const ct_r
     const ct_status status = ct_surfaces_get(surfaces, index, "velocities", &surface, error);
     if (status) return status;
     place_rows(side, surface, result->vertices + contact->first[s], contact->center);
+    measure_flow(side);
+    if (!has_moments) return CT_OK;
     measure_middle(side);
     measure_moments(side);
     return CT_OK;

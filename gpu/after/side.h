@@ -18,9 +18,10 @@ typedef struct ct_side {
     const double *weights; /* [n] */
     double *rows;          /* [n][CT_SIDE_COLUMNS] */
     uint64_t n;
-    double weight, size;        /* m^2: the sums of w and |w| */
-    double first[3];            /* m^3: of w times position */
+    double weight;              /* m^2: the sum of w */
     double flow[3];             /* m^3/s: of w times velocity */
+    double size;                /* m^2: the sum of |w| */
+    double first[3];            /* m^3: of w times position */
     double middle[3];           /* m */
     double uu, uv, vv, lift[2]; /* m^4: sums of |w| y_u y_u, y_u y_v, y_v y_v; and of y_n y_u, y_n y_v */
     double tilt[2], swirl;      /* m^4/s: sums of |w| y_u v_n, y_v v_n; and of e . velocity */
@@ -33,10 +34,12 @@ enum { CT_SIDE_SCRATCH = 6, CT_SIDE_COLUMNS = 14 };
 double ct_side_sum(const ct_side *side, int i);
 
 /* Measures side s of a contact with a frame. rows: room for its entries, of a result with friction weights; NULL: its
- * vertices are not looked at, and it has no moments, as a half-space has none. OUT_OF_MEMORY, DEVICE_ERROR: positions
- * could not be had. Sums do not depend on the order of vertices, and have no meaning where the work is cancelled. */
+ * vertices are not looked at, and it has no moments, as a half-space has none. has_moments: what follows `flow` above is
+ * measured, too, which loads need, and the motion of a deformable body. OUT_OF_MEMORY, DEVICE_ERROR: positions could not be
+ * had. Sums do not depend on the order of vertices, and have no meaning where the work is cancelled. */
 ct_status ct_side_measure(ct_surfaces *surfaces, const ct_step *step, const ct_result *result,
-                          const ct_contact *contact, int s, double *rows, ct_side *side, ct_error *error);
+                          const ct_contact *contact, int s, double *rows, bool has_moments, ct_side *side,
+                          ct_error *error);
 
 /* The velocity of a point p that moves with the side: of a rigid body or half-space its own; of a deformable body that
  * of the side's mean motion. m/s */

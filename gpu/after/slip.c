@@ -98,7 +98,11 @@ static ct_status add_slip(ct_surfaces *surfaces, const ct_step *step, ct_result 
     ct_side side[2];
     for (int s = 0; s < 2; s++) {
         double *of_side = rows + (s ? contact->count[0] * CT_SIDE_COLUMNS : 0);
-        const ct_status status = ct_side_measure(surfaces, step, result, contact, s, of_side, &side[s], error);
+        const ct_scene *scene = surfaces->scene;
+        const ct_body *body = scene->bodies[ct_scene_index_of(scene, contact->body[s])];
+        const bool has_moments = step->viscosity > 0 || body->kind != CT_BODY_RIGID;
+        const ct_status status =
+            ct_side_measure(surfaces, step, result, contact, s, of_side, has_moments, &side[s], error);
         if (status) return status;
     }
     for (int s = 0; s < 2; s++)

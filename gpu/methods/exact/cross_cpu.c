@@ -10,13 +10,20 @@
 
 /* ---- of one cluster ---- */
 
-bool ct_grow_crossings(ct_crossing_lists *lists, ct_budget *budget, int body) {
-    const size_t at = lists->n[body], needed = (at + 1) * sizeof(ct_crossing);
-    if (ct_buffer_reserve(&lists->of_body[body], budget, needed + needed / 2 + 64 * sizeof(ct_crossing),
-                          at * sizeof(ct_crossing), false))
-        return true;
+/* Makes a list of n elements larger. */
+static bool grow_list(ct_crossing_lists *lists, ct_buffer *list, ct_budget *budget, size_t n, size_t size) {
+    const size_t needed = (n + 1) * size;
+    if (ct_buffer_reserve(list, budget, needed + needed / 2 + 64 * size, n * size, false)) return true;
     lists->is_full = true;
     return false;
+}
+
+bool ct_grow_crossings(ct_crossing_lists *lists, ct_budget *budget, int body) {
+    return grow_list(lists, &lists->of_body[body], budget, lists->n[body], sizeof(ct_crossing));
+}
+
+bool ct_grow_segments(ct_crossing_lists *lists, ct_budget *budget) {
+    return grow_list(lists, &lists->segments, budget, lists->n_segments, sizeof(ct_crossing_segment));
 }
 
 /* Up to so many crossings a list is sorted by keys of 64 bits. */
@@ -306,7 +313,9 @@ static void cross_chunk(void *argument, uint32_t i, uint32_t worker) {
 static void cross_clusters(ct_exact_pair *exact) {
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
         ct_crossing_lists *lists = &ct_exact_scratch_of(exact->workspace, w)->lists;
-        lists->n[0] = lists->n[1] = 0;
+        lists->n[0] = lists->n[1] = lists->n_segments = 0;
+        lists->worker = (uint16_t)w;
+        lists->keeps_segments = ct_exact_wants_second(exact);
         lists->n_looked_at = 0;
         lists->has_ties = lists->is_full = false;
         lists->n_inconsistent = 0;

@@ -16,6 +16,7 @@ static inline void add_crossing(ct_crossing_lists *lists, ct_budget *budget, int
     to->crosses = crosses;
     memset(to->turn, 0, sizeof to->turn);
     to->passes = (uint8_t)passes;
+    to->segment = 0;
 }
 
 /* passes: of either triangle, as in ct_crossing. */
@@ -206,13 +207,11 @@ static inline void find_segments2(const struct piercing_edges *edges, const stru
 
 /* As ct_share_crossing of a pair that crosses, of a lane of the four; share: of the first triangle, and of the second.
  */
-static inline void share_crossing2(const double *sides, const double *orientations, const struct piercing_edges *edges,
-                                   v2d most, v2d size, ct_triangle_share *const share[2]) {
-    struct end_numbers ends;
+static inline void share_crossing2(const struct end_numbers *ends, const struct piercing_edges *edges, v2d most,
+                                   v2d size, ct_triangle_share *const share[2]) {
     v2d integrals[CT_INTEGRALS];
-    find_ends2(sides, orientations, edges, &ends);
-    find_segments2(edges, &ends, integrals);
-    const v2d error = pick(&ends, edges, 0, error_of_bit) + pick(&ends, edges, 1, error_of_bit);
+    find_segments2(edges, ends, integrals);
+    const v2d error = pick(ends, edges, 0, error_of_bit) + pick(ends, edges, 1, error_of_bit);
     const v2d rounding = size * (4 * error + 0x1p-48);
     const v2d its_size = __builtin_shufflevector(size, size, 1, 0);
     const v2l is_wholly_near = 16 * its_size >= most;
@@ -228,7 +227,7 @@ static inline void share_crossing2(const double *sides, const double *orientatio
         const uint32_t edge = edge_of_bit[edges->bit[end]];
         ct_triangle_share *of = share[triangle_of_bit[edges->bit[end]]];
         of->jump[edge] = (signed char)(of->jump[edge] + edges->jump[end]);
-        if (edge == 1) ct_add_edge(&of->integrals, ends.of[TAU][end], edges->jump[end]);
+        if (edge == 1) ct_add_edge(&of->integrals, ends->of[TAU][end], edges->jump[end]);
     }
 }
 
@@ -372,6 +371,32 @@ static void take_lane(const struct values4 *from, int lane, double value[3], dou
     }
 }
 
+/* Keeps the segment of the crossing that is in both lists, of the triangle that comes first in to[0]. Where corners 0 are
+ * one point, either comes first for its own body (ct_recross), and nothing is kept. */
+static void keep_segment(const struct pair_queue *queue, uint32_t ta, uint32_t tb, const struct end_numbers *ends,
+                         const struct piercing_edges *edges, ct_crossing *const to[2]) {
+    ct_crossing_lists *lists = queue->lists;
+    const double *p[2][3];
+    load_triangle(queue->a, ta, p[0]);
+    load_triangle(queue->b, tb, p[1]);
+    if (p[0][0][0] == p[1][0][0] && p[0][0][1] == p[1][0][1] && p[0][0][2] == p[1][0][2]) return;
+    ct_crossing_segment *segment = ct_append_segment(lists, queue->budget);
+    if (!segment) return;
+    for (int end = 0; end < 2; end++) {
+        const uint32_t bit = edges->bit[end];
+        for (int t = 0; t < 2; t++) {
+            segment->at[end][t][0] = ends->of[x_of_bit[bit][t]][end];
+            segment->at[end][t][1] = ends->of[y_of_bit[bit][t]][end];
+        }
+        segment->edge_of[end] = (int8_t)(edge_of_bit[bit] == 1 ? triangle_of_bit[bit] : -1);
+    }
+    for (int t = 0; t < 2; t++) {
+        to[t]->is_second = t;
+        to[t]->worker = lists->worker;
+        to[t]->segment = (uint32_t)lists->n_segments;
+    }
+}
+
 /* Of a lane with edges that pierce: a bit each. sides, orientations: the lane's first; most, size: of the triangle that
  * comes first, and of the other one. */
 static void cross_lane(const struct pair_queue *queue, uint32_t ta, uint32_t tb, int first, const double *sides,
@@ -393,9 +418,12 @@ static void cross_lane(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
         to[b]->crosses = true;
         memset(to[b]->turn, 0, sizeof to[b]->turn);
         to[b]->passes = 3;
+        to[b]->segment = 0;
     }
-    share_crossing2(sides, orientations, &edges, most, size,
-                    (ct_triangle_share *[2]){&to[first]->share, &to[1 - first]->share});
+    struct end_numbers ends;
+    find_ends2(sides, orientations, &edges, &ends);
+    share_crossing2(&ends, &edges, most, size, (ct_triangle_share *[2]){&to[first]->share, &to[1 - first]->share});
+    if (lists->keeps_segments) keep_segment(queue, ta, tb, &ends, &edges, (ct_crossing *[2]){to[first], to[1 - first]});
 }
 
 /* Two triangles that do not cross in either pass: ct_cross_sided of them. most, size: of the triangle that comes first,

@@ -70,6 +70,9 @@ typedef struct ct_crossing {
     bool crosses;        /* false: the two are near without crossing */
     signed char turn[3]; /* of a body with itself (self_k.h), else 0 */
     uint8_t passes;      /* a bit for each perturbation that finds it; meaningless where lists are of one */
+    bool is_second;      /* in its segment: the triangle is the one that comes second */
+    uint16_t worker;     /* whose lists have the segment */
+    uint32_t segment;    /* 1 + its place there; 0: not kept */
 } ct_crossing;
 
 /* Two triangles of one body that share a vertex, and its corner in either. */
@@ -81,9 +84,13 @@ typedef struct ct_touching_pair {
 /* What a thread finds. */
 typedef struct ct_crossing_lists {
     ct_buffer of_body[2];
-    size_t n[2];          /* ct_crossing; also counts what was dropped for lack of memory */
-    bool has_ties;        /* a sign was the perturbation's */
-    bool is_full;         /* out of memory, or cancelled */
+    size_t n[2];         /* ct_crossing; also counts what was dropped for lack of memory */
+    bool has_ties;       /* a sign was the perturbation's */
+    bool is_full;        /* out of memory, or cancelled */
+    uint16_t worker;     /* whose lists they are */
+    bool keeps_segments; /* wanted */
+    ct_buffer segments;  /* ct_crossing_segment */
+    size_t n_segments;
     bool has_both;        /* wanted: the crossings of both perturbations. Only triangles with ties differ, so this costs
                              little,        and much less than to look for them again */
     uint64_t n_looked_at; /* pairs of triangles that no plane separates */
@@ -182,6 +189,17 @@ extern const ct_exact_cpu ct_exact_cpu_avx2;
 
 /* Makes of_body[body] larger. False: out of memory, and is_full is set. */
 bool ct_grow_crossings(ct_crossing_lists *lists, ct_budget *budget, int body);
+
+/* Makes segments larger. False: out of memory, and is_full is set. */
+bool ct_grow_segments(ct_crossing_lists *lists, ct_budget *budget);
+
+/* Appends a segment without a value. NULL: out of memory, and is_full is set. */
+static inline ct_crossing_segment *ct_append_segment(ct_crossing_lists *lists, ct_budget *budget) {
+    if ((lists->n_segments + 1) * sizeof(ct_crossing_segment) > lists->segments.capacity &&
+        !ct_grow_segments(lists, budget))
+        return NULL;
+    return (ct_crossing_segment *)lists->segments.data + lists->n_segments++;
+}
 
 /* Appends to of_body[body] a crossing without a value. NULL: out of memory, and is_full is set. */
 static inline ct_crossing *ct_append_crossing(ct_crossing_lists *lists, ct_budget *budget, int body) {

@@ -73,8 +73,8 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
 
 void ct_exact_scratch_free(ct_exact_scratch *scratch, ct_budget *budget) {
     ct_buffer *buffers[] = {&scratch->lists.of_body[0], &scratch->lists.of_body[1], &scratch->lists.touching,
-                            &scratch->cluster_pairs,    &scratch->gradient[0],      &scratch->gradient[1],
-                            &scratch->touched[0],       &scratch->touched[1]};
+                            &scratch->lists.segments,   &scratch->cluster_pairs,    &scratch->gradient[0],
+                            &scratch->gradient[1],      &scratch->touched[0],       &scratch->touched[1]};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) ct_buffer_free(buffers[i], budget);
 }
 

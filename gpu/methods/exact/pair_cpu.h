@@ -16,6 +16,8 @@
 /* A triangle of a body and one of the other body that crosses it; numbers in their meshes. */
 typedef struct ct_crossed_pair {
     uint32_t triangle, other;
+    const ct_crossing_segment *segment; /* NULL: not kept */
+    bool is_second;                     /* as in ct_crossing */
 } ct_crossed_pair;
 
 /* What a piece has of a cluster: the rest is not looked at. */
@@ -241,6 +243,17 @@ static inline bool ct_exact_wants_patches(const ct_exact_pair *exact) {
 /* True: the step wants products with the second derivative, or inertia. */
 static inline bool ct_exact_wants_second(const ct_exact_pair *exact) {
     return exact->pair->n_directions || exact->pair->step->want & CT_WANT_INERTIA;
+}
+
+/* For second_cpu.c: once all crossings are found, until the pair ends. */
+static inline ct_crossed_pair ct_exact_crossed_pair(const ct_exact_pair *exact, const ct_crossing *crossing) {
+    ct_crossed_pair pair = {.triangle = crossing->triangle, .other = crossing->other};
+    if (crossing->segment) {
+        const ct_crossing_lists *lists = &ct_exact_scratch_of(exact->workspace, crossing->worker)->lists;
+        pair.segment = (const ct_crossing_segment *)lists->segments.data + (crossing->segment - 1);
+        pair.is_second = crossing->is_second;
+    }
+    return pair;
 }
 
 /* ---- the steps of a pair, in order ---- */

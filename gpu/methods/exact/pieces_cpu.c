@@ -184,7 +184,7 @@ static void list_crossed_pairs(const ct_exact_pair *exact, const ct_piece_part *
     size_t n = to->first_crossed_pair[index];
     for (uint32_t i = 0; i < part->crossings.n; i++) {
         const ct_crossing *crossing = &from->crossings[search->crossings[part->crossings.first + i]];
-        to->crossed_pairs[n++] = (ct_crossed_pair){crossing->triangle, crossing->other};
+        to->crossed_pairs[n++] = ct_exact_crossed_pair(exact, crossing);
     }
     to->first_crossed_pair[index + 1] = n;
 }

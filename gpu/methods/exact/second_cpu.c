@@ -165,7 +165,7 @@ static void keep_crossings(ct_exact_pair *exact, int pass) {
                 const ct_crossing *crossing = surface->crossings[i];
                 if (CT_POLL_EVERY(i, 4096) && ct_exact_is_cancelled(exact, "crossings", i)) return;
                 if (!crossing->crosses) continue;
-                surface->crossed_pairs[kept++] = (ct_crossed_pair){crossing->triangle, crossing->other};
+                surface->crossed_pairs[kept++] = ct_exact_crossed_pair(exact, crossing);
             }
         }
         surface->first_crossed_pair[surface->n_crossed] = kept;
@@ -275,27 +275,38 @@ static void add_inside(const struct second *second, const struct own_triangle *t
         for (int j = 0; j < 3; j++) scratch->gradients[triangle->corner[i]][j] += triangle->moments.normal[j] * part[i];
 }
 
-/* A segment in which a triangle of the other body, or of the same one, crosses a triangle of cluster `own`. */
-static void add_crossing(const struct second *second, int b, int pass, const ct_placed_cluster *own,
-                         struct own_triangle *triangle, uint32_t other, const struct cluster_scratch *scratch,
-                         ct_second_cluster *sums) {
-    const bool is_self = second->exact->is_self;
-    const ct_placed_cluster *c =
-        placed_of(&second->exact->part[is_self ? 0 : 1 - b].body, other / CT_CLUSTER_TRIANGLES);
-    const uint16_t *corner = c->corners[other % CT_CLUSTER_TRIANGLES];
+/* A segment that was not kept. False: there is none. */
+static bool recross(const struct second *second, int b, int pass, const ct_placed_cluster *own,
+                    const struct own_triangle *triangle, const ct_placed_cluster *c, const uint16_t *corner,
+                    ct_recrossing *r) {
     const double *const point[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
     const int moved = b == 0 ? ct_exact_moved_in(pass) : -ct_exact_moved_in(pass);
-    ct_recrossing r;
     int shared[2];
     uint32_t vertices[2][3];
     for (int i = 0; i < 3; i++) {
         vertices[0][i] = own->vertices[triangle->corner[i]];
         vertices[1][i] = c->vertices[corner[i]];
     }
-    const bool is_at_vertex = is_self && ct_count_shared_vertices(vertices[0], vertices[1], shared);
-    if (!(is_at_vertex ? ct_recross_at_vertex(triangle->point, point, shared, moved, &r)
-                       : ct_recross(triangle->point, point, moved, &r)))
+    const bool is_at_vertex = second->exact->is_self && ct_count_shared_vertices(vertices[0], vertices[1], shared);
+    return is_at_vertex ? ct_recross_at_vertex(triangle->point, point, shared, moved, r)
+                        : ct_recross(triangle->point, point, moved, r);
+}
+
+/* A segment in which a triangle of the other body, or of the same one, crosses a triangle of cluster `own`. */
+static void add_crossing(const struct second *second, int b, int pass, const ct_placed_cluster *own,
+                         struct own_triangle *triangle, const ct_crossed_pair *pair,
+                         const struct cluster_scratch *scratch, ct_second_cluster *sums) {
+    const ct_placed_cluster *c =
+        placed_of(&second->exact->part[second->exact->is_self ? 0 : 1 - b].body, pair->other / CT_CLUSTER_TRIANGLES);
+    const uint16_t *corner = c->corners[pair->other % CT_CLUSTER_TRIANGLES];
+    const double *const point[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
+    ct_recrossing r;
+    if (pair->segment) {
+        ct_see_segment(pair->segment, pair->is_second, &r);
+        if (second->n_directions) ct_see_normals(triangle->point, point, pair->segment, pair->is_second, &r);
+    } else if (!recross(second, b, pass, own, triangle, c, corner, &r)) {
         return;
+    }
     for (uint32_t k = 0; k < second->n_directions; k++) {
         double motions[3][3], others[3][3], products[3][3] = {{0}};
         take_motions(second, scratch, triangle, k, motions);
@@ -366,7 +377,7 @@ static void add_cluster(const struct second *second, int b, int pass, uint32_t i
         const uint32_t id = cluster * CT_CLUSTER_TRIANGLES + t;
         for (; pair < end && surface->crossed_pairs[pair].triangle == id; pair++) {
             if (CT_POLL_EVERY(pair, 32) && ct_exact_is_cancelled(second->exact, "crossings", pair)) return;
-            add_crossing(second, b, pass, c, &triangle, surface->crossed_pairs[pair].other, scratch, sums);
+            add_crossing(second, b, pass, c, &triangle, &surface->crossed_pairs[pair], scratch, sums);
         }
         if (second->wants_moments) ct_add_moments(&triangle.moments, triangle.monomials, sums->moments);
     }

@@ -511,8 +511,15 @@ CT_FN ct_integrals ct_whole_integrals(double w) {
 
 /* ---- once more, with its segment ---- */
 
-/* For second derivatives and inertia. The pass that finds crossings stores no segments, so that it is fast. Its
- * predicates are exact, so the same two triangles cross again, with the same ends. */
+/* For second derivatives and inertia. The pass that finds crossings stores most segments where a step wants these
+ * (ct_crossing). For others its predicates are exact, so the same two triangles cross again, with the same ends. */
+
+/* The segment in which two triangles cross, from the start of the first one's to its end. */
+typedef struct ct_crossing_segment {
+    double at[2][2]
+             [2];      /* barycentric coordinates (lambda_1, lambda_2) of its ends: [end][of the first, of the other] */
+    int8_t edge_of[2]; /* whose edge 1 -> 2 pierces at that end: 0 of the first, 1 of the other; -1: neither's */
+} ct_crossing_segment;
 
 /* A crossing as triangle `own` of one body sees it; `other` is the other body's. */
 typedef struct ct_recrossing {
@@ -550,6 +557,36 @@ CT_FN void ct_set_recrossing_normals(ct_recrossing *out, const double *const p[3
     }
 }
 
+/* Sets all but spread and normals. mine: 0 for the first triangle, whose segment goes from end 0 to end 1; 1 for the
+ * second, whose segment is the same, reversed. */
+CT_FN void ct_see_segment(const ct_crossing_segment *segment, int mine, ct_recrossing *out) {
+    out->n_jumps = 0;
+    for (int k = 0; k < 2; k++) {
+        const int from = mine ? 1 - k : k;
+        for (int i = 0; i < 2; i++) {
+            out->own[k][i] = segment->at[from][mine][i];
+            out->other[k][i] = segment->at[from][1 - mine][i];
+        }
+        if (segment->edge_of[k] != mine) continue;
+        out->jump_at[out->n_jumps] = segment->at[k][mine][1];
+        out->jump[out->n_jumps++] = k == mine ? -1 : 1; /* an edge that goes in is the end of its triangle's segment */
+    }
+}
+
+/* Sets spread and normals of ct_see_segment. own, other: the triangles. */
+CT_FN void ct_see_normals(const double *const own[3], const double *const other[3], const ct_crossing_segment *segment,
+                          int mine, ct_recrossing *out) {
+    const double *const *p[2] = {mine ? other : own, mine ? own : other};
+    const ct_normal normal[2] = {ct_normal_of_triangle(p[0]), ct_normal_of_triangle(p[1])};
+    const double at[2][2] = {{segment->at[0][0][0], segment->at[0][0][1]},
+                             {segment->at[1][0][0], segment->at[1][0][1]}};
+    ct_set_recrossing_normals(out, p[0], at, &normal[0], &normal[1]);
+    for (int k = 0; mine && k < 3; k++) {
+        out->normal_own[k] = normal[1].of[k];
+        out->normal_other[k] = normal[0].of[k];
+    }
+}
+
 /* moved: +1 if the other body is perturbed, -1 if own's is. 0: they do not cross. */
 CT_FN int ct_recross(const double *const own[3], const double *const other[3], int moved, ct_recrossing *out) {
     const int is_first = ct_comes_first(own[0], other[0]);
@@ -568,26 +605,14 @@ CT_FN int ct_recross(const double *const own[3], const double *const other[3], i
     ct_find_edge_signs(p[0], p[1], &sides[0], &sides[1], moved_second, &edges, &has_ties);
     if (ct_find_crossing_ends(sides, &edges, &ends) != CT_TRIANGLES_CROSS) return 0;
 
-    /* The first triangle's segment goes from end 0 to end 1, the second's is the same, reversed. */
-    out->n_jumps = 0;
+    ct_crossing_segment segment;
     for (int k = 0; k < 2; k++) {
-        const int from = is_first ? k : 1 - k;
-        for (int i = 0; i < 2; i++) {
-            out->own[k][i] = ends.end[from].at[mine][i];
-            out->other[k][i] = ends.end[from].at[1 - mine][i];
-        }
-        if (ends.triangle[k] != mine || ends.edge[k] != 1) continue;
-        out->jump_at[out->n_jumps] = ends.along[k];
-        out->jump[out->n_jumps++] = ends.jump[k];
+        for (int t = 0; t < 2; t++)
+            for (int i = 0; i < 2; i++) segment.at[k][t][i] = ends.end[k].at[t][i];
+        segment.edge_of[k] = (int8_t)(ends.edge[k] == 1 ? ends.triangle[k] : -1);
     }
-    const double at[2][2] = {{ends.end[0].at[0][0], ends.end[0].at[0][1]},
-                             {ends.end[1].at[0][0], ends.end[1].at[0][1]}};
-    ct_set_recrossing_normals(out, p[0], at, &normal[0], &normal[1]);
-    if (!is_first)
-        for (int k = 0; k < 3; k++) {
-            out->normal_own[k] = normal[1].of[k];
-            out->normal_other[k] = normal[0].of[k];
-        }
+    ct_see_segment(&segment, mine, out);
+    ct_see_normals(own, other, &segment, mine, out);
     return 1;
 }
 
