@@ -15,7 +15,7 @@ static inline void add_crossing(ct_crossing_lists *lists, ct_budget *budget, int
     to->share = *share;
     to->crosses = crosses;
     memset(to->turn, 0, sizeof to->turn);
-    to->passes = (uint8_t)passes;
+    to->passes = passes & 3;
     to->segment = 0;
 }
 
@@ -380,6 +380,7 @@ static void keep_segment(const struct pair_queue *queue, uint32_t ta, uint32_t t
     load_triangle(queue->a, ta, p[0]);
     load_triangle(queue->b, tb, p[1]);
     if (p[0][0][0] == p[1][0][0] && p[0][0][1] == p[1][0][1] && p[0][0][2] == p[1][0][2]) return;
+    if (lists->n_segments == CT_MOST_SEGMENTS) return;
     ct_crossing_segment *segment = ct_append_segment(lists, queue->budget);
     if (!segment) return;
     for (int end = 0; end < 2; end++) {
@@ -391,9 +392,9 @@ static void keep_segment(const struct pair_queue *queue, uint32_t ta, uint32_t t
         segment->edge_of[end] = (int8_t)(edge_of_bit[bit] == 1 ? triangle_of_bit[bit] : -1);
     }
     for (int t = 0; t < 2; t++) {
-        to[t]->is_second = t;
-        to[t]->worker = lists->worker;
-        to[t]->segment = (uint32_t)lists->n_segments;
+        to[t]->is_second = t == 1;
+        to[t]->worker = (uint8_t)lists->worker;
+        to[t]->segment = lists->n_segments & CT_MOST_SEGMENTS;
     }
 }
 

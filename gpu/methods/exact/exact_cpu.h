@@ -12,7 +12,7 @@
 
 #include "gpu/base/scratch.h"
 #include "gpu/methods/exact/lattice_k.h"
-#include "gpu/methods/exact/segment_k.h"
+#include "gpu/methods/exact/second_k.h"
 #include "gpu/methods/exact/topology.h"
 
 /* ---- a placed cluster ---- */
@@ -67,13 +67,16 @@ typedef struct ct_placed_cluster {
 typedef struct ct_crossing {
     uint32_t triangle, other; /* numbers in their meshes */
     ct_triangle_share share;
-    bool crosses;        /* false: the two are near without crossing */
-    signed char turn[3]; /* of a body with itself (self_k.h), else 0 */
-    uint8_t passes;      /* a bit for each perturbation that finds it; meaningless where lists are of one */
-    bool is_second;      /* in its segment: the triangle is the one that comes second */
-    uint16_t worker;     /* whose lists have the segment */
-    uint32_t segment;    /* 1 + its place there; 0: not kept */
+    signed char turn[3];   /* of a body with itself (self_k.h), else 0 */
+    uint8_t passes : 2;    /* a bit for each perturbation that finds it; meaningless where lists are of one */
+    bool crosses : 1;      /* false: the two are near without crossing */
+    bool is_second : 1;    /* in its segment: the triangle is the one that comes second */
+    uint32_t worker : 8;   /* whose lists have the segment */
+    uint32_t segment : 24; /* 1 + its place there; 0: not kept */
 } ct_crossing;
+
+enum { CT_MOST_SEGMENTS = (1 << 24) - 1 }; /* of a thread: what is beyond is not kept */
+_Static_assert(sizeof(ct_crossing) == 88, "crossings are packed: their lists are read and written a lot");
 
 /* Two triangles of one body that share a vertex, and its corner in either. */
 typedef struct ct_touching_pair {
@@ -136,6 +139,12 @@ typedef struct ct_cluster_sums {
     uint32_t inverted; /* triangles with a corner at which the other body's winding number is negative */
 } ct_cluster_sums;
 
+/* A triangle that is inside, or partly, and the integrals of w over it. */
+typedef struct ct_moment_share {
+    uint32_t triangle; /* in its cluster */
+    double monomials[CT_MONOMIALS];
+} ct_moment_share;
+
 typedef struct ct_winding_numbers {
     const ct_crossed_cluster *crossed; /* NULL: none of its triangles is crossed */
     const int32_t *of_unit;            /* of the cluster's units: added to the relative ones */
@@ -178,6 +187,9 @@ typedef struct ct_exact_cpu {
      * that follows their number. The gradient has no marks. */
     void (*add_some)(const ct_placed_cluster *cluster, const ct_winding_numbers *w, const uint8_t *triangles,
                      uint32_t n, double scale, const ct_exact_gradient *gradient, ct_cluster_sums *sums);
+    /* Adds the moments of a placed cluster's triangles about the centre, units. */
+    void (*add_moments)(const ct_placed_cluster *cluster, const ct_moment_share *shares, uint32_t n,
+                        const double center[3], double sum[CT_MOMENTS]);
 } ct_exact_cpu;
 
 extern const ct_exact_cpu ct_exact_cpu_base;

@@ -269,4 +269,60 @@ static void add_some(const ct_placed_cluster *c, const ct_winding_numbers *w, co
     store_sums(&surface, sums);
 }
 
-const ct_exact_cpu CT_VARIANT(ct_exact_cpu) = {place_blocks, meet_blocks, place, cross, add, add_some};
+/* ---- moments ---- */
+
+static inline ct_v4d lane_of(ct_v4d v, int k) {
+    return (ct_v4d){v[k], v[k], v[k], v[k]};
+}
+
+/* The sums of ct_add_moments; of the products of two coordinates, of one and itself, and of one and the next. */
+struct moment_sums {
+    ct_v4d square, mixed; /* second moments of the volume */
+    ct_v4d first[3];      /* of the surface */
+    ct_v4d squares[3], mixes[3];
+};
+
+/* As ct_add_moments: a lane is an axis. */
+static inline void add_share(const ct_v4d p[3], ct_v4d center, const double m[CT_MONOMIALS], struct moment_sums *sums) {
+    const ct_v4d c = p[0] - center, u = p[1] - p[0], v = p[2] - p[0], n = cross_product(u, v);
+    const ct_v4d next = rotate_lanes(c), next_u = rotate_lanes(u), next_v = rotate_lanes(v);
+    const ct_v4d one = c * m[0] + u * m[1] + v * m[2], x = c * m[1] + u * m[3] + v * m[4],
+                 y = c * m[2] + u * m[4] + v * m[5];
+    const ct_v4d xx = c * m[3] + u * m[6] + v * m[7], xy = c * m[4] + u * m[7] + v * m[8],
+                 yy = c * m[5] + u * m[8] + v * m[9];
+    const ct_v4d x_square = c * x + u * xx + v * xy, y_square = c * y + u * xy + v * yy;
+    const ct_v4d square = c * one + u * x + v * y, mixed = next * one + next_u * x + next_v * y;
+    sums->square += n * (c * square + u * x_square + v * y_square) * (1.0 / 3);
+    sums->mixed += n * (next * square + next_u * x_square + next_v * y_square) * 0.5;
+    for (int k = 0; k < 3; k++) {
+        sums->first[k] += lane_of(one, k) * n;
+        sums->squares[k] += lane_of(square, k) * n;
+        sums->mixes[k] += lane_of(mixed, k) * n;
+    }
+}
+
+static void store_axes(ct_v4d v, double to[3]) {
+    for (int j = 0; j < 3; j++) to[j] += v[j];
+}
+
+static void add_moments_of(const ct_placed_cluster *c, const ct_moment_share *shares, uint32_t n,
+                           const double center[3], double sum[CT_MOMENTS]) {
+    const ct_v4d from = {center[0], center[1], center[2], 0};
+    struct moment_sums sums;
+    memset(&sums, 0, sizeof sums);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint16_t *corner = c->corners[shares[i].triangle];
+        const ct_v4d p[3] = {load_point(c->points[corner[0]]), load_point(c->points[corner[1]]),
+                             load_point(c->points[corner[2]])};
+        add_share(p, from, shares[i].monomials, &sums);
+    }
+    store_axes(sums.square, sum);
+    store_axes(sums.mixed, sum + 3);
+    for (int k = 0; k < 3; k++) {
+        store_axes(sums.first[k], sum + CT_SURFACE_FIRST + 3 * k);
+        store_axes(sums.squares[k], sum + CT_SURFACE_SECOND + 3 * k);
+        store_axes(sums.mixes[k], sum + CT_SURFACE_SECOND + 9 + 3 * k);
+    }
+}
+
+const ct_exact_cpu CT_VARIANT(ct_exact_cpu) = {place_blocks, meet_blocks, place, cross, add, add_some, add_moments_of};

@@ -245,6 +245,8 @@ static inline bool ct_exact_wants_second(const ct_exact_pair *exact) {
     return exact->pair->n_directions || exact->pair->step->want & CT_WANT_INERTIA;
 }
 
+_Static_assert(CT_MAX_THREADS <= 1 << 8, "ct_crossing.worker");
+
 /* For second_cpu.c: once all crossings are found, until the pair ends. */
 static inline ct_crossed_pair ct_exact_crossed_pair(const ct_exact_pair *exact, const ct_crossing *crossing) {
     ct_crossed_pair pair = {.triangle = crossing->triangle, .other = crossing->other};

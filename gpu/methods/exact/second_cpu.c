@@ -222,23 +222,20 @@ static const ct_placed_cluster *placed_of(const ct_exact_body *body, uint32_t cl
 /* A triangle of the cluster that is being summed. */
 struct own_triangle {
     const double *point[3];
-    uint16_t corner[3]; /* in the cluster */
-    ct_moment_triangle moments;
-    double monomials[CT_MONOMIALS];
+    uint16_t corner[3];           /* in the cluster */
+    double u[3], v[3], normal[3]; /* the sides to corners 1 and 2, u x v */
 };
 
-static void find_triangle(const struct second *second, const ct_placed_cluster *c, uint32_t t,
-                          struct own_triangle *out) {
+static void find_triangle(const ct_placed_cluster *c, uint32_t t, struct own_triangle *out) {
     for (int i = 0; i < 3; i++) {
         out->corner[i] = c->corners[t][i];
         out->point[i] = c->points[out->corner[i]];
     }
     for (int j = 0; j < 3; j++) {
-        out->moments.corner[j] = out->point[0][j] - second->center[j];
-        out->moments.u[j] = out->point[1][j] - out->point[0][j];
-        out->moments.v[j] = out->point[2][j] - out->point[0][j];
+        out->u[j] = out->point[1][j] - out->point[0][j];
+        out->v[j] = out->point[2][j] - out->point[0][j];
     }
-    ct_cross_product(out->moments.u, out->moments.v, out->moments.normal);
+    ct_cross_product(out->u, out->v, out->normal);
 }
 
 /* The corners' motions along direction k. */
@@ -265,58 +262,69 @@ static void add_inside(const struct second *second, const struct own_triangle *t
     for (uint32_t k = 0; k < second->n_directions; k++) {
         double motions[3][3], turned[3];
         take_motions(second, scratch, triangle, k, motions);
-        ct_turn_normal(triangle->moments.u, triangle->moments.v, motions, turned);
+        ct_turn_normal(triangle->u, triangle->v, motions, turned);
         for (int i = 0; i < 3; i++) {
             double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k);
             for (int j = 0; j < 3; j++) to[j] += turned[j] * part[i];
         }
     }
-    for (int i = 0; second->n_directions && i < 3; i++)
-        for (int j = 0; j < 3; j++) scratch->gradients[triangle->corner[i]][j] += triangle->moments.normal[j] * part[i];
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) scratch->gradients[triangle->corner[i]][j] += triangle->normal[j] * part[i];
 }
+
+/* A segment in which a triangle of the other body, or of the same one, crosses triangle t of cluster `own`. */
+struct segment {
+    const ct_placed_cluster *cluster; /* of the other triangle */
+    const uint16_t *corner;           /* in it */
+    const double *point[3];
+    ct_recrossing seen;
+};
 
 /* A segment that was not kept. False: there is none. */
 static bool recross(const struct second *second, int b, int pass, const ct_placed_cluster *own,
-                    const struct own_triangle *triangle, const ct_placed_cluster *c, const uint16_t *corner,
-                    ct_recrossing *r) {
-    const double *const point[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
+                    const uint16_t *own_corner, struct segment *segment) {
+    const double *const point[3] = {own->points[own_corner[0]], own->points[own_corner[1]], own->points[own_corner[2]]};
     const int moved = b == 0 ? ct_exact_moved_in(pass) : -ct_exact_moved_in(pass);
     int shared[2];
     uint32_t vertices[2][3];
     for (int i = 0; i < 3; i++) {
-        vertices[0][i] = own->vertices[triangle->corner[i]];
-        vertices[1][i] = c->vertices[corner[i]];
+        vertices[0][i] = own->vertices[own_corner[i]];
+        vertices[1][i] = segment->cluster->vertices[segment->corner[i]];
     }
     const bool is_at_vertex = second->exact->is_self && ct_count_shared_vertices(vertices[0], vertices[1], shared);
-    return is_at_vertex ? ct_recross_at_vertex(triangle->point, point, shared, moved, r)
-                        : ct_recross(triangle->point, point, moved, r);
+    return is_at_vertex ? ct_recross_at_vertex(point, segment->point, shared, moved, &segment->seen)
+                        : ct_recross(point, segment->point, moved, &segment->seen);
 }
 
-/* A segment in which a triangle of the other body, or of the same one, crosses a triangle of cluster `own`. */
-static void add_crossing(const struct second *second, int b, int pass, const ct_placed_cluster *own,
-                         struct own_triangle *triangle, const ct_crossed_pair *pair,
-                         const struct cluster_scratch *scratch, ct_second_cluster *sums) {
-    const ct_placed_cluster *c =
-        placed_of(&second->exact->part[second->exact->is_self ? 0 : 1 - b].body, pair->other / CT_CLUSTER_TRIANGLES);
-    const uint16_t *corner = c->corners[pair->other % CT_CLUSTER_TRIANGLES];
-    const double *const point[3] = {c->points[corner[0]], c->points[corner[1]], c->points[corner[2]]};
-    ct_recrossing r;
-    if (pair->segment) {
-        ct_see_segment(pair->segment, pair->is_second, &r);
-        if (second->n_directions) ct_see_normals(triangle->point, point, pair->segment, pair->is_second, &r);
-    } else if (!recross(second, b, pass, own, triangle, c, corner, &r)) {
-        return;
-    }
+/* has_normals: all of it is wanted, not its ends and jumps alone. False: they do not cross. */
+static bool find_segment(const struct second *second, int b, int pass, const ct_placed_cluster *own, uint32_t t,
+                         const ct_crossed_pair *pair, bool has_normals, struct segment *out) {
+    const ct_exact_part *part = &second->exact->part[second->exact->is_self ? 0 : 1 - b];
+    if (pair->segment) ct_see_segment(pair->segment, pair->is_second, &out->seen);
+    if (pair->segment && !has_normals) return true;
+    out->cluster = placed_of(&part->body, pair->other / CT_CLUSTER_TRIANGLES);
+    out->corner = out->cluster->corners[pair->other % CT_CLUSTER_TRIANGLES];
+    for (int i = 0; i < 3; i++) out->point[i] = out->cluster->points[out->corner[i]];
+    const uint16_t *corner = own->corners[t];
+    if (!pair->segment) return recross(second, b, pass, own, corner, out);
+    const double *const point[3] = {own->points[corner[0]], own->points[corner[1]], own->points[corner[2]]};
+    ct_see_normals(point, out->point, pair->segment, pair->is_second, &out->seen);
+    return true;
+}
+
+/* ---- products ---- */
+
+static void add_moved_segment(const struct second *second, int b, const struct own_triangle *triangle,
+                              const struct segment *segment, const struct cluster_scratch *scratch,
+                              ct_second_cluster *sums) {
     for (uint32_t k = 0; k < second->n_directions; k++) {
         double motions[3][3], others[3][3], products[3][3] = {{0}};
         take_motions(second, scratch, triangle, k, motions);
-        for (int i = 0; i < 3; i++) find_motion(second, 1 - b, k, c->vertices[corner[i]], point[i], others[i]);
-        ct_add_moved_segment(&r, motions, others, products);
+        for (int i = 0; i < 3; i++)
+            find_motion(second, 1 - b, k, segment->cluster->vertices[segment->corner[i]], segment->point[i], others[i]);
+        ct_add_moved_segment(&segment->seen, motions, others, products);
         add_products(second, triangle, k, products, sums);
     }
-    if (!second->wants_moments) return;
-    ct_add_segment_monomials(r.own[0], r.own[1], 1, triangle->monomials);
-    for (int i = 0; i < r.n_jumps; i++) ct_add_edge_monomials(r.jump_at[i], r.jump[i], triangle->monomials);
 }
 
 static void begin_cluster(const struct second *second, int b, const ct_placed_cluster *c,
@@ -336,7 +344,7 @@ static void add_forces(const struct second *second, int b, const ct_placed_clust
     const double unit = second->exact->lattice.unit, inverse = second->exact->lattice.inverse;
     double origin[CT_MAX_DIRECTIONS][3];
     for (uint32_t k = 0; k < second->n_directions; k++) find_motion_of_origin(second, b, k, origin[k]);
-    for (uint32_t t = 0; second->n_directions && t < c->n_triangles; t++)
+    for (uint32_t t = 0; t < c->n_triangles; t++)
         for (int i = 0; i < 3; i++) {
             const uint32_t v = c->corners[t][i];
             if (scratch->is_counted[v]) continue;
@@ -355,33 +363,90 @@ static void add_forces(const struct second *second, int b, const ct_placed_clust
         }
 }
 
-static void add_cluster(const struct second *second, int b, int pass, uint32_t index, struct cluster_scratch *scratch,
-                        ct_second_cluster *sums) {
+/* A cluster that is summed, and where its crossings lie. */
+struct summed_cluster {
+    const ct_placed_cluster *placed;
+    ct_winding_numbers w;
+    const ct_crossed_pair *pairs, *end; /* in rising order of its triangles */
+    uint32_t first;                     /* its first triangle's number */
+};
+
+static struct summed_cluster open_cluster(const struct second *second, int b, int pass, uint32_t index) {
     const ct_exact_part *part = &second->exact->part[b];
     const ct_exact_surface *surface = &part->surface[pass];
     const uint32_t cluster = surface->added[index], as = surface->crossed_as[cluster];
-    const ct_winding_numbers w = ct_exact_winding_numbers(part->body.topology, surface, index);
-    const ct_placed_cluster *c = placed_of(&part->body, cluster);
-    size_t pair = as ? surface->first_crossed_pair[as - 1] : 0;
-    const size_t end = as ? surface->first_crossed_pair[as] : 0;
-    begin_cluster(second, b, c, scratch);
-    for (uint32_t t = 0; t < c->n_triangles; t++) {
-        const uint32_t number = w.crossed ? w.crossed->number[t] : 0;
-        const int32_t winding =
-            w.of_unit[w.unit_in_cluster[t]] + (w.crossed ? w.crossed->winding[c->corners[t][1]] : 0);
-        if (!number && !winding) continue;
+    return (struct summed_cluster){
+        .placed = placed_of(&part->body, cluster),
+        .w = ct_exact_winding_numbers(part->body.topology, surface, index),
+        .pairs = as ? surface->crossed_pairs + surface->first_crossed_pair[as - 1] : NULL,
+        .end = as ? surface->crossed_pairs + surface->first_crossed_pair[as] : NULL,
+        .first = cluster * CT_CLUSTER_TRIANGLES,
+    };
+}
+
+/* The other body's winding number at corner 1 of a triangle; *crossed: NULL if it is not. */
+static int32_t look_at(const struct summed_cluster *c, uint32_t t, const ct_crossed_triangle **crossed) {
+    const ct_crossed_cluster *of = c->w.crossed;
+    *crossed = of && of->number[t] ? &of->triangles[of->number[t] - 1] : NULL;
+    return c->w.of_unit[c->w.unit_in_cluster[t]] + (of ? of->winding[c->placed->corners[t][1]] : 0);
+}
+
+static bool is_cancelled_at(const struct second *second, const struct summed_cluster *c, const ct_crossed_pair *pair) {
+    const size_t done = (size_t)(pair - c->pairs);
+    return CT_POLL_EVERY(done, 32) && ct_exact_is_cancelled(second->exact, "crossings", done);
+}
+
+static void add_products_of(const struct second *second, int b, int pass, const struct summed_cluster *c,
+                            struct cluster_scratch *scratch, ct_second_cluster *sums) {
+    const ct_crossed_pair *pair = c->pairs;
+    begin_cluster(second, b, c->placed, scratch);
+    for (uint32_t t = 0; t < c->placed->n_triangles; t++) {
+        const ct_crossed_triangle *crossed;
+        const int32_t winding = look_at(c, t, &crossed);
+        if (!crossed && !winding) continue;
         struct own_triangle triangle;
-        find_triangle(second, c, t, &triangle);
-        ct_whole_monomials(winding, triangle.monomials);
-        add_inside(second, &triangle, winding, number ? &w.crossed->triangles[number - 1] : NULL, scratch, sums);
-        const uint32_t id = cluster * CT_CLUSTER_TRIANGLES + t;
-        for (; pair < end && surface->crossed_pairs[pair].triangle == id; pair++) {
-            if (CT_POLL_EVERY(pair, 32) && ct_exact_is_cancelled(second->exact, "crossings", pair)) return;
-            add_crossing(second, b, pass, c, &triangle, &surface->crossed_pairs[pair], scratch, sums);
+        find_triangle(c->placed, t, &triangle);
+        add_inside(second, &triangle, winding, crossed, scratch, sums);
+        for (; pair < c->end && pair->triangle == c->first + t; pair++) {
+            struct segment segment;
+            if (is_cancelled_at(second, c, pair)) return;
+            if (find_segment(second, b, pass, c->placed, t, pair, true, &segment))
+                add_moved_segment(second, b, &triangle, &segment, scratch, sums);
         }
-        if (second->wants_moments) ct_add_moments(&triangle.moments, triangle.monomials, sums->moments);
     }
-    add_forces(second, b, c, scratch, sums);
+    add_forces(second, b, c->placed, scratch, sums);
+}
+
+static void add_moments_of(const struct second *second, int b, int pass, const struct summed_cluster *c,
+                           ct_second_cluster *sums) {
+    ct_moment_share shares[CT_CLUSTER_TRIANGLES];
+    const ct_crossed_pair *pair = c->pairs;
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < c->placed->n_triangles; t++) {
+        const ct_crossed_triangle *crossed;
+        const int32_t winding = look_at(c, t, &crossed);
+        if (!crossed && !winding) continue;
+        ct_moment_share *share = &shares[n++];
+        share->triangle = t;
+        ct_whole_monomials(winding, share->monomials);
+        for (; pair < c->end && pair->triangle == c->first + t; pair++) {
+            struct segment segment;
+            const ct_recrossing *seen = &segment.seen;
+            if (is_cancelled_at(second, c, pair)) return;
+            if (!find_segment(second, b, pass, c->placed, t, pair, false, &segment)) continue;
+            ct_add_segment_monomials(seen->own[0], seen->own[1], 1, share->monomials);
+            for (int i = 0; i < seen->n_jumps; i++)
+                ct_add_edge_monomials(seen->jump_at[i], seen->jump[i], share->monomials);
+        }
+    }
+    ct_exact_kernels_of(second->exact)->add_moments(c->placed, shares, n, second->center, sums->moments);
+}
+
+static void add_cluster(const struct second *second, int b, int pass, uint32_t index, struct cluster_scratch *scratch,
+                        ct_second_cluster *sums) {
+    const struct summed_cluster cluster = open_cluster(second, b, pass, index);
+    if (second->n_directions) add_products_of(second, b, pass, &cluster, scratch, sums);
+    if (second->wants_moments) add_moments_of(second, b, pass, &cluster, sums);
 }
 
 /* ---- all clusters ---- */

@@ -137,7 +137,7 @@ CT_FN void ct_add_edge_monomials(double a, double jump, double m[CT_MONOMIALS]) 
     ct_add_segment_monomials(p, q, jump, m);
 }
 
-/* Adds a triangle's part of the moments. */
+/* Adds a triangle's part of the moments. exact_cpu.simd.c does the same, operation by operation, three axes at once. */
 CT_FN void ct_add_moments(const ct_moment_triangle *t, const double m[CT_MONOMIALS], double sum[CT_MOMENTS]) {
     double one[3], x[3], y[3], square[3], mixed[3]; /* integrals of r_k, x r_k, y r_k, r_k r_k, r_k r_l */
     for (int k = 0; k < 3; k++) {

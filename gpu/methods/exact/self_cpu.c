@@ -22,7 +22,7 @@ static void list_share(const ct_exact_pair *exact, const ct_placed_cluster *cons
                             .other = c[1 - s]->cluster * CT_CLUSTER_TRIANGLES + pair->triangle[1 - s],
                             .share = *share,
                             .crosses = true,
-                            .passes = (uint8_t)passes};
+                            .passes = passes & 3};
     crossing.turn[pair->corner[s]] = (signed char)turn;
     ct_crossing *to = ct_append_crossing(lists, &exact->device->budget, s);
     if (to) *to = crossing;
