@@ -1,4 +1,4 @@
-"""Bodies that rest, slide, roll, spin and collide by the contact law "pressure", each beside its closed form.
+"""Bodies that rest, slide, roll, spin, screw and collide by the contact law "pressure", each beside its closed form.
 
     python resting.py                   # all scenes, in this process
     python resting.py five slope        # some of them
@@ -6,7 +6,7 @@
 
 The integrator is symplectic Euler, the simplest that there is: forces and torques are what a step answers, body_wrenches.
 Its time step has to be short beside the contacts' own times: sqrt(m / k A) of a mass m on an area A, and m v / (mu N) of
-friction that regularises at the speed v.
+friction that regularises at the speed v. What friction holds creeps, at less than that speed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any, Callable
 
 import contactd
 import numpy as np
-from shapes import box, icosphere
+from crates import bowl
+from shapes import PITCH, bolt, box, icosphere, nut
 from sim.mass import mass_properties
 from sim.quaternion import exponential, from_matrix, rotate, to_matrix
 
@@ -26,10 +27,12 @@ GRAVITY = 9.81
 
 class Rigid:
     def __init__(self, mesh: tuple[Any, Any], mass: float, position: Any, rotation: Any = np.eye(3), velocity: Any = (0, 0, 0),
-                 spin: Any = (0, 0, 0), **material: float) -> None:
+                 spin: Any = (0, 0, 0), fixed: bool = False, **material: float) -> None:
         vertices, faces = np.asarray(mesh[0], float), np.asarray(mesh[1])
         volume, center, inertia = mass_properties(vertices, faces, 1.0)
-        self.mesh, self.mass, self.material = (vertices - center, faces), mass, material
+        self.mesh, self.mass, self.material, self.fixed = (vertices - center, faces), mass, material, fixed
+        self.center = center  # in the mesh as given
+        self.reach = float(np.linalg.norm(vertices - center, axis=1).max())
         self.inertia = inertia * (mass / volume)  # about the centre, at rest
         self.position, self.velocity = np.array(position, float), np.array(velocity, float)
         self.turn = from_matrix(np.asarray(rotation, float))
@@ -51,7 +54,13 @@ class Rigid:
     def twist(self) -> np.ndarray:
         return np.r_[self.velocity, self.spin()]
 
+    def speed(self) -> float:
+        """m/s: no point of it moves faster."""
+        return float(np.linalg.norm(self.velocity) + np.linalg.norm(self.spin()) * self.reach)
+
     def move(self, wrench: np.ndarray, gravity: np.ndarray, h: float) -> None:
+        if self.fixed:
+            return
         self.velocity += h * (wrench[:3] / self.mass + gravity)
         self.momentum += h * wrench[3:]
         self.turn = rotate(self.turn, h * self.spin())
@@ -161,6 +170,42 @@ def spin(client: contactd.Client, seconds: float = 0.25, h: float = 2e-4) -> dic
     return {"slower": 20 - float(disc.spin()[2]), "expected": slower}
 
 
+def bowls(client: contactd.Client, seconds: float = 2.0, h: float = 5e-5) -> dict[str, float]:
+    """Three bowls of 0.5 kg, two of them 5 degrees askew in the one below: as fast as any point of them still is."""
+    rigid = []
+    for i in range(3):
+        body = Rigid(bowl(), 0.5, (0, 0, 0), turned((1, 0.7 * i, 0), math.radians(5 * (i > 0))), modulus=1e8, friction=0.4,
+                     dissipation=20.0)
+        body.position[2] = 0.0305 * i + 2e-4 - float((body.rotation() @ body.mesh[0].T)[2].min())
+        rigid.append(body)
+    World(client, rigid, friction=0.4).run(seconds, h)
+    return {"speed": max(r.speed() for r in rigid), "apart": float(rigid[2].position[2] - rigid[0].position[2]) / 2}
+
+
+def screw(client: contactd.Client, friction: float, seconds: float = 1.0, stiction_speed: float = 1e-3,
+          around: int = 96) -> dict[str, float]:
+    """A nut of 1 kg on a fixed bolt, 6 mm off its thread, by its weight: how far it fell and turned after it had settled."""
+    start = Rigid(nut(around, 0.006), 1.0, (0, 0, 0))
+    body = Rigid(nut(around, 0.006), 1.0, start.center, modulus=1e7, friction=friction, dissipation=5.0)
+    fixed = Rigid(bolt(around, (-0.6, 0.6)), 1.0, (0, 0, 0), fixed=True, friction=friction)
+    fixed.position = fixed.center
+    world = World(client, [fixed, body], floor=None, stiction_speed=stiction_speed)
+    turn, before = 0.0, 0.0
+
+    def note() -> None:
+        nonlocal turn, before
+        rotation = body.rotation()
+        angle = math.atan2(rotation[1, 0], rotation[0, 0])
+        turn += math.remainder(angle - before, 2 * math.pi)
+        before = angle
+
+    world.run(seconds / 4, 1e-4, note)
+    height, settled = float(body.position[2]), turn
+    world.run(3 * seconds / 4, 1e-4, note)
+    return {"fell": height - float(body.position[2]), "thread": PITCH * (settled - turn) / (2 * math.pi),
+            "speed": body.speed()}
+
+
 def drop(client: contactd.Client, h: float = 2e-5) -> dict[str, float]:
     """A ball meets a floor at 1 m/s: the work of k V along the way in is its energy, and it leaves as it came."""
     r, k = 0.1, 1e7
@@ -205,6 +250,9 @@ SCENES: dict[str, Callable[[contactd.Client], dict[str, float]]] = {
     "ten": lambda client: stack(client, [(0.1, 0.1, 0.1)] * 10, 2.0, 2e-5, 1e-4),
     "sticks": lambda client: slope(client, 0.5),
     "slides": lambda client: slope(client, 0.2),
+    "bowls": bowls,
+    "holds": lambda client: screw(client, 0.3),
+    "unscrews": lambda client: screw(client, 0.01, stiction_speed=1e-2),
     "roll": roll, "spin": spin, "drop": drop, "collide": collide,
     "undamped": lambda client: collide(client, dissipation=0.0, friction=0.0),
 }

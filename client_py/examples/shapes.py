@@ -1,6 +1,8 @@
-"""Closed triangle meshes of any detail for the examples: torus, blob, box, bricks. Vertices (n, 3) float64, triangles (m, 3)."""
+"""Closed triangle meshes of any detail for the examples: torus, blob, box, bricks, bolt and nut. Vertices (n, 3) float64, triangles (m, 3)."""
 
 from __future__ import annotations
+
+from typing import Callable
 
 import numpy as np
 
@@ -78,6 +80,50 @@ def stool(width: float = 0.3, height: float = 0.3) -> Mesh:
     filled = np.ones((3, 3, 3))
     filled[1, :, :2] = filled[:, 1, :2] = 0
     return bricks(filled, (width / 3, width / 3, height / 3))
+
+
+PITCH = 0.4  # m along the axis a turn, of bolt and nut
+
+
+def thread(height: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """m, the radius of the bolt's surface: a sine wave of one turn a pitch."""
+    return 0.5 + 0.06 * np.sin(2 * np.pi * height / PITCH - angle)
+
+
+def tube(ends: tuple[float, float], radius: Callable[[np.ndarray, np.ndarray], np.ndarray], around: int, along: int) -> Mesh:
+    """An open tube, its outside facing away from the axis: (along + 1, around) vertices, in rings."""
+    z, a = np.meshgrid(np.linspace(*ends, along + 1), 2 * np.pi * np.arange(around) / around, indexing="ij")
+    r = radius(z, a)
+    i, j = np.meshgrid(np.arange(along), np.arange(around), indexing="ij")
+    at_ = lambda i, j: i * around + j % around
+    p, q, s, t = at_(i, j), at_(i, j + 1), at_(i + 1, j + 1), at_(i + 1, j)
+    faces = np.concatenate([np.stack(of, -1).reshape(-1, 3) for of in ((p, q, s), (p, s, t))])
+    return np.stack([r * np.cos(a), r * np.sin(a), z], -1).reshape(-1, 3), faces
+
+
+def bolt(around: int, ends: tuple[float, float] = (-1.5, 1.1)) -> Mesh:
+    """Along z, of `around` edges a turn; 0.5 m thick."""
+    along = round(around * (ends[1] - ends[0]) / 2.5)
+    vertices, faces = tube(ends, thread, around, along)
+    n, j = len(vertices), np.arange(around)
+    k, top = (j + 1) % around, along * around
+    caps = [np.stack([k, j, np.full(around, n)], 1), np.stack([top + j, top + k, np.full(around, n + 1)], 1)]
+    return np.concatenate([vertices, [[0, 0, ends[0]], [0, 0, ends[1]]]]), np.concatenate([faces, *caps])
+
+
+def nut(around: int, gap: float = 0.01, ends: tuple[float, float] = (-0.3, 0.3)) -> Mesh:
+    """A round nut for the bolt, `gap` m from its thread."""
+    along = round(around * (ends[1] - ends[0]) / 2.5)
+    inner, faces = tube(ends, lambda z, a: thread(z, a) + gap, around, along)
+    outer, other = tube(ends, lambda z, a: np.full_like(z, 0.8), around, along)
+    n, j = len(inner), np.arange(around)
+    k, top = (j + 1) % around, along * around
+    rims = []
+    for base, flip in ((0, False), (top, True)):
+        i, o, p, q = base + j, n + base + j, base + k, n + base + k
+        two = [np.stack([i, p, q], 1), np.stack([i, q, o], 1)]
+        rims += [of[:, ::-1] if flip else of for of in two]
+    return np.concatenate([inner, outer]), np.concatenate([faces[:, ::-1], other + n, *rims])
 
 
 def volume(mesh: Mesh) -> float:

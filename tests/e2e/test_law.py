@@ -36,6 +36,19 @@ def test_sticks_and_slides(engine):
     assert found["acceleration"] == pytest.approx(found["expected"], rel=0.02) and found["lean"] < 0.03
 
 
+def test_bowls_come_to_rest(engine):
+    found = resting.bowls(engine, 0.4, 1e-4)
+    assert found["speed"] < 2e-3 and 0.028 < found["apart"] < 0.0295
+
+
+def test_a_nut_holds_and_unscrews(engine):
+    """Held by friction but for its creep; without, it follows the thread, within what it is loose on it."""
+    found = resting.screw(engine, 0.3, 0.4, 1e-2, around=64)
+    assert abs(found["fell"]) < 1e-3 and abs(found["thread"]) < 1e-3
+    found = resting.screw(engine, 0.01, 0.6, 1e-2, around=64)
+    assert found["thread"] > 0.008 and abs(found["fell"] - found["thread"]) < 0.0128
+
+
 def test_rolls(engine):
     found = resting.roll(engine, 0.5)
     assert found["acceleration"] == pytest.approx(found["expected"], rel=0.01)

@@ -18,56 +18,13 @@ from __future__ import annotations
 import contactd
 import numpy as np
 from motion import at, rotation
-from shapes import Mesh
+from shapes import PITCH, bolt, nut
 
 METHODS = {"exact": {"method": "exact"}, "ebpi": {"tolerance": 5e-5, "tolerance_rel": 0.1}, "LDI 8²": {"resolution": 8}}
-RADIUS, WAVE, PITCH = 0.5, 0.06, 0.4  # m: of the thread's middle, half of its height, along the axis a turn
-GAP = 0.01  # m, between the threads
-NUT, BOLT = (-0.3, 0.3), (-1.5, 1.1)  # m along the axis
-OUTSIDE = 0.8  # m, radius of the nut
 DT = 4e-3  # s
 MASS, INERTIA, G = 1.0, 0.4, 9.81  # kg, kg m^2 about the axis, m/s^2
 STIFFNESS, DAMPING = 6e4, 1500.0  # N/m^5, N s/m^5
 START = 0.05  # turns too far
-
-
-def thread(height: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """m, the radius of the bolt's surface."""
-    return RADIUS + WAVE * np.sin(2 * np.pi * height / PITCH - angle)
-
-
-def tube(ends: tuple[float, float], radius, around: int, along: int) -> tuple[np.ndarray, np.ndarray]:
-    """An open tube, its outside facing away from the axis: (along + 1, around) vertices, in rings."""
-    z, a = np.meshgrid(np.linspace(*ends, along + 1), 2 * np.pi * np.arange(around) / around, indexing="ij")
-    r = radius(z, a)
-    i, j = np.meshgrid(np.arange(along), np.arange(around), indexing="ij")
-    at_ = lambda i, j: i * around + j % around
-    p, q, s, t = at_(i, j), at_(i, j + 1), at_(i + 1, j + 1), at_(i + 1, j)
-    faces = np.concatenate([np.stack(of, -1).reshape(-1, 3) for of in ((p, q, s), (p, s, t))])
-    return np.stack([r * np.cos(a), r * np.sin(a), z], -1).reshape(-1, 3), faces
-
-
-def bolt(around: int) -> Mesh:
-    along = round(around * (BOLT[1] - BOLT[0]) / 2.5)
-    vertices, faces = tube(BOLT, thread, around, along)
-    n, j = len(vertices), np.arange(around)
-    k, top = (j + 1) % around, along * around
-    caps = [np.stack([k, j, np.full(around, n)], 1), np.stack([top + j, top + k, np.full(around, n + 1)], 1)]
-    return np.concatenate([vertices, [[0, 0, BOLT[0]], [0, 0, BOLT[1]]]]), np.concatenate([faces, *caps])
-
-
-def nut(around: int) -> Mesh:
-    along = round(around * (NUT[1] - NUT[0]) / 2.5)
-    inner, faces = tube(NUT, lambda z, a: thread(z, a) + GAP, around, along)
-    outer, other = tube(NUT, lambda z, a: np.full_like(z, OUTSIDE), around, along)
-    n, j = len(inner), np.arange(around)
-    k, top = (j + 1) % around, along * around
-    rims = []
-    for base, flip in ((0, False), (top, True)):
-        i, o, p, q = base + j, n + base + j, base + k, n + base + k
-        two = [np.stack([i, p, q], 1), np.stack([i, q, o], 1)]
-        rims += [of[:, ::-1] if flip else of for of in two]
-    return np.concatenate([inner, outer]), np.concatenate([faces[:, ::-1], other + n, *rims])
 
 
 def unscrew(client: contactd.Client, settings: dict, around: int, steps: int) -> dict[str, np.ndarray]:
