@@ -11,6 +11,7 @@
 #   make experiments     the method exact beside rays (smoothness, rest, energy, cost), and the experiments of Faure 2008,
 #                        Allard 2010, Wang 2012 and Dingliana 2005; build/experiments/index.md. EXPERIMENTS='rest cost'
 #                        picks some
+#   make figures         draws the pictures of docs/images with contactd itself
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
 #   make bench           times against the figures to reach; build/bench.json
@@ -459,6 +460,11 @@ PAIRS ?= 20000
 manifold: $(B)/tests/manifold/pairs venv
 	MANIFOLD_PAIRS=$(PAIRS) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s -o cache_dir=$(abspath build/pytest) \
 	    tests/manifold $(PYTEST_ARGS)
+
+# The figures of docs/, drawn by contactd itself.
+.PHONY: figures
+figures: all venv
+	CONTACTD_PROGRAM=$(abspath $(B)/contactd) PYTHONPATH=$(abspath client_py) $(PYTHON) docs/figures.py
 
 .PHONY: experiments
 experiments: all venv

@@ -511,7 +511,7 @@ class Client(SceneOpener, ShapeMaker):
              closing: Closing | None = None, resolution: float = 0,
              timeout: float | None = None) -> Mesh:
         """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it, in double precision where the file's digits
-        say so (README). repair, max_hole, weld, open_direction,
+        say so (docs/meshes.md). repair, max_hole, weld, open_direction,
         scale, unit, closing and resolution: as of register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.

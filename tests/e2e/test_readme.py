@@ -1,4 +1,5 @@
-"""The README's own lines, as they stand: what a newcomer pastes must run, in the order in which it is written."""
+"""The lines of README and docs, as they stand: what a newcomer pastes must run, in the order in which it is written, and links
+must lead somewhere."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ from geometry import icosphere
 
 DRAWS = "CT_HAVE_EGL" in (BUILD / "flags").read_text() and not INSTRUMENTED  # drawing takes minutes then
 README = (ROOT / "README.md").read_text()
+PAGES = sorted(path for path in ROOT.glob("**/*.md") if not set(path.relative_to(ROOT).parts) & {"build", "node_modules"}
+               and not path.relative_to(ROOT).parts[0].startswith(("build", ".")))
 
 
-def blocks(language: str, heading: str = "## Use it") -> list[str]:
-    part = README[README.index(heading) :]
-    part = part[: part.index("\n## ", 1)]
-    return re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL)
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def run(command: list[str], server, folder, **more) -> str:
@@ -32,7 +33,7 @@ def run(command: list[str], server, folder, **more) -> str:
 
 @pytest.fixture
 def folder(tmp_path, fresh_server):
-    """Where the README's reader stands, with the files of this tree that it names."""
+    """Where a reader stands, with the files of this tree that pages name."""
     (tmp_path / "build").symlink_to(BUILD)
     for name in ("client_c", "docs"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -48,11 +49,12 @@ def shell(text: str, server, folder) -> str:
 
 
 def test_every_line(fresh_server, folder):
-    command_line, from_c, in_process, over_http = blocks("sh")
+    page = (ROOT / "docs" / "use.md").read_text()
+    command_line, from_c, in_process, over_http = blocks("sh", page)
     out = shell(command_line, fresh_server, folder)
     assert "volume     0.09375 m^3" in out and "(pushes body 1 out)" in out and "ready      yes" in out
 
-    (program,) = blocks("python")
+    (program,) = blocks("python", page)
     program = program.replace('"tcp://127.0.0.1:5555"', f'"{fresh_server.stream}", timeout={60 * SLOW:.0f}')
     assert fresh_server.stream in program
     if not DRAWS:
@@ -74,6 +76,46 @@ def test_every_line(fresh_server, folder):
     if not INSTRUMENTED and shutil.which("cc") and shutil.which("pkg-config"):
         assert "volume 0.015625 m^3" in shell(from_c, fresh_server, folder)
         assert "volume 0.0625 m^3" in shell(in_process, fresh_server, folder)
+
+
+def test_readme(fresh_server, folder):
+    """It is short, and both of its programs run."""
+    assert len(README.splitlines()) <= 150
+    vertices, triangles = icosphere(0.1, 2)
+    for name in ("nut", "bolt", "box"):
+        (folder / f"{name}.stl").write_text(stl(vertices, triangles))
+    first, pile = blocks("python", README)
+    given = "import numpy as np\npose, twist = np.eye(4), np.zeros(6)\npose[2, 3] = 0.09\n"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "client_py"), "CONTACTD_SERVER": fresh_server.stream}
+    out = run([sys.executable, "-c", first], fresh_server, folder, env=environment)
+    assert float(out) == pytest.approx(4 / 3 * np.pi * 1e-3, rel=0.1)
+    out = run([sys.executable, "-c", given + pile], fresh_server, folder, env=environment)
+    assert float(out.split()[0]) == pytest.approx(np.pi * 0.01**2 * (0.3 - 0.01) / 3, rel=0.3)  # of 320 triangles
+
+
+def stl(vertices, triangles) -> str:
+    facets = ("facet normal 0 0 0 outer loop " + "".join(f"vertex {x} {y} {z} " for x, y, z in vertices[t]) + "endloop endfacet\n"
+              for t in triangles)
+    return "solid ball\n" + "".join(facets) + "endsolid ball\n"
+
+
+def anchors(text: str) -> set[str]:
+    """Of the headings, as browsers of repositories make them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading)).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target.read_text()), link
 
 
 def test_what_the_answers_mean(server):

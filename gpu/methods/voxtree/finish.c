@@ -10,7 +10,7 @@
 #include "gpu/methods/voxtree/pair.h"
 
 /* Of the bound, the part that the error is below in 95 of 100 contacts of thin bodies, balls and boxes at each level
- * from 3 to 7 (README). A bound that no settled cube has lowered is of little more than the cubes that may be shared,
+ * from 3 to 7 (docs/voxtree.md). A bound that no settled cube has lowered is of little more than the cubes that may be shared,
  * and says less of the error; on the first levels they are larger than most contacts. */
 static double estimated_part(const ct_voxel_answer *answer) {
     if (answer->level[0] < 2 || answer->level[1] < 2) return 1;

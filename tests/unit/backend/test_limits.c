@@ -182,7 +182,7 @@ static void test_too_many_pairs(void **state) {
 
 /* ---- EBPI: tiles and their lists of faces ---- */
 
-/* As contact.h and README.md say. */
+/* As contact.h and docs/limits.md say. */
 enum { BYTES_PER_RAY = 200 };
 
 /* It needs more rays than any budget here, so that all are cast. */
