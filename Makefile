@@ -242,7 +242,7 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$Q$(CC) $(CFLAGS_) -c $< -o $@
-$(B)/obj/server/http/assets.o: proto/openapi.json $(wildcard server/web/*)
+$(B)/obj/server/http/assets.o: proto/openapi.json $(wildcard server/web/* server/web/*/*)
 define SIMD_RULE
 $(B)/obj/%.$(1).o: %.simd.c $(B)/flags
 	@mkdir -p $$(@D)
@@ -391,6 +391,8 @@ setup-test: setup
 	@tests/tools/packages install deploy || echo "SKIPPED: tests of packaging that need what is missing above"
 	@$(MAKE) -s --no-print-directory $(VENV)/deploy || echo "SKIPPED: tests that need what tests/requirements-deploy.txt lists"
 	@$(MAKE) -s --no-print-directory $(VENV)/adapters || echo "SKIPPED: tests that need what tests/requirements-adapters.txt lists"
+	@tests/tools/packages install page || echo "SKIPPED: tests of the page that need what is missing above"
+	@$(MAKE) -s --no-print-directory $(VENV)/page || echo "SKIPPED: tests that need what tests/requirements-page.txt lists"
 	@$(MAKE) -s --no-print-directory $(VENV)/wheel || echo "SKIPPED: the test of the wheel, which needs deploy/wheel/requirements.txt"
 setup-dev: setup-test
 	@tests/tools/packages install fuzz lint
@@ -403,7 +405,7 @@ $(VENV)/ready: tests/requirements.txt
 	@$$(tests/tools/packages python) -m venv $(VENV)
 	@tests/tools/again $(PIP_INSTALL) -r tests/requirements.txt
 	@touch $@
-$(VENV)/deploy $(VENV)/adapters: $(VENV)/%: tests/requirements-%.txt $(VENV)/ready
+$(VENV)/deploy $(VENV)/adapters $(VENV)/page: $(VENV)/%: tests/requirements-%.txt $(VENV)/ready
 	@tests/tools/again $(PIP_INSTALL) -r $<
 	@touch $@
 $(VENV)/wheel: deploy/wheel/requirements.txt $(VENV)/ready
@@ -448,7 +450,7 @@ e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
 # engine in Python's own process. Simulations, the Python client without memory and the requests made from the OpenAPI
 # document do in the server what other tests do too.
 E2E_SANITIZED = $(addprefix --ignore tests/e2e/test_,client_py_async.py client_py_link.py client_py_wire.py \
-    client_py_no_memory.py columns.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py openapi.py \
+    client_py_no_memory.py columns.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py openapi.py page.py \
     sim.py torch.py volumes.py \
     $(if $(filter thread,$(SANITIZE)),$(E2E_NUMBERS)))
 # Which numbers come of a step, and how they are shown: the threads are those of the others' steps.

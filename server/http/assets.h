@@ -13,5 +13,7 @@ asset asset_page(void);    /* server/web/index.html */
 asset asset_script(void);  /* server/web/page.js */
 asset asset_style(void);   /* server/web/page.css */
 asset asset_openapi(void); /* proto/openapi.json */
+/* "view.js" -> server/web/page/view.js; bytes NULL: there is no module of that name. */
+asset asset_module(const char *name);
 
 #endif

@@ -97,6 +97,18 @@ static bool page_style(const service *service, const http_request *request, http
     return fixed(answer, "text/css; charset=utf-8", asset_style());
 }
 
+static bool page_module(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)service;
+    const char *name = request->match.parameter[0];
+    asset module = asset_module(name);
+    char shown[100];
+    if (!module.bytes)
+        return problem_set_http(p, CONTACTD_NOT_FOUND, 404, "no such module", "module",
+                                "the page has no module %s; / names those that it has",
+                                text_clean(name, shown, sizeof shown));
+    return fixed(answer, "text/javascript; charset=utf-8", module);
+}
+
 static bool openapi(const service *service, const http_request *request, http_answer *answer, problem *p) {
     (void)service, (void)request, (void)p;
     return fixed(answer, "application/json", asset_openapi());

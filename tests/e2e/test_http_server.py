@@ -250,21 +250,31 @@ def test_health(api):
 
 
 def test_the_page_needs_nothing_from_elsewhere(api):
-    for path, kind in (("/", "text/html"), ("/page.js", "text/javascript"), ("/page.css", "text/css")):
+    web = ROOT / "server" / "web"
+    modules = [f"/page/{path.name}" for path in sorted((web / "page").glob("*.js"))]
+    scripts = {path: api("GET", path).body.decode() for path in ("/page.js", *modules)}
+    kinds = {"/": "text/html", "/page.css": "text/css", "/page/three.js": "text/javascript"} | dict.fromkeys(scripts, "text/javascript")
+    for path, kind in kinds.items():
         answer = api("GET", path)
         assert answer.status == 200 and answer.headers.get_content_type() == kind
         policy = answer.headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
         assert answer.headers["X-Frame-Options"] == "DENY" and answer.headers["Referrer-Policy"] == "no-referrer"
         text = answer.body.decode()
-        assert "//" not in re.sub(r"^\s*//.*$|\s// .*$", "", text, flags=re.M).replace("http://www.w3.org/", "")
+        if path != "/page/three.js":  # whose comments and messages name pages
+            assert "//" not in re.sub(r"^\s*//.*$|\s// .*$", "", text, flags=re.M).replace("http://www.w3.org/", "")
+            assert text.count("\n") <= 300
+        for imported in re.findall(r'(?:from|import\() ?"([^"]+)"', text) if path in scripts else ():
+            assert urllib.parse.urljoin(path, imported) in kinds, (path, imported)
+    api.refused("GET", "/page/none.js", 404, "NOT_FOUND", field="module")
     html = api("GET", "/").body.decode()
     assert '<html lang="en">' in html and "<title>" in html and 'name="viewport"' in html
     assert " style=" not in html and " onclick=" not in html and "<style" not in html  # the policy would refuse them
     identifiers = re.findall(r'id="([\w-]+)"', html)
     assert len(set(identifiers)) == len(identifiers)
-    for used in re.findall(r'byId\("([\w-]+)"\)', api("GET", "/page.js").body.decode()):
-        assert used in identifiers
+    for path, script in scripts.items():
+        for used in re.findall(r'byId\("([\w-]+)"\)', script):
+            assert used in identifiers, (path, used)
 
 
 # ---- who may ask ----

@@ -1,0 +1,241 @@
+"""The page in a browser: what it shows of a scene, how it is used, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from browser import Tab, browser
+from conftest import free_port, wait_until
+from page_server import page_server, two_rings
+
+COLORS = {"blue": (0x4E, 0x79, 0xA7), "orange": (0xF2, 0x8E, 0x2B)}  # of the first two bodies
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture
+def tab(chromium):
+    opened = Tab(chromium)
+    yield opened
+    assert opened.errors == []
+    opened.context.close()
+
+
+@dataclasses.dataclass
+class Watched:
+    tab: Tab
+    script: object
+    url: str
+
+
+@pytest.fixture
+def watched(tab):
+    """A tab that shows the scene of two rings."""
+    script = two_rings()
+    with page_server(script) as url:
+        tab.page.goto(f"{url}/#scene/1")
+        tab.until("() => window.contactdView?.drawn > 2 && contactdView.bodies.instances.size === 1", "pictures")
+        yield Watched(tab, script, url)
+        tab.page.goto("about:blank")
+
+
+def share(pixels: np.ndarray, color: tuple[int, int, int]) -> float:
+    """Of the pixels, those of that hue: light and shadow make them lighter and darker."""
+    centred = pixels - pixels.mean(-1, keepdims=True)
+    wanted = np.array(color) - np.mean(color)
+    lengths = np.linalg.norm(centred, axis=-1) * np.linalg.norm(wanted)
+    return float(((centred @ wanted > 0.95 * lengths) & (np.linalg.norm(centred, axis=-1) > 20)).mean())
+
+
+def place(tab: Tab, point: list[float]) -> tuple[float, float]:
+    x, y = tab.page.evaluate("(p) => contactdView.project(p)", point)
+    box = tab.page.locator("#canvas").bounding_box()
+    return box["x"] + x, box["y"] + y
+
+
+# ---- what is to be seen ----
+
+
+def test_bodies_and_contacts_are_drawn(watched):
+    tab = watched.tab
+    tab.page.uncheck("#through")
+    tab.until_text("#frame", "2 contacts")
+    solid = tab.pixels()
+    assert share(solid, COLORS["blue"]) > 0.01 and share(solid, COLORS["orange"]) > 0.01
+    assert share(solid, (0xE0, 0x31, 0x31)) > 0.0005, "the arrow of the force"
+    for kind in ("surface", "normal", "force", "points"):
+        tab.page.uncheck(f"#show-{kind}")
+    tab.until_text("#legend", lambda text: "red" not in text)
+    assert share(tab.pixels(), (0xE0, 0x31, 0x31)) < 0.0005
+    assert "100 Pa" not in tab.text("#legend")
+    assert tab.text("#live-state") == "live" and "3 bodies, 4,608 triangles" in tab.text("#live-facts")
+
+
+def test_a_pause_holds_still_and_scrubbing_goes_back(watched):
+    tab = watched.tab
+    step = lambda: int(tab.text("#frame").split()[1].rstrip(","))  # noqa: E731
+    wait_until(lambda: step() > 20, "20 steps")
+    tab.page.click("#hold")
+    held = step()
+    at = tab.page.evaluate("() => contactdView.bodies.bodies.get(2).matrix.elements[12]")
+    n = len(watched.script.requests)
+    wait_until(lambda: len(watched.script.requests) > n + 3, "the page to ask for something else meanwhile")
+    assert step() == held and tab.page.evaluate("() => contactdView.bodies.bodies.get(2).matrix.elements[12]") == at
+    tab.page.focus("#scrub")
+    tab.page.keyboard.press("Home")
+    assert step() < held - 10 and "s ago" in tab.text("#frame")
+    assert tab.page.evaluate("() => contactdView.bodies.bodies.get(2).matrix.elements[12]") != at
+    tab.page.click("#hold")
+    wait_until(lambda: step() > held, "the view to go on")
+
+
+def test_pick_hide_and_follow(watched):
+    tab, page = watched.tab, watched.tab.page
+    tab.until("() => document.querySelectorAll('#bodies tbody tr').length === 3", "the list of bodies")
+    page.mouse.click(*place(tab, [-0.6, 0, 0.14]))  # on top of the first ring
+    tab.until_text("#picked", "Body 1 ring 1")
+    assert page.get_attribute('#bodies button[data-key="body-1"]', "aria-pressed") == "true"
+    page.mouse.click(*place(tab, [0, 0, 0]))
+    tab.until_text("#picked", "Contact of bodies 1 and 2: volume 0.002")
+    page.click('#bodies button[data-key="body-2"]')
+    tab.until_text("#picked", "Body 2 ring 2")
+    page.check("#follow")
+    target = "() => contactdView.controls.target.x - contactdView.bodies.boxOf(2).getCenter(contactdView.camera.position.clone()).x"
+    offset = page.evaluate(target)
+    drawn = page.evaluate("() => contactdView.drawn")
+    tab.until(f"() => contactdView.drawn > {drawn} + 5", "more pictures")
+    assert page.evaluate(target) == pytest.approx(offset, abs=1e-5)  # the camera goes with the body
+    page.click("#hide")
+    page.uncheck("#through")
+    wait_until(lambda: share(tab.pixels(), COLORS["orange"]) < 0.001, "the second ring to go")
+    page.click("#show-all")
+    wait_until(lambda: share(tab.pixels(), COLORS["orange"]) > 0.01, "the second ring to come back")
+
+
+def test_keys(watched):
+    tab, page = watched.tab, watched.tab.page
+    page.focus("#canvas")
+    where = "() => contactdView.camera.position.toArray()"
+    for key in ("ArrowLeft", "ArrowUp", "+", "Home"):
+        before = page.evaluate(where)
+        page.keyboard.press(key)
+        assert page.evaluate(where) != before, key
+    page.keyboard.press("n")
+    tab.until_text("#picked", "Body 1")
+    page.keyboard.press("n")
+    tab.until_text("#picked", "Body 2")
+    page.keyboard.press("Escape")
+    tab.until_text("#picked", "Nothing is picked")
+
+
+def test_lists_are_sorted(watched):
+    tab, page = watched.tab, watched.tab.page
+    first = lambda: page.locator("#contacts tbody tr").first.inner_text().split("\t")[0]  # noqa: E731
+    wait_until(lambda: first() == "1, 3", "the contact of most volume to be the first")
+    page.click("#contacts thead button:has-text('Depth')")
+    assert first() == "1, 2" and page.get_attribute("#contacts thead th:nth-child(3)", "aria-sort") == "descending"
+    page.click("#contacts thead button:has-text('Depth')")
+    assert first() == "1, 3"
+
+
+def test_the_picture_is_saved(watched):
+    with watched.tab.page.expect_download() as download:
+        watched.tab.page.click("#save")
+    assert download.value.suggested_filename == "contactd-scene-1.png"
+    with open(download.value.path(), "rb") as file:
+        assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+
+
+# ---- what goes wrong ----
+
+
+def test_a_scene_that_is_closed(watched):
+    watched.script.closed = "its owner closed it"
+    watched.tab.until_text("#live-state", "scene 1 was closed: its owner closed it")
+
+
+def test_a_role_that_may_not_look(tab):
+    script = two_rings()
+    script.refusal = (403, {"title": "forbidden", "detail": "the role monitor may not look at scenes of others; ask for admin"})
+    with page_server(script) as url:
+        tab.page.goto(f"{url}/#scene/1")
+        tab.until_text("#live-state", "the role monitor may not look")
+
+
+def test_a_server_that_starts_again(tab):
+    port, script = free_port(), two_rings()
+    with page_server(script, port) as url:
+        tab.page.goto(f"{url}/#scene/1")
+        tab.until_text("#live-state", "live")
+    tab.until_text("#live-state", "trying again")
+    tab.errors.clear()  # the browser's own, of connections that were refused
+    with page_server(script, port):
+        tab.until_text("#live-state", lambda text: text == "live")
+        tab.until("() => contactdView.bodies.instances.size === 1", "its bodies")
+        tab.page.goto("about:blank")
+    tab.errors.clear()
+
+
+def test_no_webgl(tab):
+    tab.page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
+    with page_server(two_rings()) as url:
+        tab.page.goto(f"{url}/#scene/1")
+        tab.until_text("#view-note", "no WebGL, so this is a picture that the server draws")
+        tab.until("() => document.getElementById('picture').naturalWidth > 0", "the server's picture")
+        tab.until("() => document.querySelectorAll('#bodies tbody tr').length === 3", "the list of bodies")
+        assert not tab.page.is_visible("#canvas")
+    tab.errors[:] = [error for error in tab.errors if "WebGL" not in error]
+
+
+def test_a_thousand_scenes(tab):
+    script = two_rings()
+    script.scenes = 1000
+    with page_server(script) as url:
+        tab.page.goto(url)
+        tab.until("() => document.querySelectorAll('#scenes tr').length === 100", "a page of scenes")
+        tab.page.click("#scenes-on")
+        tab.until_text("#scenes", lambda text: text.startswith("101"))
+        tab.until_text("#scenes-note", "100 of 1,000")
+        tab.page.goto(f"{url}/#scene")
+        tab.page.fill("#chosen", "999")
+        tab.page.press("#chosen", "Enter")
+        tab.until_text("#live-title", "Scene 999")
+
+
+# ---- themes, widths, the real server ----
+
+
+@pytest.mark.parametrize("theme, width", [("light", 1200), ("dark", 1200), ("dark", 390)])
+def test_everybody_can_use_it(chromium, theme, width):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed").Axe()
+    tab = Tab(chromium, color_scheme=theme, viewport={"width": width, "height": 800}, bypass_csp=True)  # axe is put into the page
+    with page_server(two_rings()) as url:
+        for part in ("", "#scene/1"):
+            tab.page.goto(f"{url}/{part}")
+            tab.until_text("#state", "ready")
+            if part:
+                tab.until("() => window.contactdView?.drawn > 2", "pictures")
+                tab.page.click("#hold")
+                corner = tab.pixels()[5, 5].mean()
+                assert corner > 200 if theme == "light" else corner < 60
+            assert tab.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), "it is wider than the screen"
+            results = axe.run(tab.page).response["violations"]
+            assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in results] == []
+        tab.page.goto("about:blank")
+    tab.context.close()
+
+
+def test_the_server_s_own_page(tab, server):
+    """Every file of the page is in the program, and its policy lets it run."""
+    tab.page.goto(server.http)
+    tab.until_text("#state", "ready")
+    tab.until_text("#status", "contactd")
+    tab.page.goto(f"{server.http}/#scene/77")
+    tab.until_text("#live-state", lambda text: "no live view" in text or "not there" in text)
+    tab.until("() => window.contactdView !== undefined", "the modules of the view")
