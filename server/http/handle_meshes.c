@@ -6,6 +6,7 @@
 
 #include "server/base/name.h"
 #include "server/http/answers.h"
+#include "server/http/geometry.h"
 #include "server/http/handlers.h"
 #include "server/http/requests.h"
 #include "server/http/text.h"
@@ -218,6 +219,27 @@ static bool get(const service *service, const mesh_record *mesh, http_answer *an
     return handler_finish(&out, 200, answer, p);
 }
 
+/* A path with the whole hash names this content for ever; another one may name another mesh tomorrow. */
+static bool get_geometry(const service *service, const http_request *request, const mesh_record *record,
+                         http_answer *answer, problem *p) {
+    ct_mesh *mesh = NULL;
+    server_error error = {0};
+    if (!registry_find_mesh(service->registry, record->handle, NULL, &request->who, NULL, &mesh, &error))
+        return problem_take(p, &error);
+    uint64_t size = 0;
+    geometry *geometry = geometry_open(mesh, &size);
+    ct_mesh_release(&mesh);
+    if (!geometry)
+        return problem_set(p, CONTACTD_OUT_OF_MEMORY, "mesh", "no memory for the mesh's file, or it has 4 GiB or more");
+    *answer = (http_answer){.status = 200,
+                            .type = "model/gltf-binary",
+                            .source = {geometry_read, geometry_close, geometry},
+                            .size = size,
+                            .is_lasting = strcmp(request->match.parameter[0], record->info.hash) == 0};
+    snprintf(answer->etag, sizeof answer->etag, "\"%s\"", record->info.hash);
+    return true;
+}
+
 static bool drop(const service *service, const identity *who, const mesh_record *mesh, http_answer *answer,
                  problem *p) {
     server_error error = {0};
@@ -234,6 +256,7 @@ bool handle_mesh_routes(const service *service, const http_request *request, htt
         return request->match.method == HTTP_GET ? list(service, request, answer, p) : add(service, request, answer, p);
     mesh_record mesh;
     if (!handler_find_mesh(service, &request->who, request->match.parameter[0], &mesh, p)) return false;
+    if (request->match.route == ROUTE_GEOMETRY) return get_geometry(service, request, &mesh, answer, p);
     return request->match.method == HTTP_GET ? get(service, &mesh, answer, p)
                                              : drop(service, &request->who, &mesh, answer, p);
 }

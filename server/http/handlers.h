@@ -23,15 +23,25 @@ typedef struct http_request {
     repeats *repeats;
 } http_request;
 
+/* Content that is made while it is sent. */
+typedef struct http_source {
+    /* Copies what there is from `at` on to `to`, `most` bytes at most; returns how many. */
+    size_t (*read)(void *context, uint64_t at, char *to, size_t most);
+    void (*close)(void *context);
+    void *context;
+} http_source;
+
 typedef struct http_answer {
     int status;
-    const char *type;  /* Content-Type; NULL: no content */
-    char *data;        /* malloc'd, handed over to the caller; NULL: fixed */
-    const void *fixed; /* or this, which stays */
-    size_t size;
+    const char *type;   /* Content-Type; NULL: no content */
+    char *data;         /* malloc'd, handed over to the caller; NULL: fixed */
+    const void *fixed;  /* or this, which stays */
+    http_source source; /* or this, handed over; read NULL: none */
+    uint64_t size;
     char location[96]; /* of what was made; may be empty */
     char etag[64];     /* may be empty */
     bool page;         /* for browsers: send the page's policies along */
+    bool is_lasting;   /* what this path names never changes: the client may keep it */
 } http_answer;
 
 /* Most requests are answered from memory at once, on libmicrohttpd's threads. True: this one waits, computes or frees

@@ -45,6 +45,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
     X(MESHES, "/v1/meshes", HTTP_GET | HTTP_POST, PRINCIPAL, HTTP_POST, MESHES, HTTP_QUERY_PAGE, HTTP_QUERY_MESH,      \
       handle_mesh_routes)                                                                                              \
     X(MESH, "/v1/meshes/{mesh}", HTTP_GET | HTTP_DELETE, PRINCIPAL, HTTP_ANY, MESHES, "", "", handle_mesh_routes)      \
+    X(GEOMETRY, "/v1/meshes/{mesh}/geometry", HTTP_GET, PRINCIPAL, HTTP_ANY, MESHES, "", "", handle_mesh_routes)       \
     X(OVERLAP, "/v1/overlap", HTTP_POST, PRINCIPAL, HTTP_ANY, SCENES, "", "", handle_overlap)                          \
     X(SCENES, "/v1/scenes", HTTP_GET | HTTP_POST, PRINCIPAL, HTTP_POST, SCENES, HTTP_QUERY_PAGE, "",                   \
       handle_scene_routes)                                                                                             \

@@ -86,7 +86,10 @@ static void common_headers(struct MHD_Response *response, const http_answer *ans
     if (is_encrypted) header(response, "Strict-Transport-Security", "max-age=31536000");
     header(response, "X-Content-Type-Options", "nosniff");
     header(response, "Cross-Origin-Resource-Policy", "same-origin");
-    header(response, "Cache-Control", answer->page ? "no-cache" : "no-store");
+    header(response, "Cache-Control",
+           answer->is_lasting ? "private, max-age=31536000, immutable"
+           : answer->page     ? "no-cache"
+                              : "no-store");
     if (!answer->page) return;
     header(response, "Content-Security-Policy",
            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -126,21 +129,54 @@ static void log_answer(exchange *x) {
     log_event(LOG_LEVEL_DEBUG, "http", &fields, "%d %s", x->answer.status, x->uri);
 }
 
+static ssize_t read_source(void *context, uint64_t at, char *to, size_t most) {
+    const http_source *source = context;
+    const size_t n = source->read(source->context, at, to, most);
+    return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+static void close_source(void *context) {
+    http_source *source = context;
+    source->close(source->context);
+    free(source);
+}
+
+/* Takes what the answer owns. NULL: no memory. */
+static struct MHD_Response *make_response(http_answer *answer) {
+    struct MHD_Response *response = NULL;
+    if (answer->source.read) {
+        enum { AT_ONCE = 64 << 10 };
+        http_source *source = malloc(sizeof *source);
+        if (!source) return NULL;
+        *source = answer->source;
+        response = MHD_create_response_from_callback(answer->size, AT_ONCE, read_source, source, close_source);
+        if (response)
+            answer->source = (http_source){.read = NULL};
+        else
+            free(source);
+    } else if (answer->data) {
+        response = MHD_create_response_from_buffer((size_t)answer->size, answer->data, MHD_RESPMEM_MUST_FREE);
+        if (response) answer->data = NULL;
+    } else {
+        response = MHD_create_response_from_buffer((size_t)answer->size, (void *)(uintptr_t)answer->fixed,
+                                                   MHD_RESPMEM_PERSISTENT);
+    }
+    return response;
+}
+
 static enum MHD_Result send_answer(exchange *x) {
     http_answer *answer = &x->answer;
     bool failed = x->problem.code != CONTACTD_OK;
     if (failed) {
         *answer = (http_answer){.status = problem_status(&x->problem), .type = "application/problem+json"};
-        answer->data = problem_document(&x->problem, &answer->size);
+        size_t size = 0;
+        answer->data = problem_document(&x->problem, &size);
+        answer->size = size;
         if (!answer->data) return MHD_NO;
         metrics_count_error(x->server->service->metrics, x->problem.code);
     }
-    struct MHD_Response *response =
-        answer->data
-            ? MHD_create_response_from_buffer(answer->size, answer->data, MHD_RESPMEM_MUST_FREE)
-            : MHD_create_response_from_buffer(answer->size, (void *)(uintptr_t)answer->fixed, MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response = make_response(answer);
     if (!response) return MHD_NO;
-    answer->data = NULL; /* the response's now */
     common_headers(response, answer, x->server->tls != NULL);
     if (answer->type) header(response, "Content-Type", answer->type);
     if (answer->etag[0]) header(response, "ETag", answer->etag);
@@ -598,6 +634,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     watch_begin(x->watched, WATCH_NO_REQUEST, WATCH_IDLE_NS);
     drop_body(x);
     free(x->answer.data);
+    if (x->answer.source.read) x->answer.source.close(x->answer.source.context);
     free(x->target);
     atomic_fetch_sub(&x->server->exchanges, 1);
     free(x);

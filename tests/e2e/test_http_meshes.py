@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 
+import numpy as np
 import pytest
 from conftest import SLOW
 from http_api import Api, box, obj, off, ply, stl_ascii, stl_binary, torus
@@ -271,3 +273,53 @@ def test_memory_limit(make_server):
     problem = api.refused("POST", "/v1/meshes", 422, "LIMIT_EXCEEDED", body, {"Content-Type": "model/stl"})
     assert "1048576" in problem["detail"] or "MiB" in problem["detail"] or "--mesh-memory" in problem["detail"]
     assert api.box()["triangles"] == 12
+
+
+def glb(data: bytes) -> tuple[dict, np.ndarray, np.ndarray]:
+    """Description, positions and triangles of a file of one mesh, held against glTF 2.0's layout."""
+    magic, version, length, json_length, json_kind = struct.unpack_from("<4sIII4s", data)
+    assert (magic, version, length, json_kind, json_length % 4) == (b"glTF", 2, len(data), b"JSON", 0)
+    document = json.loads(data[20 : 20 + json_length])
+    binary_length, kind = struct.unpack_from("<I4s", data, 20 + json_length)
+    binary = data[28 + json_length :]
+    assert kind == b"BIN\0" and len(binary) == binary_length == document["buffers"][0]["byteLength"]
+    (primitive,) = document["meshes"][0]["primitives"]
+    arrays = []
+    for index, dtype in ((primitive["attributes"]["POSITION"], "<f4"), (primitive["indices"], "<u4")):
+        accessor = document["accessors"][index]
+        view = document["bufferViews"][accessor["bufferView"]]
+        part = binary[view["byteOffset"] : view["byteOffset"] + view["byteLength"]]
+        arrays.append(np.frombuffer(part, dtype).reshape(-1, 3))
+        assert arrays[-1].size == accessor["count"] * {"VEC3": 3, "SCALAR": 1}[accessor["type"]]
+    positions, triangles = arrays
+    accessor = document["accessors"][primitive["attributes"]["POSITION"]]
+    assert np.float32(accessor["min"]).tolist() == positions.min(0).tolist() and np.float32(accessor["max"]).tolist() == positions.max(0).tolist()
+    return document, positions, triangles
+
+
+def enclosed(positions, triangles) -> float:
+    a, b, c = np.moveaxis(positions.astype(float)[triangles], 1, 0)
+    return np.einsum("ij,ij->", a, np.cross(b, c)) / 6
+
+
+def test_geometry(api):
+    mesh = api.box((2, 3, 4))
+    answer = api("GET", f"/v1/meshes/{mesh['hash']}/geometry")
+    assert answer.status == 200 and answer.headers["ETag"] == f'"{mesh["hash"]}"'
+    assert answer.headers["Cache-Control"] == "private, max-age=31536000, immutable"
+    document, positions, triangles = glb(answer.body)
+    assert document["nodes"][0]["translation"] == [0, 0, 0]
+    assert len(triangles) == 12 and enclosed(positions, triangles) == pytest.approx(24)
+    assert api("GET", f"/v1/meshes/{mesh['id']}/geometry").headers["Cache-Control"] == "no-store"
+    assert api("GET", f"/v1/meshes/{mesh['hash'][:9]}/geometry").body == answer.body
+    assert api("GET", "/v1/meshes/12345678901/geometry").status == 404
+
+
+def test_geometry_of_many_pieces_and_far_away(api):
+    """Longer than what is sent at once, and in double precision about an origin."""
+    vertices, triangles = torus(200, 100)
+    far = (np.asarray(vertices) + [5e5 + 0.1, 5e6, 0.3]).tolist()
+    mesh = api("POST", "/v1/meshes", {"vertices": far, "triangles": np.asarray(triangles).tolist()}).json
+    document, positions, found = glb(api("GET", f"/v1/meshes/{mesh['id']}/geometry").body)
+    assert len(found) == mesh["triangles"] and enclosed(positions, found) == pytest.approx(mesh["volume"], rel=1e-5)
+    assert positions.min(0) + document["nodes"][0]["translation"] == pytest.approx(np.array(mesh["lo"]), abs=1e-6)
