@@ -31,11 +31,13 @@ EMBED(extern, openapi, "proto/openapi.json")
     X(dom, "page/dom.js")                                                                                              \
     X(feed, "page/feed.js")                                                                                            \
     X(glb, "page/glb.js")                                                                                              \
+    X(graphs, "page/graphs.js")                                                                                        \
     X(history, "page/history.js")                                                                                      \
     X(lists, "page/lists.js")                                                                                          \
     X(live, "page/live.js")                                                                                            \
     X(lod, "page/lod.js")                                                                                              \
     X(overview, "page/overview.js")                                                                                    \
+    X(settings, "page/settings.js")                                                                                    \
     X(sorted, "page/sorted.js")                                                                                        \
     X(three, "vendor/three-r168.min.js")                                                                               \
     X(view, "page/view.js")

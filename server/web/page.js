@@ -1,11 +1,13 @@
 // page.js - which part of the page is shown, by the address behind '#'; asks anew every two seconds while someone looks.
 import { onUnauthenticated, setToken } from "./page/api.js";
 import { byId } from "./page/dom.js";
+import { refreshGraphs } from "./page/graphs.js";
 import { closeScene, openScene } from "./page/live.js";
 import { refreshOverview, showDetail, turnPage } from "./page/overview.js";
+import { showSettings } from "./page/settings.js";
 
 const PERIOD_MS = 2000;
-const PARTS = ["overview", "scene"];
+const PARTS = ["overview", "scene", "graphs"];
 let part = "overview";
 let scene = null;
 let running = false;
@@ -15,8 +17,7 @@ function login(event) {
   setToken(byId("token").value.trim());
   byId("token").value = "";
   byId("login").hidden = true;
-  refresh();
-  if (scene !== null) openScene(scene);
+  go();
 }
 
 async function refresh() {
@@ -25,6 +26,7 @@ async function refresh() {
   try {
     await refreshOverview();
     if (part === "scene" && scene !== null) await showDetail(scene).catch(() => {}); // the live panel says if it is gone
+    if (part === "graphs") await refreshGraphs();
   } finally {
     running = false;
   }
@@ -45,6 +47,7 @@ function go() {
     byId("live").hidden = false;
     byId("chosen").value = wanted;
     openScene(wanted);
+    showSettings(wanted);
   }
   if (part === "scene") byId("live").hidden = wanted === null;
   scene = wanted;

@@ -153,6 +153,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         name = {"": "index.html", "page/three.js": "vendor/three-r168.min.js"}.get(path.strip("/"), path.strip("/"))
         if (WEB / name).is_file():
             return self.answer((WEB / name).read_bytes(), kinds[name.rsplit(".", 1)[1]], Content_Security_Policy=POLICY)
+        if path == "/openapi.json":
+            return self.answer((ROOT / "proto" / "openapi.json").read_bytes(), "application/json")
         if path in script.more:
             return self.answer(json.dumps(script.more[path]).encode(), "application/json")
         if path == "/v1/status":

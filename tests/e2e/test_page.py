@@ -152,6 +152,56 @@ def test_the_picture_is_saved(watched):
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
 
 
+def test_settings_are_changed(tab):
+    script = two_rings()
+    script.more["/v1/scenes/1"] = {"id": 1, "method": "exact", "running_method": "exact", "revision": 4, "resolution": None, "margin": 0,
+                                   "patches": False, "stiffness": 1e5}
+    with page_server(script) as url:
+        tab.page.goto(f"{url}/#scene/1")
+        tab.page.click("#scene summary")
+        tab.until_text("#settings-revision", "Revision 4")
+        tab.page.fill("#setting-margin", "0.01")
+        tab.page.fill("#setting-resolution", "64, 64, 32")
+        tab.page.check("#setting-patches")
+        tab.page.click("#settings button[type=submit]")
+        tab.until_text("#settings-note", "changed:")
+        assert script.sent == [("/v1/scenes/1", {"margin": 0.01, "resolution": [64, 64, 32], "patches": True})]
+        tab.until_text("#settings-revision", "Revision 5")
+        tab.page.fill("#setting-margin", "much")
+        tab.page.click("#settings button[type=submit]")
+        tab.until_text("#settings-note", 'margin: "much" is no number')
+        script.refusal = (403, {"title": "forbidden", "detail": "the role viewer changes nothing", "field": "margin"})
+        tab.page.fill("#setting-margin", "0.02")
+        tab.page.click("#settings button[type=submit]")
+        tab.until_text("#settings-note", "the role viewer changes nothing")
+        assert len(script.sent) == 2
+        tab.page.goto("about:blank")
+
+
+def history(n: int) -> dict:
+    return {"interval_s": 1, "time": [1e9 + i for i in range(n)], "series": {
+        "steps_per_s": [100 + i for i in range(n)], "latency_p50_ms": [None] * (n // 2) + [2.0] * (n - n // 2),
+        "latency_p99_ms": [None] * (n // 2) + [9.0] * (n - n // 2), "queue": [0] * n, "memory_bytes": [1 << 20] * n, "running_steps": [1] * n,
+        "phases_ms": {"broadphase": [1.0] * n, "contact": [3.0] * n}, "principals": {"alice": [60] * n, "bob": [40] * n}}}
+
+
+def test_graphs(tab):
+    script = two_rings()
+    script.more["/v1/history"] = history(60)
+    with page_server(script) as url:
+        tab.page.goto(f"{url}/#graphs")
+        tab.until("() => document.querySelectorAll('#graphs-list svg').length === 6", "six graphs")
+        label = tab.page.locator("#graphs-list svg").nth(0).get_attribute("aria-label")
+        assert label == "Steps per second. steps/s: 159 now, at most 159"
+        tab.until_text("#graphs-list", "p99: 9 ms now")
+        curve = tab.page.locator("#graphs-list svg").nth(1).locator("path").nth(0).get_attribute("d")
+        assert curve.count("M") == 1 and curve.count("L") == 29, "nothing is drawn where nothing was measured"
+        tab.page.select_option("#graphs-seconds", "60")
+        wait_until(lambda: "/v1/history?seconds=60" in script.requests, "the last minute to be asked for")
+        script.more["/v1/history"] = history(1)
+        tab.until_text("#graphs-note", "has just started")
+
+
 # ---- what goes wrong ----
 
 
@@ -215,11 +265,13 @@ def test_a_thousand_scenes(tab):
 def test_everybody_can_use_it(chromium, theme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed").Axe()
     tab = Tab(chromium, color_scheme=theme, viewport={"width": width, "height": 800}, bypass_csp=True)  # axe is put into the page
-    with page_server(two_rings()) as url:
-        for part in ("", "#scene/1"):
+    script = two_rings()
+    script.more["/v1/history"] = history(60)
+    with page_server(script) as url:
+        for part in ("", "#scene/1", "#graphs"):
             tab.page.goto(f"{url}/{part}")
             tab.until_text("#state", "ready")
-            if part:
+            if part == "#scene/1":
                 tab.until("() => window.contactdView?.drawn > 2", "pictures")
                 tab.page.click("#hold")
                 corner = tab.pixels()[5, 5].mean()
