@@ -173,6 +173,9 @@ size_t ct_scene_body_count(const ct_scene *scene);
 /* Bodies in rising order of handle. OUT_OF_RANGE: index is not below the count. */
 ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *info);
 ct_status ct_scene_body_info(const ct_scene *scene, uint32_t body, ct_body_info *info, ct_error *error); /* NOT_FOUND */
+/* World positions of a body's vertices as the last step left them, m, rounded to float32, to out[vertices of its mesh][3]:
+ * closing ones, too, in the mesh's order. NOT_FOUND; INVALID_ARGUMENT: a half-space; OUT_OF_MEMORY, DEVICE_ERROR. */
+ct_status ct_scene_body_positions(const ct_scene *scene, uint32_t body, float *out, ct_error *error);
 uint64_t ct_scene_bytes(const ct_scene *scene);        /* memory that the scene holds, without its meshes */
 uint64_t ct_scene_device_bytes(const ct_scene *scene); /* of ct_scene_bytes, the part in a device's own memory */
 

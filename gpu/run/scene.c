@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "gpu/after/identity.h"
+#include "gpu/after/surfaces.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/vec.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/backend.h"
 #include "gpu/method/engine.h"
@@ -412,6 +414,30 @@ ct_status ct_scene_body_info(const ct_scene *scene, uint32_t id, ct_body_info *i
     if (!body) return CT_NOT_FOUND;
     fill_info(body, info);
     return CT_OK;
+}
+
+ct_status ct_scene_body_positions(const ct_scene *scene, uint32_t id, float *out, ct_error *error) {
+    const ct_body *body = ct_scene_find(scene, id, error);
+    if (!body) return CT_NOT_FOUND;
+    if (body->is_half_space)
+        return ct_fail(error, CT_INVALID_ARGUMENT, "body", "body %u is a half-space, which has no vertices", id);
+    ct_surfaces surfaces;
+    ct_surface *surface;
+    if (!ct_surfaces_open(&surfaces, scene))
+        return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for positions of body %u", id);
+    const ct_status status = ct_surfaces_get(&surfaces, ct_scene_index_of(scene, id), "body", &surface, error);
+    const double *pose = body->pose;
+    for (uint32_t v = 0; !status && v < body->mesh->n_vertices; v++) {
+        double p[3];
+        for (int k = 0; k < 3; k++) {
+            const size_t at = 3 * (size_t)v + (size_t)k;
+            p[k] = (double)surface->positions[at] + (surface->low ? (double)surface->low[at] : 0);
+        }
+        for (int k = 0; k < 3; k++)
+            out[3 * (size_t)v + (size_t)k] = (float)(ct_dot3(pose + 4 * k, p) + pose[4 * k + 3]);
+    }
+    ct_surfaces_close(&surfaces);
+    return status;
 }
 
 uint64_t ct_scene_bytes(const ct_scene *scene) {

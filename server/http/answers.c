@@ -380,6 +380,8 @@ static void progress(json_out *out, const ct_result *result) {
 
 /* What contacts and cells both have. groups: CT_CONTACT_... */
 static void contact_fields(json_out *out, const ct_result *result, const ct_contact *contact, unsigned groups) {
+    if (result->want & CT_WANT_INERTIA && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_INERTIA;
+    if (result->method == CT_METHOD_VOXTREE) groups |= CT_CONTACT_INTERVAL;
     json_out_array(out, "bodies");
     json_out_integer(out, NULL, contact->body[0]);
     json_out_integer(out, NULL, contact->body[1]);
@@ -393,13 +395,16 @@ static void contact_fields(json_out *out, const ct_result *result, const ct_cont
         const ct_contact_row *row = &ct_contact_rows[k];
         if (!row->group || row->group & groups) field(out, row, contact);
     }
-    if (result->want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES)) {
-        json_out_array(out, "gradient_nonzeros");
-        json_out_integer(out, NULL, contact->count[0]);
-        json_out_integer(out, NULL, contact->count[1]);
-        json_out_array_end(out);
-        sparse(out, result, contact);
-    }
+}
+
+/* What their vertices have. */
+static void contact_entries(json_out *out, const ct_result *result, const ct_contact *contact) {
+    if (!(result->want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES))) return;
+    json_out_array(out, "gradient_nonzeros");
+    json_out_integer(out, NULL, contact->count[0]);
+    json_out_integer(out, NULL, contact->count[1]);
+    json_out_array_end(out);
+    sparse(out, result, contact);
 }
 
 static void cells(json_out *out, const ct_result *result, const ct_contact *contact) {
@@ -408,6 +413,7 @@ static void cells(json_out *out, const ct_result *result, const ct_contact *cont
         const ct_contact *cell = &result->cells[contact->first_cell + i];
         json_out_object(out, NULL);
         contact_fields(out, result, cell, CT_CONTACT_CELL);
+        contact_entries(out, result, cell);
         json_out_object_end(out);
     }
     json_out_array_end(out);
@@ -415,14 +421,20 @@ static void cells(json_out *out, const ct_result *result, const ct_contact *cont
 
 static void contact_answer(json_out *out, const ct_result *result, const ct_contact *contact) {
     json_out_object(out, NULL);
-    contact_fields(out, result, contact,
-                   (result->want & CT_WANT_INERTIA ? CT_CONTACT_INERTIA : 0u) |
-                       (result->method == CT_METHOD_VOXTREE ? CT_CONTACT_INTERVAL : 0u));
+    contact_fields(out, result, contact, 0);
+    contact_entries(out, result, contact);
     if (contact->n_cells) cells(out, result, contact);
     if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);
     if (result->method == CT_METHOD_VOXTREE || contact->n_points) points(out, result, contact);
     if (result->polygons) surface(out, result, contact);
+    json_out_object_end(out);
+}
+
+void answer_contact(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_object(out, NULL);
+    contact_fields(out, result, contact, 0);
+    if (result->method == CT_METHOD_VOXTREE || contact->n_points) points(out, result, contact);
     json_out_object_end(out);
 }
 

@@ -57,6 +57,7 @@ bool handler_run(const service *service, const http_request *request, http_answe
 bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_scene_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_overlap(const service *service, const http_request *request, http_answer *answer, problem *p);
+bool handle_contacts(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p);
 
 /* Pictures (ROUTE_SNAPSHOT) are made in two parts, so that no thread waits for the scheduler in between. The first

@@ -1,4 +1,4 @@
-/* query.c - the query of a snapshot as options. See requests.h. */
+/* query.c - queries as options. See requests.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,4 +193,43 @@ bool request_page(const char *query, page_request *out, problem *p) {
             out->after = number, has_after = true;
     }
     return true;
+}
+
+bool request_fields(const char *query, query_field *fields, const char *known, problem *p) {
+    text_view key, value;
+    while (text_next_parameter(&query, &key, &value)) {
+        char name[64] = "", shown[64];
+        query_field *field = fields;
+        if (!text_unescape(key.data, key.size, true, name, sizeof name)) name[0] = 0;
+        while (field->name && strcmp(field->name, name) != 0) field++;
+        if (!field->name) {
+            text_clean(name, shown, sizeof shown);
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, shown, "unknown query parameter %s; known are: %s", shown,
+                               known);
+        }
+        if (field->text[0])
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, field->name, "the query parameter %s stands twice",
+                               field->name);
+        if (!text_unescape(value.data, value.size, true, field->text, sizeof field->text) || !field->text[0])
+            return problem_set(p, CONTACTD_INVALID_ARGUMENT, field->name,
+                               "the query parameter %s is no percent-encoded text of 1 to %zu bytes", field->name,
+                               sizeof field->text - 1);
+    }
+    return true;
+}
+
+bool request_whole(const query_field *field, uint64_t least, uint64_t most, uint64_t *out, problem *p) {
+    if (!field->text[0]) return true;
+    const bool is_zero = strcmp(field->text, "0") == 0;
+    if (is_zero) *out = 0;
+    if ((is_zero || route_number(field->text, most, out)) && *out >= least) return true;
+    return problem_set(p, CONTACTD_INVALID_ARGUMENT, field->name, "%s is not a whole number from %llu to %llu",
+                       field->name, (unsigned long long)least, (unsigned long long)most);
+}
+
+bool request_flag(const query_field *field, bool *out, problem *p) {
+    if (!field->text[0]) return true;
+    *out = strcmp(field->text, "true") == 0;
+    return *out || strcmp(field->text, "false") == 0 ||
+           problem_set(p, CONTACTD_INVALID_ARGUMENT, field->name, "%s is neither true nor false", field->name);
 }

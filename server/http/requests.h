@@ -81,6 +81,18 @@ typedef struct overlap_request { /* {"a": {"mesh", "pose"}, "b": {"mesh", "pose"
 
 bool request_overlap(const char *bytes, size_t size, overlap_request *out, problem *p);
 
+/* Query parameters by name, each as text; the last has no name. */
+typedef struct query_field {
+    const char *name;
+    char text[64]; /* "": not given */
+} query_field;
+/* known: their names between blanks, for the message about others. */
+bool request_fields(const char *query, query_field *fields, const char *known, problem *p);
+/* Of ?name=N: a whole number from least to most; what *out has, where it is not given. */
+bool request_whole(const query_field *field, uint64_t least, uint64_t most, uint64_t *out, problem *p);
+/* Of ?name=true: "true" or "false". */
+bool request_flag(const query_field *field, bool *out, problem *p);
+
 /* ?limit=N&after=ID of a list: at most N of the items beyond that id. limit 0: all. */
 typedef struct page_request {
     uint64_t after;

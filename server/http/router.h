@@ -16,8 +16,9 @@ enum { HTTP_GET = 1, HTTP_POST = 2, HTTP_PATCH = 4, HTTP_DELETE = 8 }; /* HEAD g
 enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
 
 /* Query parameters, in words; the last list is that of query.c. */
-#define HTTP_QUERY_PAGE "limit after"
-#define HTTP_QUERY_MESH "name repair max_hole weld scale open_direction closing resolution"
+#define HTTP_QUERY_PAGE     "limit after"
+#define HTTP_QUERY_MESH     "name repair max_hole weld scale open_direction closing resolution"
+#define HTTP_QUERY_CONTACTS "offset limit sort body"
 #define HTTP_QUERY_SNAPSHOT                                                                                            \
     "width height contact show resolution azimuth elevation up eye target zoom field_of_view opacity background"
 
@@ -57,6 +58,8 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
       "", "", handle_scene_routes)                                                                                     \
     X(STEP, "/v1/scenes/{scene}/step", HTTP_POST, PRINCIPAL, HTTP_ANY, COMMANDS, "", "", handle_step)                  \
     X(STATS, "/v1/scenes/{scene}/stats", HTTP_GET, PRINCIPAL, 0, NONE, "", "", handle_scene_routes)                    \
+    X(CONTACTS, "/v1/scenes/{scene}/contacts", HTTP_GET, PRINCIPAL, HTTP_ANY, COMMANDS, HTTP_QUERY_CONTACTS, "",       \
+      handle_contacts)                                                                                                 \
     X(SNAPSHOT, "/v1/scenes/{scene}/snapshot.png", HTTP_GET, PRINCIPAL, HTTP_ANY, PICTURES, HTTP_QUERY_SNAPSHOT, "",   \
       NULL)
 

@@ -168,7 +168,29 @@ static void make_room_for(answer_store *store, const step_answer *answer) {
         drop_oldest(store->oldest->keeper, store);
 }
 
+static void drop_unnumbered(sequence *sequence, answer_store *store) {
+    if (!sequence->unnumbered) return;
+    sequence->bytes -= sequence->unnumbered->bytes;
+    store->kept_bytes -= sequence->unnumbered->bytes;
+    step_answer_release(&sequence->unnumbered);
+}
+
+void sequence_keep_unnumbered(sequence *sequence, answer_store *store, step_answer *answer) {
+    drop_unnumbered(sequence, store);
+    answer_store_make_room(store, answer->bytes);
+    if (store->scene_bytes + store->kept_bytes + answer->bytes > store->max_bytes) return;
+    sequence->unnumbered = step_answer_retain(answer);
+    sequence->bytes += answer->bytes;
+    store->kept_bytes += answer->bytes;
+}
+
+step_answer *sequence_last(const sequence *sequence) {
+    step_answer *last = sequence->unnumbered ? sequence->unnumbered : sequence->newest;
+    return last ? step_answer_retain(last) : NULL;
+}
+
 void sequence_keep(sequence *sequence, answer_window *window, step_answer *answer) {
+    drop_unnumbered(sequence, window->store);
     make_room_in_session(window, answer->bytes);
     make_room_for(window->store, answer);
     step_answer_retain(answer);
@@ -179,6 +201,7 @@ void sequence_keep(sequence *sequence, answer_window *window, step_answer *answe
 }
 
 void sequence_clear(sequence *sequence, answer_store *store) {
+    drop_unnumbered(sequence, store);
     while (sequence->oldest) drop_oldest(sequence, store);
 }
 

@@ -14,6 +14,7 @@ typedef struct sequence {
     uint64_t refused;  /* the next number was refused as BUSY; 0: it was not */
     step_answer *oldest, *newest;
     atomic_uint_fast64_t bytes; /* held by the kept answers */
+    step_answer *unnumbered;    /* the last step's, where it had no number: for who looks at the scene; NULL: none */
 } sequence;
 
 /* All kept answers, from the oldest to the newest. Their bytes and those of scenes share one limit, and the oldest
@@ -73,6 +74,10 @@ void sequence_refuse(sequence *sequence, uint64_t number); /* the expected numbe
  * have no room: the session's oldest beyond its number or bytes, then the oldest of all beyond the store's. This answer
  * itself stays, whatever its size. */
 void sequence_keep(sequence *sequence, answer_window *window, step_answer *answer);
+/* Keeps the answer to a step without a number (takes a reference) in place of the one before, if it has room. */
+void sequence_keep_unnumbered(sequence *sequence, answer_store *store, step_answer *answer);
+/* The last step's answer, with a reference; NULL: it is not kept. */
+step_answer *sequence_last(const sequence *sequence);
 void sequence_clear(sequence *sequence, answer_store *store); /* lets go of all answers */
 
 /* Lets go of the oldest answers of all until `bytes` more have room in the store, or none is kept. */

@@ -286,6 +286,29 @@ static const body_use *use_of(const scene *scene, uint32_t body, size_t hint) {
     return NULL;
 }
 
+/* Of the deformable bodies that are listed. */
+static bool copy_positions(command *command, const char *object) {
+    const body_record *items = command->out.bodies.items;
+    size_t vertices = 0, at = 0;
+    for (size_t i = 0; i < command->out.bodies.n; i++)
+        if (items[i].kind == CT_BODY_DEFORMABLE) vertices += items[i].mesh_vertices;
+    float *positions = malloc((vertices + 1) * 3 * sizeof *positions);
+    if (!positions)
+        return server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory for %zu positions",
+                           vertices);
+    for (size_t i = 0; i < command->out.bodies.n; i++) {
+        ct_error cause = {0};
+        if (items[i].kind != CT_BODY_DEFORMABLE) continue;
+        if (ct_scene_body_positions(command->target->engine, items[i].body, positions + 3 * at, &cause) != CT_OK) {
+            free(positions);
+            return server_fail_engine(&command->error, object, &cause);
+        }
+        at += items[i].mesh_vertices;
+    }
+    command->out.bodies.positions = positions;
+    return true;
+}
+
 static void run_list_bodies(command *command, const char *object) {
     const scene *scene = command->target;
     size_t n = ct_scene_body_count(scene->engine);
@@ -307,12 +330,19 @@ static void run_list_bodies(command *command, const char *object) {
         item->self_contact = info.self_contact;
         item->material = info.material;
         item->mesh = use ? mesh_handle(use->mesh) : 0;
+        item->mesh_vertices = mesh.vertices;
+        item->mesh_triangles = mesh.triangles;
         memcpy(item->mesh_hash, mesh.hash, sizeof item->mesh_hash);
         memcpy(item->pose, info.pose, sizeof item->pose);
         memcpy(item->lo, info.lo, sizeof item->lo);
         memcpy(item->hi, info.hi, sizeof item->hi);
     }
     command->out.bodies.items = items;
+    if (command->in.list_bodies.with_positions && !copy_positions(command, object)) {
+        free(items);
+        command->out.bodies.items = NULL;
+        command->out.bodies.n = 0;
+    }
 }
 
 static void run_snapshot(command *command, const char *object) {

@@ -108,6 +108,7 @@ typedef struct body_record {
     uint64_t mesh;
     char mesh_hash[33];
     uint64_t vertices;
+    uint64_t mesh_vertices, mesh_triangles; /* with closing ones */
     double pose[12];
     double lo[3], hi[3]; /* m, at the last step */
     bool self_contact;
@@ -207,6 +208,9 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
             uint64_t answer_room; /* bytes: a new step is BUSY if its answer is expected to be larger; 0: no limit */
         } step;
         struct {
+            bool with_positions, with_answer;
+        } list_bodies;
+        struct {
             ct_snapshot_options options;
         } snapshot; /* taken, not drawn: drawing is slow, and needs neither the scene nor the runner (server/core/picture.h)
                      */
@@ -221,10 +225,13 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
         scene_record scene; /* OPEN, CONFIGURE; COPY: of the other scene */
         uint32_t body;      /* ADD_BODY */
         struct {
-            body_record *items; /* the caller frees it with free() */
+            body_record *items; /* the caller frees it, and positions, with free() */
             size_t n;
-        } bodies;              /* LIST_BODIES */
-        ct_snapshot *snapshot; /* SNAPSHOT: the caller frees it */
+            float *
+                positions; /* as asked for: of each deformable body's mesh_vertices, in the world, one after the other */
+            step_answer *answer; /* as asked for: the last step's, the caller's reference; NULL: it is not kept */
+        } bodies;                /* LIST_BODIES */
+        ct_snapshot *snapshot;   /* SNAPSHOT: the caller frees it */
         struct {
             step_answer *answer; /* the caller's reference; also on an error that uses the number up */
             bool cached;

@@ -239,9 +239,12 @@ static void end_command(scheduler *scheduler, command *command) {
         asker->out.step.answer = step_answer_retain(command->answer);
         asker->out.step.cached = command->is_repeat;
         asker->error = command->answer->error;
-        if (command->asker != scheduler->anonymous_session && !command->is_repeat) {
+        if (command->asker == scheduler->anonymous_session)
+            sequence_keep_unnumbered(&scene->sequence, registry_kept_answers(scheduler->registry), command->answer);
+        else if (!command->is_repeat)
             sequence_keep(&scene->sequence, &command->asker->window, command->answer);
-        }
+    } else if (command->kind == COMMAND_LIST_BODIES && command->error.code == CONTACTD_OK) {
+        if (command->in.list_bodies.with_answer) command->out.bodies.answer = sequence_last(&scene->sequence);
     } else if (command->kind == COMMAND_CLOSE) {
         if (command->error.code == CONTACTD_OK) {
             sequence_clear(&scene->sequence, registry_kept_answers(scheduler->registry));
