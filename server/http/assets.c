@@ -32,14 +32,18 @@ EMBED(extern, openapi, "proto/openapi.json")
     X(feed, "page/feed.js")                                                                                            \
     X(glb, "page/glb.js")                                                                                              \
     X(graphs, "page/graphs.js")                                                                                        \
+    X(handles, "page/handles.js")                                                                                      \
     X(history, "page/history.js")                                                                                      \
     X(lists, "page/lists.js")                                                                                          \
     X(live, "page/live.js")                                                                                            \
     X(lod, "page/lod.js")                                                                                              \
     X(overview, "page/overview.js")                                                                                    \
     X(settings, "page/settings.js")                                                                                    \
+    X(slot, "page/slot.js")                                                                                            \
     X(sorted, "page/sorted.js")                                                                                        \
     X(three, "vendor/three-r168.min.js")                                                                               \
+    X(try, "page/try.js")                                                                                              \
+    X(trycode, "page/trycode.js")                                                                                      \
     X(view, "page/view.js")
 #define EMBED_MODULE(name, path) EMBED(static, module_##name, "server/web/" path)
 MODULES(EMBED_MODULE)

@@ -5,9 +5,10 @@ import { refreshGraphs } from "./page/graphs.js";
 import { closeScene, openScene } from "./page/live.js";
 import { refreshOverview, showDetail, turnPage } from "./page/overview.js";
 import { showSettings } from "./page/settings.js";
+import { openTry } from "./page/try.js";
 
 const PERIOD_MS = 2000;
-const PARTS = ["overview", "scene", "graphs"];
+const PARTS = ["overview", "scene", "graphs", "try"];
 let part = "overview";
 let scene = null;
 let running = false;
@@ -50,6 +51,7 @@ function go() {
     showSettings(wanted);
   }
   if (part === "scene") byId("live").hidden = wanted === null;
+  if (part === "try") openTry(argument);
   scene = wanted;
   refresh();
 }

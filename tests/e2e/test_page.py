@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from browser import Tab, browser
-from conftest import free_port, wait_until
+from conftest import BUILD, CC, PATIENCE, ROOT, free_port, wait_until
+from http_api import box, obj
 from page_server import page_server, two_rings
 
 COLORS = {"blue": (0x4E, 0x79, 0xA7), "orange": (0xF2, 0x8E, 0x2B)}  # of the first two bodies
@@ -202,6 +206,91 @@ def test_graphs(tab):
         tab.until_text("#graphs-note", "has just started")
 
 
+# ---- two meshes tried ----
+
+
+def volumes(tab: Tab) -> dict[str, str]:
+    """By method, as the table has them."""
+    return dict(tab.page.evaluate("() => [...document.querySelectorAll('#try-results tr')].map((r) => [r.cells[0].innerText, r.cells[1].innerText])"))
+
+
+def until_volumes(tab: Tab, good) -> None:
+    wait_until(lambda: len(volumes(tab)) == 4 and all(good(v) for v in volumes(tab).values()), "the volumes of four methods")
+
+
+def is_quarter(volume: str) -> bool:
+    return volume.startswith("0.") and float(volume) == pytest.approx(0.25, rel=0.1)
+
+
+@pytest.fixture
+def tried(tab, server, tmp_path):
+    """A tab that shows two boxes, whose files were chosen, and that the server has."""
+    box_file = tmp_path / "box.obj"
+    box_file.write_bytes(obj(*box()))
+    for name in "ab":
+        tab.page.goto(f"{server.http}/#try")
+        tab.page.set_input_files(f"#file-{name}", box_file)
+        tab.until_text(f"#slot-{name} .note", "12 triangles")
+    tab.page.fill("#b-at-x", "0.75")
+    until_volumes(tab, is_quarter)
+    yield tab
+
+
+def test_two_meshes_are_tried_by_each_method(tried):
+    assert list(volumes(tried)) == ["ldi", "exact", "ebpi", "voxtree"] and volumes(tried)["exact"] == "0.25"
+    tried.until("() => window.contactdTry?.bodies.instances.size === 1 && contactdTry.drawn > 1", "a picture")
+    pixels = tried.pixels("#try-canvas")
+    assert share(pixels, COLORS["blue"]) > 0.005 and share(pixels, COLORS["orange"]) > 0.005
+    # The tip of the arrow along x of the second box, dragged away from the first.
+    tip = tried.page.evaluate("() => contactdTry.project([0.75 + 0.35 * Math.sqrt(3) * 0.9, 0, 0])")
+    further = tried.page.evaluate("() => contactdTry.project([1.75 + 0.35 * Math.sqrt(3) * 0.9, 0, 0])")
+    canvas = tried.page.locator("#try-canvas").bounding_box()
+    tried.page.mouse.move(canvas["x"] + tip[0], canvas["y"] + tip[1])
+    tried.page.mouse.down()
+    tried.page.mouse.move(canvas["x"] + further[0], canvas["y"] + further[1], steps=4)
+    tried.page.mouse.up()
+    assert float(tried.page.input_value("#b-at-x")) == pytest.approx(1.75, abs=0.02)
+    until_volumes(tried, lambda volume: volume == "0")
+    assert tried.page.input_value("#b-at-y") == "0"
+
+
+def test_a_trial_s_link_and_programs(tried, chromium, server, tmp_path):
+    again = Tab(chromium)
+    again.page.goto(tried.page.get_attribute("#try-link", "href"))
+    until_volumes(again, is_quarter)
+    assert again.page.input_value("#b-at-x") == "0.75"
+    again.context.close()
+    names = {name: tried.page.locator(f"#code-{name} pre").text_content() for name in ("Python", "C", "curl")}
+    # What the page says is run as it stands, beside the box's file.
+    python = names["Python"].replace("contactd.connect()", f"contactd.connect({server.stream!r})")
+    ran = subprocess.run([sys.executable, "-c", python], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert ran.stdout.startswith("0.25 ")
+    if shutil.which("curl"):
+        ran = subprocess.run(["sh", "-c", names["curl"]], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        assert '"volume":0.25' in ran.stdout.replace(" ", "")
+    (tmp_path / "overlap.c").write_text(names["C"].replace("contactd_settings_init", f'options.server = "{server.stream}";\n    contactd_settings_init', 1))
+    command = [*CC, "-std=c17", f"-I{ROOT}", f"-I{ROOT}/client_c", "overlap.c", "-o", "overlap", f"-L{BUILD}", "-lcontactd", f"-Wl,-rpath,{BUILD}"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=PATIENCE)
+    ran = subprocess.run(["./overlap"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert ran.stdout.startswith("0.25 m^3")
+
+
+def test_a_file_that_is_refused(tab, server, tmp_path):
+    vertices, triangles = box()
+    tab.page.goto(f"{server.http}/#try")
+    (tmp_path / "note.obj").write_text("this is no mesh")
+    tab.page.set_input_files("#file-a", tmp_path / "note.obj")
+    tab.until_text("#slot-a .note", "note.obj: ")
+    assert tab.page.locator("#slot-a button").count() == 0, "no repair helps"
+    # Dropped, and open at the top.
+    data = tab.page.evaluate_handle("""(text) => { const data = new DataTransfer();
+        data.items.add(new File([text], "open.obj")); return data; }""", obj(vertices, triangles[:-2]).decode())
+    tab.page.dispatch_event("#slot-a", "drop", {"dataTransfer": data})
+    tab.until_text("#slot-a .note", "open.obj: ")
+    tab.page.click("#slot-a button:has-text('hull')")
+    tab.until_text("#slot-a .note", "closed by its hull")
+
+
 # ---- what goes wrong ----
 
 
@@ -268,7 +357,7 @@ def test_everybody_can_use_it(chromium, theme, width):
     script = two_rings()
     script.more["/v1/history"] = history(60)
     with page_server(script) as url:
-        for part in ("", "#scene/1", "#graphs"):
+        for part in ("", "#scene/1", "#graphs", "#try"):
             tab.page.goto(f"{url}/{part}")
             tab.until_text("#state", "ready")
             if part == "#scene/1":
