@@ -19,6 +19,7 @@
     }
 
 EMBED(extern, page, "server/web/index.html")
+EMBED(extern, docs, "server/web/docs.html")
 EMBED(extern, script, "server/web/page.js")
 EMBED(extern, style, "server/web/page.css")
 EMBED(extern, openapi, "proto/openapi.json")
@@ -28,6 +29,7 @@ EMBED(extern, openapi, "proto/openapi.json")
     X(api, "page/api.js")                                                                                              \
     X(bodies3d, "page/bodies3d.js")                                                                                    \
     X(contacts3d, "page/contacts3d.js")                                                                                \
+    X(docs, "page/docs.js")                                                                                            \
     X(dom, "page/dom.js")                                                                                              \
     X(feed, "page/feed.js")                                                                                            \
     X(glb, "page/glb.js")                                                                                              \
@@ -38,6 +40,7 @@ EMBED(extern, openapi, "proto/openapi.json")
     X(live, "page/live.js")                                                                                            \
     X(lod, "page/lod.js")                                                                                              \
     X(overview, "page/overview.js")                                                                                    \
+    X(schema, "page/schema.js")                                                                                        \
     X(settings, "page/settings.js")                                                                                    \
     X(slot, "page/slot.js")                                                                                            \
     X(sorted, "page/sorted.js")                                                                                        \

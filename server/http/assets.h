@@ -10,6 +10,7 @@ typedef struct asset {
 } asset;
 
 asset asset_page(void);    /* server/web/index.html */
+asset asset_docs(void);    /* server/web/docs.html */
 asset asset_script(void);  /* server/web/page.js */
 asset asset_style(void);   /* server/web/page.css */
 asset asset_openapi(void); /* proto/openapi.json */

@@ -37,7 +37,7 @@ static bool parse(const char *query, wanted *out, problem *p) {
 /* ---- the order ---- */
 
 typedef struct place {
-    double key;        /* the largest first */
+    double key; /* the largest first */
     const ct_contact *contact;
 } place;
 
@@ -91,8 +91,7 @@ static bool write(const ct_result *result, const scene_record *scene, const want
 }
 
 static bool no_answer(const scene_record *scene, const step_answer *last, problem *p) {
-    if (last)
-        return problem_set(p, CONTACTD_CONFLICT, "scene", "the last step failed, so there are no contacts of it");
+    if (last) return problem_set(p, CONTACTD_CONFLICT, "scene", "the last step failed, so there are no contacts of it");
     return problem_set(p, CONTACTD_CONFLICT, "scene",
                        "the contacts of step %llu are not kept any more: answers had to make room for others "
                        "(--scene-memory). Those of the next step will be there",
@@ -103,7 +102,8 @@ bool handle_contacts(const service *service, const http_request *request, http_a
     wanted wanted;
     scene_record scene;
     server_error error = {0};
-    command command = {.kind = COMMAND_LIST_BODIES, .session = SESSION_NONE, .who = request->who, .left = request->left};
+    command command = {
+        .kind = COMMAND_LIST_BODIES, .session = SESSION_NONE, .who = request->who, .left = request->left};
     command.in.list_bodies.with_answer = true;
     if (!route_scene(&request->match, &command.scene, p) || !parse(request->query, &wanted, p)) return false;
     if (!scheduler_execute(service->scheduler, &command)) return problem_take(p, &command.error);

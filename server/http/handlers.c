@@ -97,6 +97,11 @@ static bool page_style(const service *service, const http_request *request, http
     return fixed(answer, "text/css; charset=utf-8", asset_style());
 }
 
+static bool page_docs(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    (void)service, (void)request, (void)p;
+    return fixed(answer, "text/html; charset=utf-8", asset_docs());
+}
+
 static bool page_module(const service *service, const http_request *request, http_answer *answer, problem *p) {
     (void)service;
     const char *name = request->match.parameter[0];

@@ -34,6 +34,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
     X(PAGE, "/", HTTP_GET, NONE, 0, NONE, "", "", page)                                                                \
     X(PAGE_SCRIPT, "/page.js", HTTP_GET, NONE, 0, NONE, "", "", page_script)                                           \
     X(PAGE_STYLE, "/page.css", HTTP_GET, NONE, 0, NONE, "", "", page_style)                                            \
+    X(DOCS, "/docs", HTTP_GET, NONE, 0, NONE, "", "", page_docs)                                                       \
     X(PAGE_MODULE, "/page/{module}", HTTP_GET, NONE, 0, NONE, "", "", page_module)                                     \
     X(OPENAPI, "/openapi.json", HTTP_GET, NONE, 0, NONE, "", "", openapi)                                              \
     X(HEALTH, "/healthz", HTTP_GET, NONE, 0, NONE, "", "", healthy)                                                    \

@@ -150,7 +150,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         script.requests.append(self.path)
         parts = path.strip("/").split("/")
         kinds = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
-        name = {"": "index.html", "page/three.js": "vendor/three-r168.min.js"}.get(path.strip("/"), path.strip("/"))
+        name = {"": "index.html", "docs": "docs.html", "page/three.js": "vendor/three-r168.min.js"}.get(path.strip("/"), path.strip("/"))
         if (WEB / name).is_file():
             return self.answer((WEB / name).read_bytes(), kinds[name.rsplit(".", 1)[1]], Content_Security_Policy=POLICY)
         if path == "/openapi.json":

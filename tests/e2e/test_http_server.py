@@ -166,6 +166,30 @@ def test_the_document_validates():
     validator.validate(OPENAPI)
 
 
+def test_examples_do_what_they_say(api):
+    """Every body of a request has one, and the server takes it."""
+    bodies = {}
+    for path, item in OPENAPI["paths"].items():
+        for method, operation in item.items():
+            if method != "parameters" and "requestBody" in operation:
+                bodies[operation["operationId"]] = operation["requestBody"]["content"]["application/json"]["example"]
+    mesh = api("POST", "/v1/meshes", bodies.pop("addMesh")).json["id"]
+    scene = f"/v1/scenes/{api.post('/v1/scenes', bodies.pop('openScene'))['id']}"
+    body = bodies.pop("addBody")
+    ids = [api.post(f"{scene}/bodies", {**body, "mesh": mesh})["id"] for _ in range(2)]
+    step = bodies.pop("stepScene")
+    step["updates"][0]["body"] = ids[0]
+    assert api.post(f"{scene}/step", step, 200)["contacts"][0]["volume"] > 0
+    overlap = bodies.pop("overlap")
+    overlap["a"]["mesh"] = overlap["b"]["mesh"] = mesh
+    assert api.post("/v1/overlap", overlap, 200)["contacts"][0]["volume"] > 0
+    settings = bodies.pop("configureScene")
+    assert settings.items() <= api("PATCH", scene, settings).json.items()
+    material = bodies.pop("changeBody")
+    assert material["material"].items() <= api("PATCH", f"{scene}/bodies/{ids[0]}", material).json.items()
+    assert not bodies
+
+
 # ---- status, metrics, health ----
 
 
@@ -253,7 +277,7 @@ def test_the_page_needs_nothing_from_elsewhere(api):
     web = ROOT / "server" / "web"
     modules = [f"/page/{path.name}" for path in sorted((web / "page").glob("*.js"))]
     scripts = {path: api("GET", path).body.decode() for path in ("/page.js", *modules)}
-    kinds = {"/": "text/html", "/page.css": "text/css", "/page/three.js": "text/javascript"} | dict.fromkeys(scripts, "text/javascript")
+    kinds = {"/": "text/html", "/docs": "text/html", "/page.css": "text/css", "/page/three.js": "text/javascript"} | dict.fromkeys(scripts, "text/javascript")
     for path, kind in kinds.items():
         answer = api("GET", path)
         assert answer.status == 200 and answer.headers.get_content_type() == kind
@@ -267,14 +291,21 @@ def test_the_page_needs_nothing_from_elsewhere(api):
         for imported in re.findall(r'(?:from|import\() ?"([^"]+)"', text) if path in scripts else ():
             assert urllib.parse.urljoin(path, imported) in kinds, (path, imported)
     api.refused("GET", "/page/none.js", 404, "NOT_FOUND", field="module")
-    html = api("GET", "/").body.decode()
+    for path in ("/", "/docs"):
+        check_html(path, api("GET", path).body.decode(), scripts)
+
+
+def check_html(path, html, scripts):
     assert '<html lang="en">' in html and "<title>" in html and 'name="viewport"' in html
     assert " style=" not in html and " onclick=" not in html and "<style" not in html  # the policy would refuse them
     identifiers = re.findall(r'id="([\w-]+)"', html)
     assert len(set(identifiers)) == len(identifiers)
-    for path, script in scripts.items():
+    own = {"/page/docs.js"}
+    for name, script in scripts.items():
+        if (name in own) != (path == "/docs"):
+            continue
         for used in re.findall(r'byId\("([\w-]+)"\)', script):
-            assert used in identifiers, (path, used)
+            assert used in identifiers, (name, used)
 
 
 # ---- who may ask ----

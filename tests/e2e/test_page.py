@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from browser import Tab, browser
 from conftest import BUILD, CC, PATIENCE, ROOT, free_port, wait_until
-from http_api import box, obj
+from http_api import OPENAPI, box, obj
 from page_server import page_server, two_rings
 
 COLORS = {"blue": (0x4E, 0x79, 0xA7), "orange": (0xF2, 0x8E, 0x2B)}  # of the first two bodies
@@ -291,6 +291,32 @@ def test_a_file_that_is_refused(tab, server, tmp_path):
     tab.until_text("#slot-a .note", "closed by its hull")
 
 
+# ---- the API's page ----
+
+
+def test_operations_are_found_and_tried(tab, server):
+    page = tab.page
+    page.goto(f"{server.http}/docs#openScene")
+    tab.until_text("#openScene", "Try it")
+    assert page.locator(".entry").count() == sum(m != "parameters" for item in OPENAPI["paths"].values() for m in item)
+    page.click("#openScene button")
+    tab.until_text("#openScene [role=status]", '"name": "first"')
+    assert "201 Created" in tab.text("#openScene [role=status]")
+    page.fill("#filter", "stats")
+    assert page.locator(".entry:visible").count() == 1
+    page.fill("#filter", "")
+    page.click("#getStats > summary")
+    page.fill("#getStats-scene", "99999")
+    page.click("#getStats button")
+    tab.until_text("#getStats [role=status]", "404")
+    page.click("#getStats summary:has-text('200 ok')")
+    tab.until_text("#getStats .properties", "sequence integer, from 0")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.click("#drainServer > summary")
+    page.click("#drainServer button")
+    assert page.locator("#drainServer [role=status] *").count() == 0, "it asks before it does what cannot be undone"
+
+
 # ---- what goes wrong ----
 
 
@@ -368,6 +394,13 @@ def test_everybody_can_use_it(chromium, theme, width):
             assert tab.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), "it is wider than the screen"
             results = axe.run(tab.page).response["violations"]
             assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in results] == []
+        tab.page.goto(f"{url}/docs")
+        tab.page.locator(".entry").first.wait_for()
+        for name in ("getStats", "addMesh"):
+            tab.page.click(f"#{name} > summary")
+        assert tab.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), "the API's page is wider than the screen"
+        results = axe.run(tab.page).response["violations"]
+        assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in results] == []
         tab.page.goto("about:blank")
     tab.context.close()
 
