@@ -36,6 +36,7 @@
     LIST(http_host, "", "NAME", "further names by which requests may address the HTTP API; repeatable")                \
     TIME(http_scene_ttl, "1h", 0, INT64_C(31536000000),                                                                \
          "a scene opened over HTTP that no command came for is closed after so long; 0: never")                        \
+    COUNT(http_viewers, "16", 0, 1024, "how many may watch scenes live at once (/v1/scenes/ID/live)")                  \
     CHOICE(http_metrics, "token", "token|open", "whether /metrics asks for a token like the rest")                     \
     SWITCH(insecure, "allow addresses that other machines reach without keys, tokens and encryption")                  \
     CHOICE(backend, "auto", "auto|cpu|cuda", "what computes; auto: cuda where a device ran a kernel, else cpu")        \

@@ -147,3 +147,32 @@ void json_out_floats(json_out *out, const char *key, const float *values, size_t
     for (size_t i = 0; i < n; i++) json_out_float(out, NULL, values[i]);
     json_out_array_end(out);
 }
+
+void json_out_raw(json_out *out, const char *bytes, size_t n) {
+    put(out, bytes, n);
+}
+
+void json_out_base64(json_out *out, const char *key, const void *bytes, size_t n) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    enum { AT_ONCE = 192 };
+    const unsigned char *from = bytes;
+    begin(out, key);
+    put(out, "\"", 1);
+    while (n && out->state == JSON_OUT_OK) {
+        char text[4 * AT_ONCE / 3];
+        size_t size = 0;
+        for (size_t i = 0; i < AT_ONCE && n; i += 3) {
+            const size_t left = n < 3 ? n : 3;
+            const uint32_t three =
+                (uint32_t)from[0] << 16 | (left > 1 ? (uint32_t)from[1] << 8 : 0) | (left > 2 ? from[2] : 0u);
+            text[size++] = digits[three >> 18];
+            text[size++] = digits[three >> 12 & 63];
+            text[size++] = left > 1 ? digits[three >> 6 & 63] : '=';
+            text[size++] = left > 2 ? digits[three & 63] : '=';
+            from += left;
+            n -= left;
+        }
+        put(out, text, size);
+    }
+    put(out, "\"", 1);
+}

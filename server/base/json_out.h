@@ -41,6 +41,9 @@ void json_out_number(json_out *out, const char *key, double value);
 void json_out_float(json_out *out, const char *key, float value); /* as few digits as a float needs */
 void json_out_integer(json_out *out, const char *key, uint64_t value);
 void json_out_bool(json_out *out, const char *key, bool value);
+void json_out_base64(json_out *out, const char *key, const void *bytes, size_t n); /* a string */
+/* Bytes as they are, before or behind the document. */
+void json_out_raw(json_out *out, const char *bytes, size_t n);
 void json_out_numbers(json_out *out, const char *key, const double *values, size_t n);
 void json_out_floats(json_out *out, const char *key, const float *values, size_t n);
 

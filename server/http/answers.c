@@ -431,11 +431,13 @@ static void contact_answer(json_out *out, const ct_result *result, const ct_cont
     json_out_object_end(out);
 }
 
-void answer_contact(json_out *out, const ct_result *result, const ct_contact *contact) {
-    json_out_object(out, NULL);
+void answer_contact(json_out *out, const ct_result *result, const ct_contact *contact, bool with_points) {
     contact_fields(out, result, contact, 0);
-    if (result->method == CT_METHOD_VOXTREE || contact->n_points) points(out, result, contact);
-    json_out_object_end(out);
+    if (with_points && (result->method == CT_METHOD_VOXTREE || contact->n_points)) points(out, result, contact);
+}
+
+void answer_settings(json_out *out, const ct_scene_settings *of, uint64_t revision) {
+    settings(out, of, revision);
 }
 
 static void warnings(json_out *out, const ct_result *result) {

@@ -12,8 +12,9 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, 
 void answer_scene(json_out *out, const scene_record *scene);
 /* latencies: of the last n steps, in s; sorted by this. */
 void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n);
-/* A contact without what its vertices have, as those of a step are; without its surface. */
-void answer_contact(json_out *out, const ct_result *result, const ct_contact *contact);
+/* The fields of a contact, into an object that is begun, but for its surface and what its vertices have. */
+void answer_contact(json_out *out, const ct_result *result, const ct_contact *contact, bool with_points);
+void answer_settings(json_out *out, const ct_scene_settings *settings, uint64_t revision); /* likewise */
 /* Of a step of a scene of two bodies: their contact, of bodies 1 and 2. */
 void answer_overlap(json_out *out, const step_answer *answer, const char *backend);
 void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const char *backend);

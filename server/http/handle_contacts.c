@@ -82,8 +82,11 @@ static bool write(const ct_result *result, const scene_record *scene, const want
     json_out_integer(&out, "total", n);
     json_out_integer(&out, "offset", wanted->offset);
     json_out_array(&out, "contacts");
-    for (uint64_t i = wanted->offset; i < n && i - wanted->offset < wanted->limit; i++)
-        answer_contact(&out, result, places[i].contact);
+    for (uint64_t i = wanted->offset; i < n && i - wanted->offset < wanted->limit; i++) {
+        json_out_object(&out, NULL);
+        answer_contact(&out, result, places[i].contact, true);
+        json_out_object_end(&out);
+    }
     json_out_array_end(&out);
     json_out_object_end(&out);
     free(places);

@@ -233,7 +233,7 @@ static bool get_geometry(const service *service, const http_request *request, co
         return problem_set(p, CONTACTD_OUT_OF_MEMORY, "mesh", "no memory for the mesh's file, or it has 4 GiB or more");
     *answer = (http_answer){.status = 200,
                             .type = "model/gltf-binary",
-                            .source = {geometry_read, geometry_close, geometry},
+                            .source = {geometry_read, geometry_close, NULL, geometry},
                             .size = size,
                             .is_lasting = strcmp(request->match.parameter[0], record->info.hash) == 0};
     snprintf(answer->etag, sizeof answer->etag, "\"%s\"", record->info.hash);

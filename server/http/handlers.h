@@ -21,13 +21,24 @@ typedef struct http_request {
     const char *if_match;        /* the header as received; NULL: absent */
     const char *idempotency_key; /* the same */
     repeats *repeats;
+    struct live *live;
 } http_request;
+
+/* How a source tells that it has nothing to send now, and that it has again. */
+typedef struct http_sleeper {
+    void (*sleep)(void *of); /* by `read`, which then returns HTTP_SOURCE_WAITS */
+    void (*wake)(void *of);  /* on any thread; once for each sleep */
+    void *of;
+} http_sleeper;
+#define HTTP_SOURCE_WAITS SIZE_MAX
 
 /* Content that is made while it is sent. */
 typedef struct http_source {
-    /* Copies what there is from `at` on to `to`, `most` bytes at most; returns how many. */
+    /* Copies what there is from `at` on to `to`, `most` bytes at most; returns how many, 0 at the end. */
     size_t (*read)(void *context, uint64_t at, char *to, size_t most);
     void (*close)(void *context);
+    /* Before the first read: of a source that may wait, whose size is not known. NULL: it does not. */
+    void (*attach)(void *context, const http_sleeper *sleeper);
     void *context;
 } http_source;
 
@@ -57,6 +68,7 @@ bool handler_run(const service *service, const http_request *request, http_answe
 bool handle_mesh_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_scene_routes(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_overlap(const service *service, const http_request *request, http_answer *answer, problem *p);
+bool handle_live(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_contacts(const service *service, const http_request *request, http_answer *answer, problem *p);
 bool handle_step(const service *service, const http_request *request, http_answer *answer, problem *p);
 

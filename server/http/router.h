@@ -18,6 +18,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
 /* Query parameters, in words; the last list is that of query.c. */
 #define HTTP_QUERY_PAGE     "limit after"
 #define HTTP_QUERY_MESH     "name repair max_hole weld scale open_direction closing resolution"
+#define HTTP_QUERY_LIVE     "rate points surface"
 #define HTTP_QUERY_CONTACTS "offset limit sort body"
 #define HTTP_QUERY_SNAPSHOT                                                                                            \
     "width height contact show resolution azimuth elevation up eye target zoom field_of_view opacity background"
@@ -61,6 +62,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
     X(STATS, "/v1/scenes/{scene}/stats", HTTP_GET, PRINCIPAL, 0, NONE, "", "", handle_scene_routes)                    \
     X(CONTACTS, "/v1/scenes/{scene}/contacts", HTTP_GET, PRINCIPAL, HTTP_ANY, COMMANDS, HTTP_QUERY_CONTACTS, "",       \
       handle_contacts)                                                                                                 \
+    X(LIVE, "/v1/scenes/{scene}/live", HTTP_GET, PRINCIPAL, 0, NONE, HTTP_QUERY_LIVE, "", handle_live)                 \
     X(SNAPSHOT, "/v1/scenes/{scene}/snapshot.png", HTTP_GET, PRINCIPAL, HTTP_ANY, PICTURES, HTTP_QUERY_SNAPSHOT, "",   \
       NULL)
 

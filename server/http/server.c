@@ -23,6 +23,7 @@
 #include "server/http/handlers.h"
 #include "server/http/http.h"
 #include "server/http/listen.h"
+#include "server/http/live.h"
 #include "server/http/text.h"
 #include "server/http/tls.h"
 #include "server/http/watch.h"
@@ -42,6 +43,7 @@ struct http_server {
     struct MHD_Daemon *daemon;
     watch *watch;
     repeats *repeats;
+    struct live *live;
     atomic_bool stopping;
     atomic_uint exchanges; /* requests between their first line and the end of their answer */
     atomic_uint snapshots; /* that the scheduler has yet to take */
@@ -129,31 +131,61 @@ static void log_answer(exchange *x) {
     log_event(LOG_LEVEL_DEBUG, "http", &fields, "%d %s", x->answer.status, x->uri);
 }
 
+/* A source, and the connection that it is sent over. */
+typedef struct sender {
+    http_source source;
+    struct MHD_Connection *connection;
+    watched *watched;
+    metrics *metrics;
+} sender;
+
+static void put_to_sleep(void *of) {
+    MHD_suspend_connection(of);
+}
+
+static void wake_up(void *of) {
+    MHD_resume_connection(of);
+}
+
 static ssize_t read_source(void *context, uint64_t at, char *to, size_t most) {
-    const http_source *source = context;
-    const size_t n = source->read(source->context, at, to, most);
-    return n ? (ssize_t)n : MHD_CONTENT_READER_END_OF_STREAM;
+    const sender *sender = context;
+    const size_t n = sender->source.read(sender->source.context, at, to, most);
+    if (n == 0) return MHD_CONTENT_READER_END_OF_STREAM;
+    if (!sender->source.attach) return (ssize_t)n;
+    watch_set(sender->watched, WATCH_GRACE_NS); /* it says something every ten seconds */
+    if (n == HTTP_SOURCE_WAITS) return 0;
+    metrics_add(sender->metrics, METRICS_HTTP_OUT, n);
+    return (ssize_t)n;
 }
 
 static void close_source(void *context) {
-    http_source *source = context;
-    source->close(source->context);
-    free(source);
+    sender *sender = context;
+    sender->source.close(sender->source.context);
+    free(sender);
+}
+
+static struct MHD_Response *make_stream(const exchange *x) {
+    enum { AT_ONCE = 64 << 10 };
+    const http_source *source = &x->answer.source;
+    sender *sender = malloc(sizeof *sender);
+    if (!sender) return NULL;
+    *sender = (struct sender){*source, x->connection, x->watched, x->server->service->metrics};
+    const uint64_t size = source->attach ? MHD_SIZE_UNKNOWN : x->answer.size;
+    struct MHD_Response *response = MHD_create_response_from_callback(size, AT_ONCE, read_source, sender, close_source);
+    if (!response)
+        free(sender);
+    else if (source->attach)
+        source->attach(source->context, &(http_sleeper){put_to_sleep, wake_up, x->connection});
+    return response;
 }
 
 /* Takes what the answer owns. NULL: no memory. */
-static struct MHD_Response *make_response(http_answer *answer) {
+static struct MHD_Response *make_response(exchange *x) {
+    http_answer *answer = &x->answer;
     struct MHD_Response *response = NULL;
     if (answer->source.read) {
-        enum { AT_ONCE = 64 << 10 };
-        http_source *source = malloc(sizeof *source);
-        if (!source) return NULL;
-        *source = answer->source;
-        response = MHD_create_response_from_callback(answer->size, AT_ONCE, read_source, source, close_source);
-        if (response)
-            answer->source = (http_source){.read = NULL};
-        else
-            free(source);
+        response = make_stream(x);
+        if (response) answer->source = (http_source){.read = NULL};
     } else if (answer->data) {
         response = MHD_create_response_from_buffer((size_t)answer->size, answer->data, MHD_RESPMEM_MUST_FREE);
         if (response) answer->data = NULL;
@@ -175,7 +207,7 @@ static enum MHD_Result send_answer(exchange *x) {
         if (!answer->data) return MHD_NO;
         metrics_count_error(x->server->service->metrics, x->problem.code);
     }
-    struct MHD_Response *response = make_response(answer);
+    struct MHD_Response *response = make_response(x);
     if (!response) return MHD_NO;
     common_headers(response, answer, x->server->tls != NULL);
     if (answer->type) header(response, "Content-Type", answer->type);
@@ -577,6 +609,7 @@ static enum MHD_Result complete(exchange *x) {
     x->request.if_match = request_header(x, "If-Match");
     x->request.idempotency_key = request_header(x, "Idempotency-Key");
     x->request.repeats = x->server->repeats;
+    x->request.live = x->server->live;
     x->request.body = x->body ? x->body : "";
     x->request.received_ns = clock_ns();
     work_kind kind;
@@ -725,6 +758,7 @@ bool http_server_reload(http_server *server, server_error *error) {
 static void free_server(http_server *server) {
     watch_stop(&server->watch);
     repeats_free(&server->repeats);
+    live_stop(&server->live);
     tls_close(&server->tls);
     shares_free(&server->bodies);
     pthread_mutex_destroy(&server->bodies_lock);
@@ -755,7 +789,8 @@ bool http_server_start(const service *service, http_server **out, server_error *
     /* A quarter is left for probes, which come when all others wait for answers. */
     server->watch = watch_start(service->http_connections - service->http_connections / 4);
     server->repeats = repeats_new();
-    if (!server->watch || !server->repeats || !start_daemon(server)) {
+    server->live = live_start(service);
+    if (!server->watch || !server->repeats || !server->live || !start_daemon(server)) {
         close(server->listener.fd);
         free_server(server);
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "http", "",
@@ -774,6 +809,7 @@ void http_server_stop(http_server **where) {
     if (!server) return;
     MHD_socket listening = MHD_quiesce_daemon(server->daemon);
     atomic_store(&server->stopping, true);
+    live_end(server->live);
     while (atomic_load(&server->snapshots)) usleep(5000); /* the scheduler takes no new ones, and ends those it has */
     workers_drain(server->service->workers);
     for (int ms = 0; atomic_load(&server->exchanges) && ms < LAST_ANSWERS_MS; ms += 5) usleep(5000);

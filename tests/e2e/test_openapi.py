@@ -30,7 +30,8 @@ def test_the_document_is_what_the_server_does(server, tmp_path):
                            "--max-examples", "3", "--seed", "1", "--request-timeout", "600", "--no-color",
                            "--suppress-health-check", "too_slow",  # on a busy machine making requests takes long
                            "--exclude-checks", "positive_data_acceptance",
-                           "--exclude-path", "/v1/drain"],  # which does what it says
+                           "--exclude-path", "/v1/drain",  # which does what it says
+                           "--exclude-path", "/v1/scenes/{scene}/live"],  # which does not end
                           cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "Tested: 0" not in done.stdout and "Tested:" in done.stdout, done.stdout

@@ -1,0 +1,453 @@
+/* live.c - see live.h. */
+#include "server/http/live.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "server/base/clock.h"
+#include "server/http/live_events.h"
+
+enum { DEFAULT_RATE = 15, MAX_RATE = 60 };
+#define SECOND_NS    UINT64_C(1000000000)
+#define HEARTBEAT_NS (10 * SECOND_NS)
+
+/* One that watches a scene. */
+typedef struct viewer {
+    struct viewer *next;
+    struct watched_scene *scene;
+    http_sleeper sleeper;
+    bool is_asleep, has_ended;
+    bool is_new;             /* it has not been told of the bodies */
+    unsigned show;           /* LIVE_... */
+    uint64_t period_ns;      /* between two frames */
+    uint64_t next_ns;        /* no frame before */
+    uint64_t told_ns;        /* when something was last sent */
+    live_event *first_event; /* to send before any frame: of bodies, and at last of the end */
+    live_event *frame;       /* the newest that was not begun */
+    live_event *sending;
+    size_t sent; /* of it */
+} viewer;
+
+typedef struct watched_scene {
+    struct watched_scene *next;
+    struct live *live;
+    uint64_t handle;
+    identity who; /* of one who watches it */
+    viewer *viewers;
+    uint64_t next_ns;        /* no look before */
+    uint64_t steps, version; /* when it was last looked at */
+    uint64_t told_version;   /* that all viewers know but new ones */
+    bool is_looked_at;       /* the command is queued */
+    bool has_look;           /* it is done */
+    command look;
+} watched_scene;
+
+struct live {
+    const service *service;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards all that follows, and what scenes and viewers hold but for `look` while it is queued */
+    pthread_cond_t wake;
+    watched_scene *scenes;
+    uint32_t n_viewers;
+    bool has_ended, is_stopping;
+};
+
+/* ---- viewers; with the lock ---- */
+
+static void rouse(viewer *v) {
+    if (!v->is_asleep) return;
+    v->is_asleep = false;
+    v->sleeper.wake(v->sleeper.of);
+}
+
+/* Takes a reference of its own. */
+static void give(live_event **place, live_event *event) {
+    live_event_release(place);
+    *place = live_event_retain(event);
+}
+
+static void end_viewer(viewer *v, const char *why) {
+    if (v->has_ended) return;
+    v->has_ended = true;
+    live_event_release(&v->first_event);
+    live_event_release(&v->frame);
+    v->first_event = live_closed_event(why); /* NULL: the stream just ends */
+    rouse(v);
+}
+
+static void end_all(watched_scene *scene, const char *why) {
+    for (viewer *v = scene->viewers; v; v = v->next) end_viewer(v, why);
+}
+
+/* The next event, or part of one. 0: it has ended. */
+static size_t read_viewer(void *context, uint64_t at, char *to, size_t most) {
+    viewer *v = context;
+    struct live *live = v->scene->live;
+    size_t n = 0;
+    (void)at;
+    pthread_mutex_lock(&live->lock);
+    if (!v->sending) {
+        live_event **next = v->first_event ? &v->first_event : &v->frame;
+        v->sending = *next;
+        *next = NULL;
+        v->sent = 0;
+    }
+    if (v->sending) {
+        const size_t left = v->sending->size - v->sent;
+        n = left < most ? left : most;
+        memcpy(to, v->sending->text + v->sent, n);
+        v->sent += n;
+        v->told_ns = clock_ns();
+        if (v->sent == v->sending->size) live_event_release(&v->sending);
+    } else if (!v->has_ended) {
+        v->is_asleep = true;
+        v->sleeper.sleep(v->sleeper.of);
+        n = HTTP_SOURCE_WAITS;
+    }
+    pthread_mutex_unlock(&live->lock);
+    return n;
+}
+
+static void attach_viewer(void *context, const http_sleeper *sleeper) {
+    viewer *v = context;
+    v->sleeper = *sleeper;
+}
+
+static void close_viewer(void *context) {
+    viewer *v = context;
+    struct live *live = v->scene->live;
+    pthread_mutex_lock(&live->lock);
+    viewer **at = &v->scene->viewers;
+    while (*at != v) at = &(*at)->next;
+    *at = v->next;
+    live->n_viewers--;
+    pthread_cond_signal(&live->wake);
+    pthread_mutex_unlock(&live->lock);
+    live_event_release(&v->first_event);
+    live_event_release(&v->frame);
+    live_event_release(&v->sending);
+    free(v);
+}
+
+/* ---- looking ---- */
+
+static void on_look(command *command) { /* on a thread of the scheduler */
+    watched_scene *scene = command->context;
+    struct live *live = scene->live;
+    pthread_mutex_lock(&live->lock);
+    scene->has_look = true;
+    pthread_cond_signal(&live->wake);
+    pthread_mutex_unlock(&live->lock);
+}
+
+static bool has_new_viewer(const watched_scene *scene) {
+    for (const viewer *v = scene->viewers; v; v = v->next)
+        if (v->is_new && !v->has_ended) return true;
+    return false;
+}
+
+static uint64_t period_of(const watched_scene *scene) {
+    uint64_t least = SECOND_NS;
+    for (const viewer *v = scene->viewers; v; v = v->next)
+        if (v->period_ns < least) least = v->period_ns;
+    return least;
+}
+
+/* Queues the command if there is something to see, without the lock but for its end. False: the scene has gone. */
+static bool look(watched_scene *scene, bool is_new) {
+    const service *service = scene->live->service;
+    scene_record record;
+    server_error error = {0};
+    if (!registry_scene(service->registry, scene->handle, &record, &error)) return false;
+    if (!is_new && record.steps == scene->steps && record.version == scene->version) return true;
+    scene->steps = record.steps;
+    scene->version = record.version;
+    scene->look = (command){.kind = COMMAND_LIST_BODIES,
+                            .session = SESSION_NONE,
+                            .who = scene->who,
+                            .scene = scene->handle,
+                            .done = on_look,
+                            .context = scene};
+    scene->look.in.list_bodies.with_positions = scene->look.in.list_bodies.with_answer = true;
+    scene->is_looked_at = true;
+    const submit_outcome outcome = scheduler_submit(service->scheduler, &scene->look);
+    if (outcome == SUBMIT_QUEUED) {
+        scheduler_kick(service->scheduler);
+        return true;
+    }
+    scene->is_looked_at = false;
+    scene->steps = 0; /* it is looked at again */
+    return scene->look.error.code == CONTACTD_BUSY;
+}
+
+/* What viewers get of a look. Frames are made for each choice of LIVE_... that one of them made. */
+typedef struct news {
+    live_event *bodies, *frame[LIVE_CHOICES];
+    char problem[256]; /* why there is none */
+} news;
+
+static void make_news(const watched_scene *scene, const bool wanted[LIVE_CHOICES], news *news) {
+    const command *look = &scene->look;
+    memset(news, 0, sizeof *news);
+    if (look->error.code != CONTACTD_OK) {
+        snprintf(news->problem, sizeof news->problem, "%.255s", look->error.message);
+        return;
+    }
+    scene_record record;
+    server_error error = {0};
+    if (!registry_scene(scene->live->service->registry, scene->handle, &record, &error)) {
+        snprintf(news->problem, sizeof news->problem, "the scene was closed");
+        return;
+    }
+    const live_look seen = {.scene = &record,
+                            .bodies = look->out.bodies.items,
+                            .n_bodies = look->out.bodies.n,
+                            .positions = look->out.bodies.positions,
+                            .answer = look->out.bodies.answer,
+                            .step = scene->steps,
+                            .limit = scene->live->service->config->max_message};
+    news->bodies = live_bodies_event(&seen);
+    for (unsigned show = 0; show < LIVE_CHOICES; show++)
+        if (wanted[show]) news->frame[show] = live_frame_event(&seen, show);
+    bool good = news->bodies;
+    for (unsigned show = 0; show < LIVE_CHOICES; show++) good = good && (!wanted[show] || news->frame[show]);
+    if (!good) snprintf(news->problem, sizeof news->problem, "there is no memory for a frame, or it would be larger than --max-message");
+}
+
+static void free_look(watched_scene *scene) {
+    free(scene->look.out.bodies.items);
+    free(scene->look.out.bodies.positions);
+    if (scene->look.error.code == CONTACTD_OK) step_answer_release(&scene->look.out.bodies.answer);
+    memset(&scene->look, 0, sizeof scene->look);
+}
+
+/* With the lock. */
+static void tell(watched_scene *scene, const news *news) {
+    const uint64_t now = clock_ns();
+    const bool has_changed = scene->told_version != scene->version;
+    for (viewer *v = scene->viewers; v; v = v->next) {
+        live_event *frame = news->frame[v->show];
+        if (v->has_ended || !news->bodies || !frame) continue;
+        if (v->is_new || has_changed) give(&v->first_event, news->bodies);
+        if (v->is_new || has_changed || now >= v->next_ns) {
+            give(&v->frame, frame);
+            v->next_ns = now + v->period_ns - v->period_ns / 8; /* looks are as far apart as the fastest viewer asks */
+        }
+        v->is_new = false;
+        rouse(v);
+    }
+    scene->told_version = scene->version;
+    if (news->problem[0]) end_all(scene, news->problem);
+}
+
+/* ---- the thread; with the lock, which is let go of to look ---- */
+
+static void take_look(struct live *live, watched_scene *scene) {
+    bool wanted[LIVE_CHOICES] = {false};
+    news news;
+    for (viewer *v = scene->viewers; v; v = v->next) wanted[v->show] = true;
+    scene->has_look = scene->is_looked_at = false;
+    pthread_mutex_unlock(&live->lock);
+    make_news(scene, wanted, &news);
+    free_look(scene);
+    pthread_mutex_lock(&live->lock);
+    tell(scene, &news);
+    live_event_release(&news.bodies);
+    for (unsigned show = 0; show < LIVE_CHOICES; show++) live_event_release(&news.frame[show]);
+}
+
+static void begin_look(struct live *live, watched_scene *scene, uint64_t now) {
+    const bool is_new = has_new_viewer(scene);
+    scene->next_ns = now + period_of(scene);
+    pthread_mutex_unlock(&live->lock);
+    const bool is_there = look(scene, is_new);
+    pthread_mutex_lock(&live->lock);
+    if (!is_there) end_all(scene, "the scene was closed");
+}
+
+static void keep_alive(watched_scene *scene, uint64_t now) {
+    for (viewer *v = scene->viewers; v; v = v->next) {
+        if (v->has_ended || v->is_new || !v->is_asleep || now - v->told_ns < HEARTBEAT_NS) continue;
+        live_event_release(&v->first_event);
+        v->first_event = live_heartbeat();
+        rouse(v);
+    }
+}
+
+static bool is_watched(const watched_scene *scene) {
+    for (const viewer *v = scene->viewers; v; v = v->next)
+        if (!v->has_ended) return true;
+    return false;
+}
+
+/* Does what is to be done for a scene, which may let go of the lock: then true, and the list is walked anew. */
+static bool serve(struct live *live, watched_scene *scene, uint64_t now, uint64_t *next) {
+    keep_alive(scene, now);
+    if (scene->has_look) {
+        take_look(live, scene);
+        return true;
+    }
+    if (scene->is_looked_at || !is_watched(scene)) return false;
+    if (now >= scene->next_ns || has_new_viewer(scene)) {
+        begin_look(live, scene, now);
+        return true;
+    }
+    if (scene->next_ns < *next) *next = scene->next_ns;
+    return false;
+}
+
+static void drop_unwatched(struct live *live) {
+    for (watched_scene **at = &live->scenes; *at;) {
+        watched_scene *scene = *at;
+        if (scene->viewers || scene->is_looked_at) {
+            at = &scene->next;
+            continue;
+        }
+        *at = scene->next;
+        free(scene);
+    }
+}
+
+static void wait_until(struct live *live, uint64_t now, uint64_t next) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    const uint64_t at = (uint64_t)until.tv_nsec + (next > now ? next - now : 0);
+    until.tv_sec += (time_t)(at / SECOND_NS);
+    until.tv_nsec = (long)(at % SECOND_NS);
+    pthread_cond_timedwait(&live->wake, &live->lock, &until);
+}
+
+static void *run(void *argument) {
+    struct live *live = argument;
+    pthread_mutex_lock(&live->lock);
+    while (!live->is_stopping || live->scenes) {
+        const uint64_t now = clock_ns();
+        uint64_t next = now + SECOND_NS;
+        bool again = false;
+        for (watched_scene *scene = live->scenes; scene && !again; scene = scene->next)
+            again = serve(live, scene, now, &next);
+        if (again) continue;
+        drop_unwatched(live);
+        if (!live->is_stopping || live->scenes) wait_until(live, now, next);
+    }
+    pthread_mutex_unlock(&live->lock);
+    return NULL;
+}
+
+struct live *live_start(const service *service) {
+    struct live *live = calloc(1, sizeof *live);
+    if (!live) return NULL;
+    live->service = service;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&live->lock, NULL);
+    pthread_cond_init(&live->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (pthread_create(&live->thread, NULL, run, live) == 0) return live;
+    pthread_mutex_destroy(&live->lock);
+    pthread_cond_destroy(&live->wake);
+    free(live);
+    return NULL;
+}
+
+void live_end(struct live *live) {
+    if (!live) return;
+    pthread_mutex_lock(&live->lock);
+    live->has_ended = true;
+    for (watched_scene *scene = live->scenes; scene; scene = scene->next) end_all(scene, "the server is shutting down");
+    pthread_mutex_unlock(&live->lock);
+}
+
+void live_stop(struct live **where) {
+    struct live *live = *where;
+    *where = NULL;
+    if (!live) return;
+    pthread_mutex_lock(&live->lock);
+    live->is_stopping = true;
+    pthread_cond_signal(&live->wake);
+    pthread_mutex_unlock(&live->lock);
+    pthread_join(live->thread, NULL);
+    pthread_mutex_destroy(&live->lock);
+    pthread_cond_destroy(&live->wake);
+    free(live);
+}
+
+/* ---- requests ---- */
+
+static bool parse(const char *query, viewer *v, problem *p) {
+    query_field field[] = {{.name = "rate"}, {.name = "points"}, {.name = "surface"}, {.name = NULL}};
+    uint64_t rate = DEFAULT_RATE;
+    bool points = true, surface = true;
+    if (!request_fields(query, field, HTTP_QUERY_LIVE, p) || !request_whole(&field[0], 1, MAX_RATE, &rate, p) ||
+        !request_flag(&field[1], &points, p) || !request_flag(&field[2], &surface, p))
+        return false;
+    v->period_ns = SECOND_NS / rate;
+    v->show = (points ? LIVE_POINTS : 0u) | (surface ? LIVE_SURFACE : 0u);
+    return true;
+}
+
+static bool check_scene(const service *service, uint64_t handle, const identity *who, problem *p) {
+    scene_record record;
+    server_error error = {0};
+    if (!registry_scene(service->registry, handle, &record, &error)) return problem_take(p, &error);
+    return scene_is_visible(&record, who) || (registry_fail_scene(handle, &error), problem_take(p, &error));
+}
+
+/* With the lock. NULL: out of memory. */
+static watched_scene *scene_of(struct live *live, uint64_t handle, const identity *who) {
+    for (watched_scene *scene = live->scenes; scene; scene = scene->next)
+        if (scene->handle == handle) return scene;
+    watched_scene *scene = calloc(1, sizeof *scene);
+    if (!scene) return NULL;
+    scene->live = live;
+    scene->handle = handle;
+    scene->who = *who;
+    scene->next = live->scenes;
+    return live->scenes = scene;
+}
+
+static bool join(struct live *live, uint64_t handle, const identity *who, viewer *v, problem *p) {
+    const uint32_t most = live->service->config->http_viewers;
+    if (live->has_ended) return problem_set(p, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
+    if (live->n_viewers >= most) {
+        problem_set_http(p, CONTACTD_BUSY, 503, "too many viewers", NULL,
+                         "as many viewers watch scenes as may (%u, --http-viewers): close one, or look at snapshots", most);
+        p->retry_after_ms = 5000;
+        return false;
+    }
+    v->scene = scene_of(live, handle, who);
+    if (!v->scene) return problem_set(p, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for another viewer");
+    v->next = v->scene->viewers;
+    v->scene->viewers = v;
+    live->n_viewers++;
+    pthread_cond_signal(&live->wake);
+    return true;
+}
+
+bool handle_live(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    uint64_t handle;
+    if (!route_scene(&request->match, &handle, p)) return false;
+    viewer *v = calloc(1, sizeof *v);
+    if (!v) return problem_set(p, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for another viewer");
+    v->is_new = true;
+    v->told_ns = clock_ns();
+    bool good = parse(request->query, v, p) && check_scene(service, handle, &request->who, p);
+    if (good) {
+        pthread_mutex_lock(&request->live->lock);
+        good = join(request->live, handle, &request->who, v, p);
+        pthread_mutex_unlock(&request->live->lock);
+    }
+    if (!good) {
+        free(v);
+        return false;
+    }
+    *answer = (http_answer){.status = 200,
+                            .type = "text/event-stream",
+                            .source = {read_viewer, close_viewer, attach_viewer, v}};
+    return true;
+}
