@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 import pytest
-from conftest import wait_until
+from conftest import PATIENCE, wait_until
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed (tests/requirements-page.txt)")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
@@ -36,10 +36,16 @@ class Tab:
 
     def __init__(self, running: Any, **options: Any):
         self.context = running.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
+        self.context.set_default_timeout(1000 * PATIENCE)
         self.page = self.context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" and "status of" not in m.text else None)
+        self.page.on("console", self.hear)
+
+    def hear(self, message: Any) -> None:
+        """Errors, but not what the browser says itself of requests that were refused, or met no server: the page says that."""
+        if message.type == "error" and "status of" not in message.text and "net::ERR_" not in message.text:
+            self.errors.append(message.text)
 
     def until(self, script: str, what: str) -> Any:
         def ask() -> Any:
