@@ -49,7 +49,8 @@ typedef struct watched_scene {
 struct live {
     const service *service;
     pthread_t thread;
-    pthread_mutex_t lock; /* guards all that follows, and what scenes and viewers hold but for `look` while it is queued */
+    pthread_mutex_t
+        lock; /* guards all that follows, and what scenes and viewers hold but for `look` while it is queued */
     pthread_cond_t wake;
     watched_scene *scenes;
     uint32_t n_viewers;
@@ -215,7 +216,9 @@ static void make_news(const watched_scene *scene, const bool wanted[LIVE_CHOICES
         if (wanted[show]) news->frame[show] = live_frame_event(&seen, show);
     bool good = news->bodies;
     for (unsigned show = 0; show < LIVE_CHOICES; show++) good = good && (!wanted[show] || news->frame[show]);
-    if (!good) snprintf(news->problem, sizeof news->problem, "there is no memory for a frame, or it would be larger than --max-message");
+    if (!good)
+        snprintf(news->problem, sizeof news->problem,
+                 "there is no memory for a frame, or it would be larger than --max-message");
 }
 
 static void free_look(watched_scene *scene) {
@@ -416,7 +419,8 @@ static bool join(struct live *live, uint64_t handle, const identity *who, viewer
     if (live->has_ended) return problem_set(p, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
     if (live->n_viewers >= most) {
         problem_set_http(p, CONTACTD_BUSY, 503, "too many viewers", NULL,
-                         "as many viewers watch scenes as may (%u, --http-viewers): close one, or look at snapshots", most);
+                         "as many viewers watch scenes as may (%u, --http-viewers): close one, or look at snapshots",
+                         most);
         p->retry_after_ms = 5000;
         return false;
     }
@@ -446,8 +450,7 @@ bool handle_live(const service *service, const http_request *request, http_answe
         free(v);
         return false;
     }
-    *answer = (http_answer){.status = 200,
-                            .type = "text/event-stream",
-                            .source = {read_viewer, close_viewer, attach_viewer, v}};
+    *answer = (http_answer){
+        .status = 200, .type = "text/event-stream", .source = {read_viewer, close_viewer, attach_viewer, v}};
     return true;
 }

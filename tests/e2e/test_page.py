@@ -6,7 +6,9 @@ import dataclasses
 import shutil
 import subprocess
 import sys
+import threading
 
+import contactd
 import numpy as np
 import pytest
 from browser import Tab, browser
@@ -404,11 +406,52 @@ def test_everybody_can_use_it(chromium, theme, width):
     tab.context.close()
 
 
+def test_a_simulation_is_watched(tab, server):
+    """What the server itself sends: a box that moves on a floor, a soft one, contacts, forces, and the end."""
+    with contactd.connect(server.stream, timeout=PATIENCE) as client:
+        scene = client.open_scene(law="pressure", max_points=4)
+        vertices, triangles = (np.array(part, float) for part in box())
+        mesh = client.register_mesh(vertices, triangles.astype(np.uint32))
+        scene.add_half_space((0, 0, 1), 0.0, friction=0.5)
+        rigid = scene.add_body(mesh, pose=np.eye(4), modulus=1e6)
+        soft = scene.add_body(mesh, kind="deformable", modulus=1e6)
+        stop = threading.Event()
+
+        def simulate() -> None:
+            n = 0
+            while not stop.wait(0.02):
+                n += 1
+                pose = np.eye(4)
+                pose[:3, 3] = [0.3 * np.sin(n / 10), 0, 0.45]
+                scene.step(poses={rigid: pose}, positions={soft: vertices + [0.8, 0, 0.6 + 0.1 * np.sin(n / 10)]},
+                           velocities={rigid: np.zeros(6)}, want=("frame", "forces", "surface", "points"))
+
+        simulator = threading.Thread(target=simulate)
+        simulator.start()
+        try:
+            tab.page.goto(f"{server.http}/#scene/{scene.id}")
+            tab.until_text("#live-facts", "3 bodies, 24 triangles")
+            tab.until_text("#legend", lambda text: "Pa" in text and "N" in text)
+            tab.until("() => document.querySelectorAll('#bodies tbody tr').length === 3", "the list of bodies")
+            assert tab.text("#live-state") == "live" and int(tab.text("#frame").split(", ")[1].split()[0]) >= 2
+            tab.page.uncheck("#through")
+            tab.until("() => contactdView.bodies.box().max.z > 1.05", "the soft body where its positions are")
+            pixels = tab.pixels()
+            assert share(pixels, COLORS["orange"]) > 0.005 and share(pixels, (0xE0, 0x31, 0x31)) > 0.0002
+            where = tab.page.evaluate("() => contactdView.bodies.box().min.x")
+            tab.until(f"() => Math.abs(contactdView.bodies.box().min.x - ({where})) > 0.01", "the box to move")
+        finally:
+            stop.set()
+            simulator.join()
+        scene.close()
+        tab.until_text("#live-state", f"scene {scene.id} was closed")
+
+
 def test_the_server_s_own_page(tab, server):
     """Every file of the page is in the program, and its policy lets it run."""
     tab.page.goto(server.http)
     tab.until_text("#state", "ready")
     tab.until_text("#status", "contactd")
     tab.page.goto(f"{server.http}/#scene/77")
-    tab.until_text("#live-state", lambda text: "no live view" in text or "not there" in text)
+    tab.until_text("#live-state", "scene 77 is not there")
     tab.until("() => window.contactdView !== undefined", "the modules of the view")
