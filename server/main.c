@@ -17,6 +17,7 @@
 #include "server/base/log.h"
 #include "server/base/machine.h"
 #include "server/base/systemd.h"
+#include "server/core/history.h"
 #include "server/core/service.h"
 #include "server/core/successors.h"
 #include "server/http/http.h"
@@ -59,6 +60,7 @@ typedef struct parts {
     registry *registry;
     scheduler *scheduler;
     workers *workers;
+    history *history;
     stream *stream;
     http_server *http;
     service service;
@@ -153,7 +155,11 @@ static bool start_middle(parts *parts, server_error *error) {
     parts->workers = workers_start(1e-3 * (double)config->max_step_time);
     if (!parts->workers)
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "server", "", "its threads cannot be started");
+    parts->history = history_start(parts->metrics, parts->registry, parts->scheduler, parts->engine, parts->guard);
+    if (!parts->history)
+        return server_fail(error, CONTACTD_OUT_OF_MEMORY, "server", "", "its threads cannot be started");
     service *service = &parts->service;
+    service->history = parts->history;
     service->config = config;
     service->engine = parts->engine;
     service->metrics = parts->metrics;
@@ -325,6 +331,7 @@ static void stop(parts *parts) {
     http_server_stop(&parts->http);
     stream_stop(&parts->stream, linger_ms(parts, begun_ns));
     workers_stop(&parts->workers);
+    history_stop(&parts->history);
     scheduler_stop(&parts->scheduler);
     registry_free(&parts->registry);
     state_close(&parts->state);

@@ -21,6 +21,7 @@ typedef struct service { /* nothing is owned; set up and torn down by main.c */
     scheduler *scheduler;
     guard *guard;
     workers *workers;
+    struct history *history;
     state *state;                  /* NULL: nothing outlives the server */
     const passed_sockets *sockets; /* replace --stream and --http */
     uint64_t epoch;                /* random, not 0; differs after every start */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/core/history.h"
 #include "server/core/reports.h"
 #include "server/http/answers.h"
 #include "server/http/assets.h"
@@ -168,6 +169,18 @@ static bool facts(const service *service, const http_request *request, http_answ
         report_status(&out, service, &status, &request->who);
     else
         report_devices(&out, &status);
+    return handler_finish(&out, 200, answer, p);
+}
+
+static bool server_history(const service *service, const http_request *request, http_answer *answer, problem *p) {
+    query_field field[] = {{.name = "seconds"}, {.name = NULL}};
+    uint64_t seconds = 600;
+    json_out out;
+    if (!request_fields(request->query, field, HTTP_QUERY_HISTORY, p) ||
+        !request_whole(&field[0], 1, HISTORY_SECONDS, &seconds, p))
+        return false;
+    json_out_init(&out, SIZE_MAX);
+    history_write(service->history, &out, (uint32_t)seconds, &request->who);
     return handler_finish(&out, 200, answer, p);
 }
 

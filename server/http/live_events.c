@@ -181,7 +181,7 @@ live_event *live_frame_event(const live_look *look, unsigned show) {
     json_out out;
     begin(&out, "frame", look->limit);
     json_out_integer(&out, "step", look->step);
-    json_out_number(&out, "time", (double)(clock_ns() / 1000) * 1e-6);
+    json_out_number(&out, "time", (double)clock_ns() * 1e-9);
     poses(&out, look);
     positions(&out, look);
     contacts(&out, look->answer ? step_answer_result(look->answer) : NULL, show);

@@ -18,6 +18,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
 /* Query parameters, in words; the last list is that of query.c. */
 #define HTTP_QUERY_PAGE     "limit after"
 #define HTTP_QUERY_MESH     "name repair max_hole weld scale open_direction closing resolution"
+#define HTTP_QUERY_HISTORY  "seconds"
 #define HTTP_QUERY_LIVE     "rate points surface"
 #define HTTP_QUERY_CONTACTS "offset limit sort body"
 #define HTTP_QUERY_SNAPSHOT                                                                                            \
@@ -43,6 +44,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
     X(METRICS, "/metrics", HTTP_GET, METRICS, 0, NONE, "", "", prometheus)                                             \
     X(STATUS, "/v1/status", HTTP_GET, PRINCIPAL, 0, NONE, "", "", facts)                                               \
     X(DEVICES, "/v1/devices", HTTP_GET, PRINCIPAL, 0, NONE, "", "", facts)                                             \
+    X(HISTORY, "/v1/history", HTTP_GET, PRINCIPAL, 0, NONE, HTTP_QUERY_HISTORY, "", server_history)                    \
     X(DRAIN, "/v1/drain", HTTP_POST, PRINCIPAL, 0, NONE, "", "", drain)                                                \
     X(SESSIONS, "/v1/sessions", HTTP_GET, PRINCIPAL, 0, NONE, HTTP_QUERY_PAGE, "", list_sessions)                      \
     X(MESHES, "/v1/meshes", HTTP_GET | HTTP_POST, PRINCIPAL, HTTP_POST, MESHES, HTTP_QUERY_PAGE, HTTP_QUERY_MESH,      \

@@ -45,8 +45,10 @@ struct metrics {
     atomic_uint_fast64_t errors[N_CODES];
     atomic_uint_fast64_t warnings[N_WARNINGS];
     histogram phases[METRICS_PHASES], wall[METRICS_PHASES];
-    sizes batches[2];       /* by lane */
-    histogram latencies[2]; /* by lane */
+    sizes batches[2];                                        /* by lane */
+    histogram latencies[2];                                  /* by lane */
+    atomic_uint_fast64_t principals[METRICS_PRINCIPALS - 1]; /* 1 + number; 0: free, as are those behind it */
+    atomic_uint_fast64_t steps_of[METRICS_PRINCIPALS];
     atomic_uint_fast64_t http[METRICS_MAX_ROUTES][N_STATUSES];
     const char *const *routes;
     unsigned n_routes;
@@ -117,6 +119,33 @@ void metrics_get_latencies(const metrics *metrics, bool large, metrics_latencies
     const histogram *from = &metrics->latencies[large];
     *out = (metrics_latencies){.bounds_s = bounds, .sum_s = (double)value_of(&from->sum_ns) * 1e-9};
     for (unsigned i = 0; i <= N_BOUNDS; i++) out->steps += out->counts[i] = value_of(&from->buckets[i]);
+}
+
+double metrics_phase_seconds(const metrics *metrics, unsigned phase) {
+    return 1e-9 * (double)value_of(&metrics->phases[phase].sum_ns);
+}
+
+void metrics_count_principal(metrics *metrics, uint32_t principal) {
+    int i = 0;
+    for (; i < METRICS_PRINCIPALS - 1; i++) {
+        uint_fast64_t there = atomic_load_explicit(&metrics->principals[i], memory_order_relaxed);
+        if (!there) atomic_compare_exchange_strong(&metrics->principals[i], &there, (uint_fast64_t)principal + 1);
+        if (!there || there == (uint_fast64_t)principal + 1) break;
+    }
+    add(&metrics->steps_of[i], 1);
+}
+
+int metrics_get_principals(const metrics *metrics, uint32_t principals[METRICS_PRINCIPALS],
+                           uint64_t steps[METRICS_PRINCIPALS]) {
+    int n = 0;
+    for (int i = 0; i < METRICS_PRINCIPALS; i++) {
+        const uint64_t who = i < METRICS_PRINCIPALS - 1 ? value_of(&metrics->principals[i]) : 0;
+        const uint64_t count = value_of(&metrics->steps_of[i]);
+        if (who || count) n = i + 1;
+        if (principals) principals[i] = who ? (uint32_t)(who - 1) : 0;
+        if (steps) steps[i] = count;
+    }
+    return n;
 }
 
 void metrics_name_routes(metrics *metrics, const char *const *names, unsigned n) {

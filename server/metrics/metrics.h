@@ -133,6 +133,15 @@ typedef struct metrics_latencies {
     double sum_s;
 } metrics_latencies;
 void metrics_get_latencies(const metrics *metrics, bool large, metrics_latencies *out);
+/* s: of a phase of all steps since the start, summed over threads. */
+double metrics_phase_seconds(const metrics *metrics, unsigned phase);
+/* A step of a principal (0: of none) ended. The first of them are counted each, and the last place has the rest. */
+enum { METRICS_PRINCIPALS = 32 };
+void metrics_count_principal(metrics *metrics, uint32_t principal);
+/* Who they are, and their steps since the start; either may be NULL. Returns how many there are, METRICS_PRINCIPALS where
+ * there is a rest. */
+int metrics_get_principals(const metrics *metrics, uint32_t principals[METRICS_PRINCIPALS],
+                           uint64_t steps[METRICS_PRINCIPALS]);
 /* Answers over HTTP, by the number of a route and the status: contactd_http_requests_total. The names ([n], with
  * labels' characters only) are set once, before anything is counted, and stay the caller's. */
 enum { METRICS_MAX_ROUTES = 32 };

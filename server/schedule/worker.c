@@ -171,6 +171,7 @@ static void count_latencies(runner *runner, size_t n_ended) {
         const command *command = runner->stepping[i];
         if (command->fate != COMMAND_ENDS) continue;
         metrics_observe_latency(metrics, is_large, (double)(now - command->received_ns) * 1e-9);
+        metrics_count_principal(metrics, command->who.principal);
     }
     if (n_ended) metrics_count_batch(metrics, is_large, n_ended);
 }
