@@ -1,4 +1,4 @@
-// bodies3d.js - a scene's bodies as three.js objects. Rigid bodies of one mesh share its geometry and are drawn in three calls:
+// bodies3d.js - a scene's bodies as three.js objects. Rigid bodies of one mesh share its geometry and are drawn in four calls:
 // those that are large on the screen as they are, the others by coarse copies.
 import {
   Box3, BufferAttribute, BufferGeometry, Color, DoubleSide, DynamicDrawUsage, GridHelper, Group, InstancedMesh, Matrix4, Mesh,
@@ -11,7 +11,8 @@ import { coarsen } from "./lod.js";
 const COPIES = [
   { cells: 0, from: 0, radius: 90 },
   { cells: 20, from: 3000, radius: 30 }, // some 2,000 triangles
-  { cells: 9, from: 600, radius: 0 }, // some 400
+  { cells: 9, from: 600, radius: 12 }, // some 400
+  { cells: 6, from: 300, radius: 0 }, // some 150
 ];
 const PALETTE = [0x4e79a7, 0xf28e2b, 0x59a14f, 0xb07aa1, 0x76b7b2, 0xedc948, 0x9c755f, 0xff9da7];
 const SELECTED = 0xffffff;
@@ -30,7 +31,7 @@ const setPose = (matrix, p) => matrix.set(p[0], p[1], p[2], p[3], p[4], p[5], p[
 export class Bodies {
   constructor() {
     this.group = new Group();
-    this.material = new MeshLambertMaterial({ flatShading: true, side: DoubleSide, forceSinglePass: true });
+    this.material = new MeshLambertMaterial({ flatShading: true }); // meshes are closed: no triangle is seen from behind
     this.meshes = new Map(); // hash -> {data, copies}; copies: geometries, or null, as COPIES
     this.bodies = new Map(); // id -> body
     this.instances = new Map(); // hash -> {rigid, copies}
