@@ -131,10 +131,11 @@ typedef enum contactd_report {
     CONTACTD_REPORT_SESSIONS = 1, /* GET /v1/sessions */
     CONTACTD_REPORT_BODIES = 2,   /* GET /v1/scenes/{scene}/bodies */
     CONTACTD_REPORT_STATUS = 3,   /* GET /v1/status: more than contactd_status */
+    CONTACTD_REPORT_CONTACTS = 4, /* GET /v1/scenes/{scene}/contacts: all of the last step */
 } contactd_report;
 
 /* The JSON document that HTTP answers (openapi.json describes it), with what this client's role may see. scene: the
- * server's handle, for BODIES. *json has *size bytes and no NUL at its end, and is valid until the next call on this
+ * server's handle, for BODIES and CONTACTS. *json has *size bytes and no NUL at its end, and is valid until the next call on this
  * client. UNSUPPORTED or MALFORMED: the server is older than this. */
 contactd_code contactd_get_report(contactd_client *client, contactd_report kind, uint64_t scene, const char **json,
                                   size_t *size);

@@ -7,7 +7,7 @@
 #include "client_c/session.h"
 
 static_assert((int)CONTACTD_REPORT_SESSIONS == (int)WIRE_REPORT_SESSIONS &&
-                  (int)CONTACTD_REPORT_STATUS == (int)WIRE_REPORT_STATUS,
+                  (int)CONTACTD_REPORT_CONTACTS == (int)WIRE_REPORT_CONTACTS,
               "reports");
 
 contactd_code contactd_get_report(contactd_client *client, contactd_report kind, uint64_t scene, const char **json,
@@ -18,7 +18,8 @@ contactd_code contactd_get_report(contactd_client *client, contactd_report kind,
     *json = NULL;
     *size = 0;
     char object[CTC_OBJECT] = "report";
-    if (kind == CONTACTD_REPORT_BODIES) snprintf(object, sizeof object, "scene %llu", (unsigned long long)scene);
+    if (kind == CONTACTD_REPORT_BODIES || kind == CONTACTD_REPORT_CONTACTS)
+        snprintf(object, sizeof object, "scene %llu", (unsigned long long)scene);
     contactd_code code;
     do {
         wire_message m = {.type = WIRE_GET_REPORT, .u.get_report = {(wire_report_kind)kind, scene}};

@@ -30,7 +30,7 @@ WIRE_TYPE_MAP(CHECK_TYPE)
 static_assert(int(WIRE_TYPE_END) == int(fb::Body_MAX) + 1, "codec.h lacks a message of the union");
 static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_HALF_SPACE) == int(fb::BodyKind_MAX) &&
                   int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U64) == int(fb::DType_MAX) &&
-                  int(WIRE_REPORT_STATUS) == int(fb::ReportKind_MAX),
+                  int(WIRE_REPORT_CONTACTS) == int(fb::ReportKind_MAX),
               "codec.h and contactd.fbs differ in an enum");
 
 #define CHECK_WARNING(name, number, text)                                                                              \

@@ -292,7 +292,8 @@ typedef struct wire_get_snapshot { /* 0 and NaN: absent */
 } wire_get_snapshot;
 typedef struct wire_snapshot { uint64_t scene; uint32_t width, height; wire_array png; } wire_snapshot;
 
-typedef enum wire_report_kind { WIRE_REPORT_NONE = 0, WIRE_REPORT_SESSIONS, WIRE_REPORT_BODIES, WIRE_REPORT_STATUS } wire_report_kind;
+typedef enum wire_report_kind { WIRE_REPORT_NONE = 0, WIRE_REPORT_SESSIONS, WIRE_REPORT_BODIES, WIRE_REPORT_STATUS,
+    WIRE_REPORT_CONTACTS } wire_report_kind;
 typedef struct wire_get_report { wire_report_kind kind; uint64_t scene; } wire_get_report;
 typedef struct wire_report { wire_array json; } wire_report;
 

@@ -52,6 +52,9 @@ typedef enum ctl_option {
     OPT_LISTEN,
     OPT_ONCE,
     OPT_INTERVAL,
+    OPT_SORT,
+    OPT_BODY,
+    OPT_WATCH,
     OPT_ANY_BUILD,
     OPT_REPAIR,
     OPT_MAX_HOLE,
@@ -139,6 +142,7 @@ int ctl_keys_new(ctl *ctl);
 int ctl_tokens_new(ctl *ctl);
 int ctl_bench(ctl *ctl);
 int ctl_sessions(ctl *ctl);
+int ctl_contacts(ctl *ctl);
 int ctl_bodies(ctl *ctl);
 int ctl_scene_close(ctl *ctl);
 int ctl_drain(ctl *ctl);

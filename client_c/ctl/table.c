@@ -41,6 +41,11 @@ const ctl_command ctl_commands[] = {
      "scene set 3 --method ebpi --tolerance 1e-9\n"},
     {"scene", "close", "ID", "close a scene, whichever client's it is", 1, 1, 0, ctl_scene_close, "scene close 3\n"},
     {"bodies", NULL, "SCENE", "a scene's bodies", 1, 1, 0, ctl_bodies, "bodies 3\n"},
+    {"contacts", NULL, "SCENE", "the contacts of the last step of a scene", 1, 1,
+     CTL_BIT(OPT_SORT) | CTL_BIT(OPT_BODY) | CTL_BIT(OPT_WATCH) | CTL_BIT(OPT_INTERVAL), ctl_contacts,
+     "contacts 3\n"
+     "contacts 3 --sort depth --body 7\n"
+     "contacts 3 --watch --interval 0.5\n"},
     {"sessions", NULL, "", "the server's clients, or those of each of several", 0, 0, 0, ctl_sessions,
      "sessions\n"
      "sessions --server tcp://a:5555,tcp://b:5555\n"},

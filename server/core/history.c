@@ -11,11 +11,11 @@
 #include "server/base/clock.h"
 
 /* Of both methods that rasterise and those that do not: see ct_phase. */
-static const char *const phase_names[METRICS_PHASES] = {"queue",    "updates",  "pairs",   "crossing",
-                                                        "summing",  "contacts", "download"};
+static const char *const phase_names[METRICS_PHASES] = {"queue",   "updates",  "pairs",   "crossing",
+                                                        "summing", "contacts", "download"};
 
 typedef struct sample {
-    double time; /* s since 1970 */
+    double time;                       /* s since 1970 */
     float steps_per_s, p50_ms, p99_ms; /* percentiles NaN: no step ended */
     float phase_ms[METRICS_PHASES];    /* of a step, in the mean */
     uint32_t queue, running;
@@ -41,7 +41,7 @@ struct history {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t wake;
     bool is_stopping;
-    uint32_t n; /* samples taken since the start */
+    uint32_t n;                      /* samples taken since the start */
     sample samples[HISTORY_SECONDS]; /* the n-th at n modulo their number */
 };
 
@@ -81,7 +81,8 @@ static void fill(const history *history, const counts *before, const counts *now
     uint64_t ended[METRICS_BOUNDS + 1];
     struct timespec at;
     clock_gettime(CLOCK_REALTIME, &at);
-    *out = (sample){.time = (double)at.tv_sec + 1e-9 * (double)at.tv_nsec, .steps_per_s = (float)((double)steps / seconds)};
+    *out = (sample){.time = (double)at.tv_sec + 1e-9 * (double)at.tv_nsec,
+                    .steps_per_s = (float)((double)steps / seconds)};
     for (int i = 0; i <= METRICS_BOUNDS; i++) ended[i] = now->latencies[i] - before->latencies[i];
     metrics_get_latencies(history->metrics, false, &latencies);
     out->p50_ms = percentile(ended, latencies.bounds_s, 0.5);
@@ -207,8 +208,11 @@ static void write_principals(json_out *out, const range *range, const identity *
         const bool is_visible = role_operates(who->role) || (!is_rest && principals[k] == who->principal);
         if (!is_visible || !has_steps(range, k)) continue;
         if (!is_rest && principals[k]) guard_name(range->history->guard, principals[k], name);
-        write_integers(out, is_rest ? "others" : name[0] ? name : "no principal", range,
-                       offsetof(sample, steps_of) + (size_t)k * sizeof(uint32_t));
+        write_integers(out,
+                       is_rest   ? "others"
+                       : name[0] ? name
+                                 : "no principal",
+                       range, offsetof(sample, steps_of) + (size_t)k * sizeof(uint32_t));
     }
     json_out_object_end(out);
 }

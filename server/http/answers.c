@@ -8,6 +8,7 @@
 
 #include "proto/contact_rows.h"
 #include "proto/setting_rows.h"
+#include "server/core/contacts.h"
 
 static void repair(json_out *out, const ct_mesh_changes *changes) {
     static const char *const names[CT_CHANGE_KINDS] = {
@@ -253,52 +254,6 @@ static void spans(json_out *out, const ct_result *result, const ct_contact *cont
     json_out_array_end(out);
 }
 
-/* A field as its row says: a number, a list, or a list of lists. */
-static void field(json_out *out, const ct_contact_row *row, const ct_contact *contact) {
-    const char *at = (const char *)contact + row->offset;
-    if (row->type == CT_CONTACT_IS_U32) {
-        json_out_integer(out, row->name, *(const uint32_t *)(const void *)at);
-    } else if (row->type == CT_CONTACT_IS_U64) {
-        json_out_integer(out, row->name, *(const uint64_t *)(const void *)at);
-    } else if (row->type == CT_CONTACT_IS_FLAG) {
-        json_out_bool(out, row->name, *(const bool *)(const void *)at);
-    } else if (row->type == CT_CONTACT_IS_I32) {
-        json_out_array(out, row->name);
-        for (int i = 0; i < row->columns; i++) json_out_number(out, NULL, ((const int32_t *)(const void *)at)[i]);
-        json_out_array_end(out);
-    } else if (!row->rows) {
-        json_out_number(out, row->name, *(const double *)(const void *)at);
-    } else if (row->rows == 1) {
-        json_out_numbers(out, row->name, (const double *)(const void *)at, (size_t)row->columns);
-    } else {
-        json_out_array(out, row->name);
-        for (int i = 0; i < row->rows; i++)
-            json_out_numbers(out, NULL, (const double *)(const void *)at + i * row->columns, (size_t)row->columns);
-        json_out_array_end(out);
-    }
-}
-
-/* Only of a step that gives points. */
-static void points(json_out *out, const ct_result *result, const ct_contact *contact) {
-    json_out_array(out, "points");
-    for (uint64_t i = 0; i < contact->n_points && out->state == JSON_OUT_OK; i++) {
-        const ct_point *point = &result->points[contact->first_point + i];
-        json_out_object(out, NULL);
-        json_out_numbers(out, "position", point->position, 3);
-        json_out_numbers(out, "normal", point->normal, 3);
-        json_out_number(out, "depth", point->depth);
-        json_out_number(out, "weight", point->weight);
-        if (result->method != CT_METHOD_VOXTREE) json_out_number(out, "area", point->weight * contact->area);
-        json_out_array(out, "group");
-        for (int b = 0; b < 2; b++)
-            json_out_number(out, NULL, point->group[b] == CT_NO_GROUP ? NAN : point->group[b]); /* null: the inside */
-        json_out_array_end(out);
-        if (result->want & CT_WANT_IDS) json_out_integer(out, "id", point->id);
-        json_out_object_end(out);
-    }
-    json_out_array_end(out);
-}
-
 /* Columns of a contact's polygons. */
 static void polygon_vectors(json_out *out, const char *name, const ct_surface_polygon *of, uint64_t n, size_t offset) {
     json_out_array(out, name);
@@ -378,25 +333,6 @@ static void progress(json_out *out, const ct_result *result) {
     json_out_array_end(out);
 }
 
-/* What contacts and cells both have. groups: CT_CONTACT_... */
-static void contact_fields(json_out *out, const ct_result *result, const ct_contact *contact, unsigned groups) {
-    if (result->want & CT_WANT_INERTIA && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_INERTIA;
-    if (result->method == CT_METHOD_VOXTREE) groups |= CT_CONTACT_INTERVAL;
-    json_out_array(out, "bodies");
-    json_out_integer(out, NULL, contact->body[0]);
-    json_out_integer(out, NULL, contact->body[1]);
-    json_out_array_end(out);
-    if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) groups |= CT_CONTACT_FRAME;
-    if (result->has_slip) groups |= CT_CONTACT_SLIP;
-    if (result->has_wrenches && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_LAW;
-    if (result->want & CT_WANT_IDS && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_IDS;
-    if (!isnan(contact->error_bounds[0])) groups |= CT_CONTACT_BOUNDS;
-    for (int k = 0; k < CT_CONTACT_ROWS; k++) {
-        const ct_contact_row *row = &ct_contact_rows[k];
-        if (!row->group || row->group & groups) field(out, row, contact);
-    }
-}
-
 /* What their vertices have. */
 static void contact_entries(json_out *out, const ct_result *result, const ct_contact *contact) {
     if (!(result->want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES))) return;
@@ -412,7 +348,7 @@ static void cells(json_out *out, const ct_result *result, const ct_contact *cont
     for (uint64_t i = 0; i < contact->n_cells && out->state == JSON_OUT_OK; i++) {
         const ct_contact *cell = &result->cells[contact->first_cell + i];
         json_out_object(out, NULL);
-        contact_fields(out, result, cell, CT_CONTACT_CELL);
+        report_contact_fields(out, result, cell, CT_CONTACT_CELL);
         contact_entries(out, result, cell);
         json_out_object_end(out);
     }
@@ -421,19 +357,14 @@ static void cells(json_out *out, const ct_result *result, const ct_contact *cont
 
 static void contact_answer(json_out *out, const ct_result *result, const ct_contact *contact) {
     json_out_object(out, NULL);
-    contact_fields(out, result, contact, 0);
+    report_contact_fields(out, result, contact, 0);
     contact_entries(out, result, contact);
     if (contact->n_cells) cells(out, result, contact);
     if (result->n_directions) products(out, result, (size_t)(contact - result->contacts));
     if (result->want & CT_WANT_SPANS) spans(out, result, contact);
-    if (result->method == CT_METHOD_VOXTREE || contact->n_points) points(out, result, contact);
+    report_contact_points(out, result, contact);
     if (result->polygons) surface(out, result, contact);
     json_out_object_end(out);
-}
-
-void answer_contact(json_out *out, const ct_result *result, const ct_contact *contact, bool with_points) {
-    contact_fields(out, result, contact, 0);
-    if (with_points && (result->method == CT_METHOD_VOXTREE || contact->n_points)) points(out, result, contact);
 }
 
 void answer_settings(json_out *out, const ct_scene_settings *of, uint64_t revision) {

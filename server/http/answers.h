@@ -12,9 +12,8 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, 
 void answer_scene(json_out *out, const scene_record *scene);
 /* latencies: of the last n steps, in s; sorted by this. */
 void answer_stats(json_out *out, const scene_record *scene, float *latencies, size_t n);
-/* The fields of a contact, into an object that is begun, but for its surface and what its vertices have. */
-void answer_contact(json_out *out, const ct_result *result, const ct_contact *contact, bool with_points);
-void answer_settings(json_out *out, const ct_scene_settings *settings, uint64_t revision); /* likewise */
+/* Their fields, into an object that is begun. */
+void answer_settings(json_out *out, const ct_scene_settings *settings, uint64_t revision);
 /* Of a step of a scene of two bodies: their contact, of bodies 1 and 2. */
 void answer_overlap(json_out *out, const step_answer *answer, const char *backend);
 void answer_step(json_out *out, uint64_t scene, const step_answer *answer, const char *backend);

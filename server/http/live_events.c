@@ -7,6 +7,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/json_out.h"
+#include "server/core/contacts.h"
 #include "server/http/answers.h"
 
 /* Contacts, and polygons of their surfaces, of a frame: what is beyond is left out, and told. */
@@ -162,7 +163,8 @@ static void contacts(json_out *out, const ct_result *result, unsigned show) {
     for (size_t i = 0; i < most && out->state == JSON_OUT_OK; i++) {
         const ct_contact *contact = &result->contacts[i];
         json_out_object(out, NULL);
-        answer_contact(out, result, contact, show & LIVE_POINTS);
+        report_contact_fields(out, result, contact, 0);
+        if (show & LIVE_POINTS) report_contact_points(out, result, contact);
         if (show & LIVE_SURFACE && result->polygons) {
             polygons += contact->n_polygons;
             if (polygons <= MOST_POLYGONS)

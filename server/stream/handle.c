@@ -504,6 +504,7 @@ static bool fill_command(request *request, server_error *error) {
         request->error = (server_error){0};
         command->kind = COMMAND_LIST_BODIES;
         command->scene = message->u.get_report.scene;
+        command->in.list_bodies.with_answer = message->u.get_report.kind == WIRE_REPORT_CONTACTS;
         return true;
     case WIRE_STEP:
         return fill_step(request, error);

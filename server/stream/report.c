@@ -2,11 +2,13 @@
  * from memory at once; a scene's bodies are listed by its command, and made into a document on a worker. */
 #include <stdlib.h>
 
+#include "server/core/contacts.h"
 #include "server/core/reports.h"
 #include "server/stream/internal.h"
 
 bool report_needs_command(const request *request) {
-    return request->message.type == WIRE_GET_REPORT && request->message.u.get_report.kind == WIRE_REPORT_BODIES;
+    const wire_report_kind kind = request->message.u.get_report.kind;
+    return request->message.type == WIRE_GET_REPORT && (kind == WIRE_REPORT_BODIES || kind == WIRE_REPORT_CONTACTS);
 }
 
 /* False: *error says why there is no document, and nothing is held. */
@@ -59,18 +61,31 @@ bool report_at_once(stream *stream, request *request, server_error *error) {
     return true;
 }
 
-static void make_bodies(work *work) { /* on a worker: there may be many */
+static bool make_contacts(request *request) {
+    const contact_page all = {.limit = UINT64_MAX};
+    const command *command = &request->command;
+    scene_record scene;
+    if (registry_scene(request->stream->service->registry, command->scene, &scene, &request->error) &&
+        report_contacts(&request->report, &scene, command->out.bodies.answer, &all, &request->error))
+        return true;
+    json_out_free(&request->report);
+    return false;
+}
+
+static void make_of_scene(work *work) { /* on a worker: there may be many */
     request *request = (struct request *)work;
     command *command = &request->command;
     json_out_init(&request->report, SIZE_MAX);
-    report_bodies(&request->report, command->scene, command->out.bodies.items, command->out.bodies.n);
-    is_made(&request->report, &request->error);
+    if (!command->in.list_bodies.with_answer)
+        report_bodies(&request->report, command->scene, command->out.bodies.items, command->out.bodies.n);
+    if (!command->in.list_bodies.with_answer || make_contacts(request)) is_made(&request->report, &request->error);
     free(command->out.bodies.items);
+    step_answer_release(&command->out.bodies.answer);
     stream_finish(request);
 }
 
 void report_hand_over(request *request) {
-    request->work.run = make_bodies;
+    request->work.run = make_of_scene;
     if (workers_add(request->stream->service->workers, WORK_COMMANDS, &request->who, &request->work) != WORKERS_QUEUED)
-        make_bodies(&request->work); /* the bodies are listed already */
+        make_of_scene(&request->work); /* the bodies are listed already */
 }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import time
+
 import contactd
 import pytest
-from conftest import SLOW
+from conftest import CONTACTCTL, SLOW
 from geometry import UNIT_BOX, moved
 from http_api import Api
 
@@ -72,3 +77,46 @@ def test_bad_queries(api, query, field):
 
 def test_no_such_scene(api):
     api.refused("GET", "/v1/scenes/987654/contacts", 404, "NOT_FOUND")
+
+
+# ---- contactctl contacts ----
+
+
+def ctl(server, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([*CONTACTCTL, "--server", server.stream, "contacts", *arguments], capture_output=True, text=True,
+                          timeout=60 * SLOW, check=False)
+
+
+def test_on_the_command_line(server, api, row):
+    row.step(want=("frame", "ids"))
+    done = ctl(server, str(row.id), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == api.get(f"/v1/scenes/{row.id}/contacts")
+    by_depth = json.loads(ctl(server, str(row.id), "--json", "--sort", "depth", "--body", "3").stdout)
+    assert by_depth["contacts"] == api.get(f"/v1/scenes/{row.id}/contacts?sort=depth&body=3")["contacts"] and by_depth["total"] == 2
+    table = ctl(server, str(row.id)).stdout.splitlines()
+    assert table[0] == f"scene {row.id}, step 1: 4 contacts" and table[2].startswith("ID") and len(table) == 7
+    row.step(want=())
+    assert " - " in ctl(server, str(row.id)).stdout.splitlines()[3]
+
+
+def test_watching_on_the_command_line(server, row):
+    row.step()
+    command = [*CONTACTCTL, "--server", server.stream, "contacts", str(row.id), "--watch", "--interval", "0.05"]
+    watching = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    seen, deadline = "", time.monotonic() + 60 * SLOW
+    while "step 1:" not in seen and time.monotonic() < deadline:
+        seen = watching.stdout.readline()
+    row.step()
+    while "step 2:" not in seen and time.monotonic() < deadline:
+        seen = watching.stdout.readline()
+    watching.send_signal(signal.SIGINT)
+    watching.stdout.close()
+    assert "step 2:" in seen and watching.wait(60 * SLOW) != 0
+
+
+@pytest.mark.parametrize("arguments, message", [(("x",), "scene"), (("--sort", "area"), "--sort"), (("--body", "0"), "--body"),
+                                                (("--interval", "0"), "--interval"), (("--interval", "inf"), "--interval")])
+def test_bad_command_lines(server, row, arguments, message):
+    done = ctl(server, *(arguments if arguments == ("x",) else (str(row.id), *arguments)))
+    assert done.returncode == 2 and message in done.stderr and not done.stdout, (done.returncode, done.stderr)
