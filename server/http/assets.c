@@ -36,6 +36,7 @@ EMBED(extern, openapi, "proto/openapi.json")
     X(graphs, "page/graphs.js")                                                                                        \
     X(handles, "page/handles.js")                                                                                      \
     X(history, "page/history.js")                                                                                      \
+    X(listing, "page/listing.js")                                                                                      \
     X(lists, "page/lists.js")                                                                                          \
     X(live, "page/live.js")                                                                                            \
     X(lod, "page/lod.js")                                                                                              \

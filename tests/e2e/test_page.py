@@ -151,6 +151,23 @@ def test_lists_are_sorted(watched):
     assert first() == "1, 3"
 
 
+def test_all_contacts_are_listed(watched):
+    tab, page = watched.tab, watched.tab.page
+    contacts = [{"bodies": [1, 3], "volume": 0.003}, {"bodies": [2, 9], "volume": 0.001, "depth": 0.5}]
+    watched.script.more["/v1/scenes/1/contacts"] = {"step": 7, "offset": 0, "total": 120, "contacts": contacts}
+    page.click("#all > summary")
+    tab.until_text("#all-note", "1 to 2 of 120, step 7")
+    page.click("#all-contacts button:has-text('1, 3')")
+    tab.until_text("#picked", "Contact of bodies 1 and 3")
+    page.click("#all-contacts button:has-text('2, 9')")
+    tab.until_text("#picked", "Body 2")
+    page.select_option("#all-sort", "depth")
+    page.fill("#all-body", "2")
+    page.click("#all-on")
+    asked = "/v1/scenes/1/contacts?offset=50&limit=50&sort=depth&body=2"
+    wait_until(lambda: asked in watched.script.requests, "the next page to be asked for")
+
+
 def test_the_picture_is_saved(watched):
     with watched.tab.page.expect_download() as download:
         watched.tab.page.click("#save")
@@ -165,7 +182,7 @@ def test_settings_are_changed(tab):
                                    "patches": False, "stiffness": 1e5}
     with page_server(script) as url:
         tab.page.goto(f"{url}/#scene/1")
-        tab.page.click("#scene summary")
+        tab.page.click("summary:has-text('Show and change')")
         tab.until_text("#settings-revision", "Revision 4")
         tab.page.fill("#setting-margin", "0.01")
         tab.page.fill("#setting-resolution", "64, 64, 32")

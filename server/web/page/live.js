@@ -4,6 +4,7 @@ import { byId, count, dataUrl, download, number, triple } from "./dom.js";
 import { follow } from "./feed.js";
 import { readGlb } from "./glb.js";
 import { History } from "./history.js";
+import { listContacts } from "./listing.js";
 import { Lists } from "./lists.js";
 
 const QUERY = "?rate=30&surface=true&points=true";
@@ -150,6 +151,7 @@ export async function openScene(id) {
   byId("canvas").hidden = byId("tools").hidden = false;
   byId("view-note").textContent = byId("legend").textContent = byId("frame").textContent = byId("live-facts").textContent = "";
   byId("live-title").textContent = `Scene ${id}`;
+  byId("all").open = false;
   [bodies, shown, fitted] = [[], null, false];
   lists ??= new Lists(pick);
   lists.setFrame(null, [], new Set());
@@ -189,7 +191,15 @@ function setPaused(value) {
   if (!paused && history.frames.length) show(history.frames.at(-1));
 }
 
+// A contact of the server's list: in the view if that has it, else by its first body.
+function pickListed(contact) {
+  const same = (c) => c.bodies.join() === contact.bodies.join() && (c.index ?? 0) === (contact.index ?? 0);
+  const at = shown?.contacts.findIndex(same) ?? -1;
+  pick(at >= 0 ? { contact: at } : { body: contact.bodies[0] });
+}
+
 function listen() {
+  listContacts(() => scene, pickListed);
   byId("hold").addEventListener("click", () => setPaused(!paused));
   byId("scrub").addEventListener("input", () => {
     const frame = history.frames[Number(byId("scrub").value)];

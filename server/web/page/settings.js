@@ -117,7 +117,7 @@ byId("settings").addEventListener("submit", apply);
 byId("settings-again").addEventListener("click", () => showSettings(scene));
 // Somebody else changed them: they are read again, unless something is being changed here.
 document.addEventListener("scene", ({ detail }) => {
-  if (!known || detail.scene !== scene || detail.settings?.revision === known.revision) return;
+  if (!known || detail.scene !== scene || (detail.settings?.revision ?? known.revision) === known.revision) return;
   let is_touched = true;
   try { is_touched = Object.keys(changes()).length > 0; } catch { /* a text that is no number yet */ }
   if (!is_touched) showSettings(scene);
