@@ -91,7 +91,7 @@ static double key_of(const ct_contact *contact, contact_order order) {
     return order == CONTACTS_BY_VOLUME  ? contact->volume
            : order == CONTACTS_BY_DEPTH ? contact->depth
            : order == CONTACTS_BY_ID    ? -(double)contact->id
-                               : 0;
+                                        : 0;
 }
 
 /* The contacts that are wanted, on whatever page; *n of them. NULL: out of memory. */
@@ -146,4 +146,3 @@ bool report_contacts(json_out *out, const scene_record *scene, const step_answer
     free(places);
     return true;
 }
-
