@@ -11,6 +11,7 @@
 #   make experiments     the method exact beside rays (smoothness, rest, energy, cost), and the experiments of Faure 2008,
 #                        Allard 2010, Wang 2012 and Dingliana 2005; build/experiments/index.md. EXPERIMENTS='rest cost'
 #                        picks some
+#   make docs            the documentation as a site, build/docs/index.html
 #   make figures         draws the pictures of docs/images with contactd itself
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
@@ -462,6 +463,13 @@ PAIRS ?= 20000
 manifold: $(B)/tests/manifold/pairs venv
 	MANIFOLD_PAIRS=$(PAIRS) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s -o cache_dir=$(abspath build/pytest) \
 	    tests/manifold $(PYTEST_ARGS)
+
+# The documentation as a site, build/docs/index.html; links that lead nowhere fail.
+.PHONY: docs
+docs: all
+	$(PYTHON) -m venv build/docs-venv
+	build/docs-venv/bin/pip install -q -r tests/requirements-docs.txt
+	NO_MKDOCS_2_WARNING=1 CONTACTCTL=$(abspath $(B)/contactctl) build/docs-venv/bin/mkdocs build -q -f docs/site/mkdocs.yml
 
 # The figures of docs/, drawn by contactd itself.
 .PHONY: figures

@@ -93,6 +93,20 @@ def test_readme(fresh_server, folder):
     assert float(out.split()[0]) == pytest.approx(np.pi * 0.01**2 * (0.3 - 0.01) / 3, rel=0.3)  # of 320 triangles
 
 
+@pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_tutorial(page, server, tmp_path):
+    """Its programs are one, with the assertions that it has. A word behind "python" is a package that it needs, or "server"."""
+    programs = re.findall(r"```python ?(\w*)\n(.*?)```", page.read_text(), re.DOTALL)
+    assert programs
+    needs = {need for need, _ in programs} - {"", "server"}
+    for need in needs:
+        pytest.importorskip(need)
+    text = f"address = {server.stream!r}\n" + "\n".join(program for _, program in programs)
+    run([sys.executable, "-c", text], server, tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "client_py"), "CONTACTD_LIBRARY": str(BUILD / "libcontact.so")})
+
+
 def stl(vertices, triangles) -> str:
     facets = ("facet normal 0 0 0 outer loop " + "".join(f"vertex {x} {y} {z} " for x, y, z in vertices[t]) + "endloop endfacet\n"
               for t in triangles)

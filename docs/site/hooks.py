@@ -1,0 +1,108 @@
+"""What the site has beside the pages of docs/: README as its first page, pages of reference that are made of the sources, and the
+files that pages link to. For mkdocs.yml."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import subprocess
+from pathlib import Path
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+
+
+def errors() -> str:
+    rows = re.findall(r"X\((\w+), (\d+), (\d+), ([01]), \"(.*?)\"\)", (ROOT / "proto/errors.h").read_text())
+    lines = ["# Errors", "", "An error has a code, the object and the field that it is about, and a message that says what was found, what "
+             "was expected and what helps. Codes are the same over the stream, over HTTP, in C (`CONTACTD_BUSY`) and in Python "
+             "(`contactd.errors.BusyError`).", "", "| code | number | HTTP | a retry may help | |", "| --- | --- | --- | --- | --- |"]
+    return "\n".join(lines + [f"| `{name}` | {number} | {http} | {'yes' if int(retry) else 'no'} | {text} |" for name, number, http, retry, text in rows])
+
+
+def http() -> str:
+    document = json.loads((ROOT / "proto/openapi.json").read_text())
+    lines = ["# HTTP", "", document["info"]["description"], "", "A server shows these at `/docs`, where they can be tried."]
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if method == "parameters":
+                continue
+            lines += ["", f"## `{method.upper()} {path}`", "", operation["summary"] + ".", "", operation.get("description", "")]
+            rows = [p for p in [*item.get("parameters", []), *operation.get("parameters", [])] if "name" in p]
+            if rows:
+                lines += ["", "| parameter | in | |", "| --- | --- | --- |"]
+                lines += [f"| `{p['name']}` | {p['in']} | {p.get('description', '')} |" for p in rows]
+    return "\n".join(lines)
+
+
+def contactctl() -> str:
+    program = os.environ["CONTACTCTL"]
+
+    def help_of(*command: str) -> str:
+        return subprocess.run([program, "help", *command], capture_output=True, text=True).stdout.rstrip()
+
+    lines = ["# contactctl", "", "```", help_of(), "```"]
+    for line in re.findall(r"^  ([a-z]+(?: [a-z]+)?)", help_of(), re.M):
+        if text := help_of(*line.split()) or help_of(line.split()[0]):
+            lines += ["", f"## {line}", "", "```", text, "```"]
+    return "\n".join(lines)
+
+
+def header(title: str, intro: str, *paths: str) -> str:
+    parts = [f"# {title}", "", intro]
+    for path in paths:
+        parts += ["", f"## {posixpath.basename(path)}", "", "```c", (ROOT / path).read_text().rstrip(), "```"]
+    return "\n".join(parts)
+
+
+PAGES = {
+    "index.md": lambda: (ROOT / "README.md").read_text(),
+    "reference/errors.md": errors,
+    "reference/http.md": http,
+    "reference/contactctl.md": contactctl,
+    "reference/python.md": lambda: "# Python\n\n::: contactd\n",
+    "reference/c.md": lambda: header("C client", "`client_c/contactd.h`, as it is installed.", "client_c/contactd.h"),
+    "reference/engine.md": lambda: header("Engine", "The library `libcontact`, as it is installed under `<contact/…>`.",
+                                          *(f"gpu/include/{name}" for name in ("contact.h", "contact_mesh.h", "contact_scene.h", "contact_result.h"))),
+    "reference/protocol.md": lambda: header("Protocol", "Messages of the stream, in FlatBuffers over ZeroMQ.", "proto/contactd.fbs"),
+}
+
+
+def on_files(files, config):
+    for path, make in PAGES.items():
+        files.append(File.generated(config, path, content=make()))
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for _, target, _, _ in LINK.findall(page.read_text()):
+            found = (page.parent / target).resolve()
+            if re.match(r"[a-z]+:", target) or not found.is_file() or found.is_relative_to(ROOT / "docs"):
+                continue
+            name = f"files/{found.relative_to(ROOT)}" + (".txt" if found.suffix == ".md" else "")
+            if files.get_file_from_path(name) is None:
+                files.append(File.generated(config, name, content=found.read_bytes()))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Links that leave docs/ lead to copies of what they mean; README's come from outside."""
+    here = ROOT if page.file.src_uri == "index.md" else (ROOT / "docs" / page.file.src_uri).parent
+
+    def lead(match):
+        before, target, anchor, after = match.groups()
+        found = (here / target).resolve()
+        if re.match(r"[a-z]+:", target) or not found.exists():
+            return match[0]
+        if found == ROOT / "README.md":
+            to = "index.md"
+        elif found.is_relative_to(ROOT / "docs"):
+            to = str(found.relative_to(ROOT / "docs"))
+        elif found.is_file():
+            to, anchor = f"files/{found.relative_to(ROOT)}" + (".txt" if found.suffix == ".md" else ""), None
+        else:
+            to, anchor = "index.md", None  # a folder of the sources
+        return before + posixpath.relpath(to, posixpath.dirname(page.file.src_uri) or ".") + (anchor or "") + after
+
+    return LINK.sub(lead, markdown)
