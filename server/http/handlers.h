@@ -26,8 +26,9 @@ typedef struct http_request {
 
 /* How a source tells that it has nothing to send now, and that it has again. */
 typedef struct http_sleeper {
-    void (*sleep)(void *of); /* by `read`, which then returns HTTP_SOURCE_WAITS */
-    void (*wake)(void *of);  /* on any thread; once for each sleep */
+    void (*sleep)(void *of);    /* by `read`, which then returns HTTP_SOURCE_WAITS */
+    void (*wake)(void *of);     /* on any thread; once for each sleep */
+    bool (*has_left)(void *of); /* while it sleeps: whether the client has gone, which nobody else looks for then */
     void *of;
 } http_sleeper;
 #define HTTP_SOURCE_WAITS SIZE_MAX

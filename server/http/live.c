@@ -21,6 +21,7 @@ typedef struct viewer {
     struct watched_scene *scene;
     http_sleeper sleeper;
     bool is_asleep, has_ended;
+    bool is_counted;         /* in live.n_viewers */
     bool is_new;             /* it has not been told of the bodies */
     unsigned show;           /* LIVE_... */
     uint64_t period_ns;      /* between two frames */
@@ -28,6 +29,7 @@ typedef struct viewer {
     uint64_t told_ns;        /* when something was last sent */
     live_event *first_event; /* to send before any frame: of bodies, and at last of the end */
     live_event *frame;       /* the newest that was not begun */
+    live_event *early;       /* the newest of all, to be sent once next_ns has come */
     live_event *sending;
     size_t sent; /* of it */
 } viewer;
@@ -65,6 +67,21 @@ static void rouse(viewer *v) {
     v->sleeper.wake(v->sleeper.of);
 }
 
+static void uncount(viewer *v) {
+    v->scene->live->n_viewers -= v->is_counted;
+    v->is_counted = false;
+}
+
+/* Whoever has left while there was nothing to send: its connection is looked at again, and closed. */
+static void forget_gone(watched_scene *scene) {
+    for (viewer *v = scene->viewers; v; v = v->next) {
+        if (!v->is_asleep || !v->sleeper.has_left(v->sleeper.of)) continue;
+        uncount(v);
+        v->has_ended = true;
+        rouse(v);
+    }
+}
+
 /* Takes a reference of its own. */
 static void give(live_event **place, live_event *event) {
     live_event_release(place);
@@ -76,6 +93,7 @@ static void end_viewer(viewer *v, const char *why) {
     v->has_ended = true;
     live_event_release(&v->first_event);
     live_event_release(&v->frame);
+    live_event_release(&v->early);
     v->first_event = live_closed_event(why); /* NULL: the stream just ends */
     rouse(v);
 }
@@ -125,11 +143,12 @@ static void close_viewer(void *context) {
     viewer **at = &v->scene->viewers;
     while (*at != v) at = &(*at)->next;
     *at = v->next;
-    live->n_viewers--;
+    uncount(v);
     pthread_cond_signal(&live->wake);
     pthread_mutex_unlock(&live->lock);
     live_event_release(&v->first_event);
     live_event_release(&v->frame);
+    live_event_release(&v->early);
     live_event_release(&v->sending);
     free(v);
 }
@@ -228,20 +247,29 @@ static void free_look(watched_scene *scene) {
     memset(&scene->look, 0, sizeof scene->look);
 }
 
-/* With the lock. */
+/* With the lock, as what follows. */
+static void send_early(viewer *v, uint64_t now) {
+    if (!v->early || now < v->next_ns) return;
+    live_event_release(&v->frame);
+    v->frame = v->early;
+    v->early = NULL;
+    v->next_ns = now + v->period_ns;
+    rouse(v);
+}
+
 static void tell(watched_scene *scene, const news *news) {
     const uint64_t now = clock_ns();
     const bool has_changed = scene->told_version != scene->version;
     for (viewer *v = scene->viewers; v; v = v->next) {
         live_event *frame = news->frame[v->show];
         if (v->has_ended || !news->bodies || !frame) continue;
-        if (v->is_new || has_changed) give(&v->first_event, news->bodies);
-        if (v->is_new || has_changed || now >= v->next_ns) {
-            give(&v->frame, frame);
-            v->next_ns = now + v->period_ns - v->period_ns / 8; /* looks are as far apart as the fastest viewer asks */
+        if (v->is_new || has_changed) {
+            give(&v->first_event, news->bodies);
+            v->next_ns = now;
         }
         v->is_new = false;
-        rouse(v);
+        give(&v->early, frame);
+        send_early(v, now);
     }
     scene->told_version = scene->version;
     if (news->problem[0]) end_all(scene, news->problem);
@@ -272,8 +300,11 @@ static void begin_look(struct live *live, watched_scene *scene, uint64_t now) {
     if (!is_there) end_all(scene, "the scene was closed");
 }
 
-static void keep_alive(watched_scene *scene, uint64_t now) {
+/* What is due without a look. *next: when something will be. */
+static void send_due(watched_scene *scene, uint64_t now, uint64_t *next) {
     for (viewer *v = scene->viewers; v; v = v->next) {
+        send_early(v, now);
+        if (v->early && v->next_ns < *next) *next = v->next_ns;
         if (v->has_ended || v->is_new || !v->is_asleep || now - v->told_ns < HEARTBEAT_NS) continue;
         live_event_release(&v->first_event);
         v->first_event = live_heartbeat();
@@ -289,7 +320,8 @@ static bool is_watched(const watched_scene *scene) {
 
 /* Does what is to be done for a scene, which may let go of the lock: then true, and the list is walked anew. */
 static bool serve(struct live *live, watched_scene *scene, uint64_t now, uint64_t *next) {
-    keep_alive(scene, now);
+    forget_gone(scene);
+    send_due(scene, now, next);
     if (scene->has_look) {
         take_look(live, scene);
         return true;
@@ -417,6 +449,7 @@ static watched_scene *scene_of(struct live *live, uint64_t handle, const identit
 static bool join(struct live *live, uint64_t handle, const identity *who, viewer *v, problem *p) {
     const uint32_t most = live->service->config->http_viewers;
     if (live->has_ended) return problem_set(p, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
+    for (watched_scene *scene = live->scenes; scene && live->n_viewers >= most; scene = scene->next) forget_gone(scene);
     if (live->n_viewers >= most) {
         problem_set_http(p, CONTACTD_BUSY, 503, "too many viewers", NULL,
                          "as many viewers watch scenes as may (%u, --http-viewers): close one, or look at snapshots",
@@ -428,6 +461,7 @@ static bool join(struct live *live, uint64_t handle, const identity *who, viewer
     if (!v->scene) return problem_set(p, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for another viewer");
     v->next = v->scene->viewers;
     v->scene->viewers = v;
+    v->is_counted = true;
     live->n_viewers++;
     pthread_cond_signal(&live->wake);
     return true;

@@ -7,7 +7,6 @@
 
 #include "server/base/clock.h"
 #include "server/base/json_out.h"
-#include "server/core/contacts.h"
 #include "server/http/answers.h"
 
 /* Contacts, and polygons of their surfaces, of a frame: what is beyond is left out, and told. */
@@ -155,6 +154,36 @@ static void surface(json_out *out, const ct_result *result, const ct_contact *co
     free(vertices);
 }
 
+static void vector(json_out *out, const char *key, const double *from, size_t n) {
+    float to[6];
+    for (size_t k = 0; k < n; k++) to[k] = (float)from[k];
+    json_out_floats(out, key, to, n);
+}
+
+/* What a picture needs of it, in float32: the whole is five times as long, and GET .../contacts has it. */
+static void summary(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_array(out, "bodies");
+    for (int b = 0; b < 2; b++) json_out_integer(out, NULL, contact->body[b]);
+    json_out_array_end(out);
+    json_out_integer(out, "index", contact->index);
+    if (result->want & CT_WANT_IDS) json_out_integer(out, "id", contact->id);
+    json_out_float(out, "volume", (float)contact->volume);
+    if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) {
+        json_out_float(out, "depth", (float)contact->depth);
+        json_out_float(out, "area", (float)contact->area);
+        vector(out, "center", contact->center, 3);
+        vector(out, "normal", contact->normal, 3);
+    }
+    if (result->has_wrenches) vector(out, "wrench", contact->wrench[0], 6);
+}
+
+static void points(json_out *out, const ct_result *result, const ct_contact *contact) {
+    json_out_array(out, "points");
+    for (uint64_t i = 0; i < contact->n_points && out->state == JSON_OUT_OK; i++)
+        vector(out, NULL, result->points[contact->first_point + i].position, 3);
+    json_out_array_end(out);
+}
+
 static void contacts(json_out *out, const ct_result *result, unsigned show) {
     const size_t n = result ? result->n_contacts : 0, most = n < MOST_CONTACTS ? n : MOST_CONTACTS;
     uint64_t polygons = 0;
@@ -163,8 +192,8 @@ static void contacts(json_out *out, const ct_result *result, unsigned show) {
     for (size_t i = 0; i < most && out->state == JSON_OUT_OK; i++) {
         const ct_contact *contact = &result->contacts[i];
         json_out_object(out, NULL);
-        report_contact_fields(out, result, contact, 0);
-        if (show & LIVE_POINTS) report_contact_points(out, result, contact);
+        summary(out, result, contact);
+        if (show & LIVE_POINTS && contact->n_points) points(out, result, contact);
         if (show & LIVE_SURFACE && result->polygons) {
             polygons += contact->n_polygons;
             if (polygons <= MOST_POLYGONS)

@@ -3,6 +3,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -147,6 +148,12 @@ static void wake_up(void *of) {
     MHD_resume_connection(of);
 }
 
+static bool has_client_left(void *of) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(of, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd fd = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
+    return poll(&fd, 1, 0) > 0;
+}
+
 static ssize_t read_source(void *context, uint64_t at, char *to, size_t most) {
     const sender *sender = context;
     const size_t n = sender->source.read(sender->source.context, at, to, most);
@@ -175,7 +182,7 @@ static struct MHD_Response *make_stream(const exchange *x) {
     if (!response)
         free(sender);
     else if (source->attach)
-        source->attach(source->context, &(http_sleeper){put_to_sleep, wake_up, x->connection});
+        source->attach(source->context, &(http_sleeper){put_to_sleep, wake_up, has_client_left, x->connection});
     return response;
 }
 

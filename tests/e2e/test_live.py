@@ -97,15 +97,17 @@ def test_what_a_viewer_is_told(server, client):
         assert soft["id"] == ball.id and array(soft["data"], "<f4", -1, 3) == pytest.approx(vertices, abs=1e-6)
         assert frame["n_contacts"] == len(result) == 2 and not frame["truncated"]
         for told, contact in zip(frame["contacts"], result.contacts):
-            assert told["volume"] == contact.volume and told["id"] == contact.id and "gradient" not in told
-            assert len(told["points"]) == len(contact.points.position) > 0
+            assert told["volume"] == pytest.approx(contact.volume) and told["id"] == contact.id and told["index"] == 0
+            assert told["center"] == pytest.approx(contact.center, abs=1e-6) and told["depth"] == pytest.approx(contact.depth)
+            assert told["wrench"] == pytest.approx(contact.wrench(contact.bodies[0]), rel=1e-5, abs=1e-3)
+            assert np.array(told["points"]) == pytest.approx(contact.points.position, abs=1e-6) and len(told["points"]) > 0
             offsets = array(told["surface"]["offsets"], "<u4", -1)
             assert offsets.tolist() == contact.surface.polygons.tolist()
             assert array(told["surface"]["vertices"], "<f4", -1, 3) == pytest.approx(contact.surface.vertices, abs=1e-5)
             assert array(told["surface"]["pressure"], "<f4", -1) == pytest.approx(contact.surface.pressure, rel=1e-5)
     with Stream(server, scene.id, "points=false&surface=false") as stream:
         told = stream.frame()["contacts"][0]
-        assert "points" not in told and "surface" not in told and told["volume"] == result.contacts[0].volume
+        assert "points" not in told and "surface" not in told and told["volume"] == pytest.approx(result.contacts[0].volume)
 
 
 def test_changes_and_the_end(server, client):
