@@ -200,6 +200,7 @@ def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frame
     names = list(names) if names is not None else known
     if len(names) != len(known):
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected {len(known)} names, one for each mesh, got {len(names)}", field="names")
+    _check_ignored(ignore, names)
     given = list(meshes.values()) if isinstance(meshes, Mapping) else list(meshes)
     registered = [_register(client, m, name, unit) for m, name in zip(given, names)]
     if (poses is None) == (frames is None):
@@ -218,6 +219,14 @@ def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frame
         rows = [np.concatenate([_arrays.points(v, field=f"frame {t}", object=name, rows=mesh.vertex_count) for v, name, mesh in
                                 zip(frame, names, registered)]) for t, frame in enumerate(frames)]
         return judge_scene(scene, None, names, times, np.stack(rows))
+
+
+def _check_ignored(ignore: Sequence[Sequence[str]], names: Sequence[str]) -> None:
+    for pair in ignore:
+        if isinstance(pair, str) or len(pair) != 2:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"{pair!r} is no pair of names, such as (\"nut\", \"bolt\")", field="ignore")
+        if unknown := [name for name in pair if name not in names]:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"there is no body {unknown[0]!r} to ignore; bodies are {', '.join(names)}", field="ignore")
 
 
 def judge_scene(scene: Scene, poses: Any, names: Sequence[str], times: ArrayLike, positions: ArrayLike | None = None) -> Report:

@@ -301,6 +301,8 @@ class Quantity:
         """The quantity (B,), and its gradient (B, n, 3) by each argument; without: no arrays."""
         states = self.states(positions)
         count = max((len(state) for state in states), default=1)
+        if any(len(state) == 0 for state in states):  # of an empty batch
+            return np.zeros(0), [np.zeros((0, *state.shape[1:])) for state in states] if with_gradient else []
         with self._copies(count, states) as (client, copies):
             want: Want = "frame" if self.kind == "depth" else "gradient" if with_gradient else "volume"
             results = self._steps(states, range(count), want, client, copies)
@@ -332,6 +334,8 @@ class Quantity:
         alone, up to 12 displacements are of one step."""
         states = self.states(positions)
         moves = [np.asarray(d, np.float64) for d in displacements]
+        if any(len(array) == 0 for array in (*states, *moves)):
+            return [np.zeros((0, *state.shape[1:])) for state in states]
         count = max(len(array) for array in (*states, *moves))
         one_state = all(len(state) == 1 for state in states)
         size = MAX_DIRECTIONS if one_state else 1

@@ -16,7 +16,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._optional import need
+from ._optional import check_version, need
 from ._own_engine import own_engine
 from .body import Body
 from .client import Client, Mesh, Unit
@@ -24,6 +24,7 @@ from .errors import ErrorCode, error_for
 from .result import StepResult
 
 pydrake: Any = need("pydrake.all", "contactd.drake", "drake")
+check_version(need("pydrake", "contactd.drake", "drake"), "contactd.drake", (1, 40), (2, 0))
 STICTION = 20.0  # m/s^2, times the time step: friction is explicit
 
 __all__ = ["ContactSystem", "add"]

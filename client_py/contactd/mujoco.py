@@ -296,21 +296,33 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
     return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp)
 
 
+def _mocap(given: ArrayLike | None, name: str, frames: int, bodies: int, k: int) -> np.ndarray | None:
+    if given is None:
+        return None
+    rows = np.asarray(given, float)
+    if rows.shape != (frames, bodies, k):
+        raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape {(frames, bodies, k)}, got {rows.shape}", field=name)
+    return rows
+
+
 def judge(model: Any, qpos: ArrayLike, *, times: ArrayLike | None = None, geoms: str | Sequence[str | int] = "all",
           groups: Sequence[int] | None = None, client: Client | None = None, repair: bool = False,
-          closing: Closing | None = None) -> Report:
+          closing: Closing | None = None, mocap_pos: ArrayLike | None = None, mocap_quat: ArrayLike | None = None) -> Report:
     """How far a trajectory's geoms are inside each other, whatever has simulated it; see contactd.judge.
 
     Args:
         model: MjModel.
         qpos: (T, nq), as data.qpos was.
         times: (T,) s; None: a time step of the model each.
+        mocap_pos, mocap_quat: (T, nmocap, 3), (T, nmocap, 4), as in data; None: mocap bodies are where the model has them.
         geoms, groups, repair, closing, client: as of attach. Pairs that MuJoCo lets touch are looked at, as they are where the model is not
             attached. While it judges no other thread may step a model that is attached.
     """
     rows = np.asarray(qpos, float)
     if rows.ndim != 2 or rows.shape[1] != model.nq:
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (T, {model.nq}), got {rows.shape}", field="qpos")
+    pos, quat = (_mocap(given, name, len(rows), model.nmocap, k)
+                 for given, name, k in ((mocap_pos, "mocap_pos", 3), (mocap_quat, "mocap_quat", 4)))
     data, own = mujoco.MjData(model), _attached(model)
     making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
     with (client or own_engine()).open_scene(method="exact", patches=True, name="judge") as scene:
@@ -320,6 +332,10 @@ def judge(model: Any, qpos: ArrayLike, *, times: ArrayLike | None = None, geoms:
         poses = np.empty((len(rows), len(ids), 3, 4))
         for frame, row in enumerate(rows):
             data.qpos[:] = row
+            if pos is not None:
+                data.mocap_pos[:] = pos[frame]
+            if quat is not None:
+                data.mocap_quat[:] = quat[frame]
             mujoco.mj_kinematics(model, data)
             poses[frame] = bodies.poses(data)
         names = [model.geom(k).name or name_of(model, k) for k in ids]

@@ -179,3 +179,6 @@ def test_bad_input():
         contactd.judge(BOXES)
     with pytest.raises(errors.InvalidMeshError, match="right"):
         contactd.judge({"left": UNIT_BOX, "right": (UNIT_BOX[0], UNIT_BOX[1][1:])}, POSES)
+    for ignore, message in (([("left", "middle")], "no body 'middle' to ignore; bodies are left, right"), (["left,right"], "no pair of names")):
+        with pytest.raises(errors.InvalidArgumentError, match=message):
+            contactd.judge(BOXES, POSES, ignore=ignore)

@@ -195,6 +195,14 @@ def test_the_judge_of_a_model_that_is_attached(cm, geoms):
     assert np.array_equal(report.volume, before.volume)
 
 
+def test_the_judge_sees_mocap_bodies(cm):
+    model, _ = made(scene(free("a", "type='box' size='.1 .1 .05'") + "<body mocap='true'><geom name='hand' type='sphere' size='.1'/></body>"))
+    qpos = np.tile([0, 0, 1, 1, 0, 0, 0], (3, 1)).astype(float)
+    at = np.array([[[0, 0, 2]], [[0, 0, 1.1]], [[0, 0, 1.14]]], float)
+    report = cm.judge(model, qpos, mocap_pos=at)
+    assert [volume > 0 for volume in report.volume.sum(1)] == [False, True, True]
+
+
 def test_flexes_stay_with_mujoco(cm):
     """A cloth lies on a floor that is taken, beside a box; one whose bits do not match the floor's touches nothing, attached or not."""
     cloth = ("<flexcomp name='{0}' type='grid' count='4 4 1' spacing='.05 .05 .05' pos='{1} 0 .009' radius='.01' mass='.1' dim='2'>"
@@ -307,6 +315,8 @@ def test_bad_input(cm):
         cm.attach(model, data, how="wrenches")
     with pytest.raises(errors.WrongLengthError, match=r"qpos: expected shape \(T, 7\)"):
         cm.judge(model, np.zeros((3, 6)))
+    with pytest.raises(errors.WrongLengthError, match=r"mocap_pos: expected shape \(3, 0, 3\)"):
+        cm.judge(model, np.zeros((3, 7)), mocap_pos=np.zeros((3, 3)))
     v, f = icosphere(0.1, 1)
     v, f = (" ".join(map(repr, part.ravel().tolist())) for part in (v, f[1:]))
     model, data = made(scene(free("open", "type='mesh' mesh='m'"), assets=f"<mesh name='m' vertex='{v}' face='{f}'/>"))

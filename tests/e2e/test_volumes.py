@@ -242,3 +242,14 @@ def test_versions_outside_the_range_are_named():
         _optional.check_version(module, "contactd.x", (1, 2), (3,))
     module.__version__ = "2.9.1+cpu"
     _optional.check_version(module, "contactd.x", (1, 2), (3,))
+
+
+def test_empty_batches():
+    """Of no states there are no volumes, gradients and products."""
+    vertices, faces = UNIT_BOX
+    quantity = Quantity([faces, faces])
+    none, one = np.zeros((0, 8, 3)), np.asarray(vertices, float)[None]
+    for states in ((none, none), (none, one), (one, none)):
+        values, gradients = quantity.evaluate(states, True)
+        assert values.shape == (0,) and [g.shape for g in gradients] == [(0, 8, 3)] * 2
+    assert [p.shape for p in quantity.product((none, one), (none, none))] == [(0, 8, 3)] * 2
