@@ -165,6 +165,7 @@ LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd gnutls libzmq libsodium ja
 LIBS_CLIENT = $(shell pkg-config --libs libzmq) -lm
 LIBS_SODIUM = $(shell pkg-config --libs libsodium)
 LIBS_JANSSON = $(shell pkg-config --libs jansson)
+LIBS_GNUTLS = $(shell pkg-config --libs gnutls)
 LIBS_TEST   = $(shell pkg-config --libs cmocka)
 
 # ---- sources ---------------------------------------------------------------------------------------------------------
@@ -306,7 +307,7 @@ $(B)/contactd: $(call objs,server/main.c) $(B)/libserver.a $(B)/libcontact.a $(B
 	$Q$(LINK) -Wl,--build-id -o $@ $^ $(LIBS_ENGINE) $(LIBS_SERVER)
 $(B)/contactctl: $(call objs,$(CTL_C)) $(B)/libcontactd.a
 	$(call say,LINK,$@)
-	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) $(LIBS_SODIUM) $(LIBS_JANSSON) -lm
+	$Q$(LINK) -o $@ $^ $(LIBS_CLIENT) $(LIBS_SODIUM) $(LIBS_JANSSON) $(LIBS_GNUTLS) -lm
 
 # Examples: a file, or a folder of files, in client_c/examples is a program. They link no more than any program would,
 # but for the shapes that settle takes from the tests.

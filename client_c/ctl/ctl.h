@@ -33,6 +33,7 @@ typedef enum ctl_option {
     OPT_NO_PATCHES,
     OPT_NAME,
     OPT_ROLE,
+    OPT_DAYS,
     OPT_SECONDS,
     OPT_SPIN,
     OPT_WIDTH,
@@ -139,6 +140,7 @@ int ctl_snapshot(ctl *ctl);
 int ctl_status(ctl *ctl);
 int ctl_doctor(ctl *ctl);
 int ctl_keys_new(ctl *ctl);
+int ctl_keys_cert(ctl *ctl);
 int ctl_tokens_new(ctl *ctl);
 int ctl_bench(ctl *ctl);
 int ctl_sessions(ctl *ctl);

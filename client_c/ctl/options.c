@@ -45,6 +45,7 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
                      "whatever these do"},
     [OPT_WRAP_RESOLUTION] = {"--wrap-resolution", "M", "of --closing wrap, in m; default: a hundredth of the diagonal"},
     [OPT_NAME] = {"--name", "NAME", "of the mesh; default: the file's"},
+    [OPT_DAYS] = {"--days", "N", "that the certificate holds; default: 365"},
     [OPT_ROLE] = {"--role", "simulator|operator|admin", "what the principal may do; default: simulator"},
     [OPT_SECONDS] = {"--seconds", "S", "how long to measure; default: 2"},
     [OPT_WIDTH] = {"--width", "PIXELS", "of the picture; default: 960"},

@@ -80,6 +80,11 @@ const ctl_command ctl_commands[] = {
      CTL_BIT(OPT_ROLE), ctl_keys_new,
      "keys new lab-7 >> principals\n"
      "keys new lab-7 --role admin\n"},
+    {"keys", "cert", "NAME [HOST...]",
+     "a certificate that signs itself, for HTTPS: NAME.pem and NAME-key.pem, for these hosts and this one", 1, 32,
+     CTL_BIT(OPT_DAYS), ctl_keys_cert,
+     "keys cert lab\n"
+     "keys cert lab contactd.lab.example 10.0.0.7 --days 30\n"},
     {"tokens", "new", "NAME", "a token for HTTP in NAME.token; prints its line for --principals", 1, 1,
      CTL_BIT(OPT_ROLE), ctl_tokens_new, "tokens new dashboard --role operator >> principals\n"},
     {"doctor", NULL, "", "check connection, versions, readiness and a real step, and say what to do", 0, 0, 0,

@@ -68,7 +68,7 @@ LIBRARIES = [
     ("**/contactd_generated.h", ["proto/*"]),
     ("**/jansson*.h", ["server/http/*", "client_c/ctl/*"]),
     ("**/sodium*.h", ["server/guard/*", "server/state/meshes.c", "client_c/ctl/*"]),
-    ("**/gnutls/**", ["server/http/tls.c"]),
+    ("**/gnutls/**", ["server/http/tls.c", "client_c/ctl/cert.c"]),
     ("**/microhttpd*.h", ["server/http/*"]),
     ("**/cuda*.h", ["**.cu", "**.cuh"]),
     ("**/png*.h", ["gpu/picture/*_png.c"]),
@@ -96,7 +96,7 @@ FILES = {
         "overlap", "connect", "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [
         "ctl.h", "guess", "keyboard", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
-        "record_meshes", "replay_compare", "operate.c", "lists.c", "contact.c", "contacts.c", "snapshot.c", "keys.c", "doctor.c", "bench.c",
+        "record_meshes", "replay_compare", "operate.c", "lists.c", "contact.c", "contacts.c", "snapshot.c", "keys.c", "cert.c", "doctor.c", "bench.c",
         "record.c", "replay.c", "top.c", "table.h", "help", "man.c", "completion.c", "table.c"],
 }
 # The same for modules, all imports counted: also those in functions and for type checkers alone.
