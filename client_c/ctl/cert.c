@@ -79,7 +79,8 @@ static int write_both(const certificate *c, const char *crt_path, const char *ke
     char crt[PEM_BYTES], key[PEM_BYTES];
     size_t crt_size = sizeof crt, key_size = sizeof key;
     int rc = gnutls_x509_crt_export(c->crt, GNUTLS_X509_FMT_PEM, crt, &crt_size);
-    if (rc >= 0) rc = gnutls_x509_privkey_export_pkcs8(c->key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN, key, &key_size);
+    if (rc >= 0)
+        rc = gnutls_x509_privkey_export_pkcs8(c->key, GNUTLS_X509_FMT_PEM, NULL, GNUTLS_PKCS_PLAIN, key, &key_size);
     if (rc < 0) return fail("writing the certificate", rc);
     int code = write_file(key_path, key, key_size, 0600);
     gnutls_memset(key, 0, sizeof key);
@@ -112,7 +113,8 @@ int ctl_keys_cert(ctl *ctl) {
     if (!(days >= 1 && days <= MOST_DAYS))
         return ctl_mistake("--days is \"%s\", expected 1 to %d", ctl->options[OPT_DAYS], MOST_DAYS);
     if (strchr(ctl->args[0], '/') || strlen(ctl->args[0]) > 200)
-        return ctl_mistake("\"%s\" is no name: expected the first part of two files' names in this folder", ctl->args[0]);
+        return ctl_mistake("\"%s\" is no name: expected the first part of two files' names in this folder",
+                           ctl->args[0]);
     for (int i = 1; i < ctl->n_args; i++) {
         if (!is_host(ctl->args[i])) return EXIT_USAGE;
         names[n++] = ctl->args[i];
@@ -130,7 +132,7 @@ int ctl_keys_cert(ctl *ctl) {
         return EXIT_OK;
     }
     printf("contactd --http-cert %s --http-key %s\n", crt_path, key_path);
-    fprintf(stderr, "contactctl: wrote %s and %s, for %.0f days; clients trust it by curl --cacert %s\n", crt_path, key_path,
-            days, crt_path);
+    fprintf(stderr, "contactctl: wrote %s and %s, for %.0f days; clients trust it by curl --cacert %s\n", crt_path,
+            key_path, days, crt_path);
     return EXIT_OK;
 }

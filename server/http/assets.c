@@ -31,6 +31,7 @@ EMBED(extern, openapi, "proto/openapi.json")
     X(contacts3d, "page/contacts3d.js")                                                                                \
     X(docs, "page/docs.js")                                                                                            \
     X(dom, "page/dom.js")                                                                                              \
+    X(export, "page/export.js")                                                                                        \
     X(feed, "page/feed.js")                                                                                            \
     X(glb, "page/glb.js")                                                                                              \
     X(graphs, "page/graphs.js")                                                                                        \

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -174,6 +176,34 @@ def test_the_picture_is_saved(watched):
     assert download.value.suggested_filename == "contactd-scene-1.png"
     with open(download.value.path(), "rb") as file:
         assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_scene_is_saved_as_gltf(watched):
+    """The two rings share the one mesh; the half-space, which has no end, is left out, and so is what is hidden."""
+    page = watched.tab.page
+    page.click("#hold")
+
+    def saved() -> dict:
+        with page.expect_download() as download:
+            page.click("#export")
+        assert download.value.suggested_filename == "contactd-scene-1.glb"
+        with open(download.value.path(), "rb") as file:
+            data = file.read()
+        magic, version, total, length, kind = struct.unpack_from("<4sIII4s", data)
+        assert (magic, version, total, kind) == (b"glTF", 2, len(data), b"JSON")
+        document = json.loads(data[20 : 20 + length])
+        binary, kind = struct.unpack_from("<I4s", data, 20 + length)
+        assert kind == b"BIN\0" and binary == document["buffers"][0]["byteLength"] == len(data) - 28 - length
+        return document
+
+    document = saved()
+    root, *rings = document["nodes"]
+    assert root["children"] == [1, 2] and [ring["name"] for ring in rings] == ["ring 1", "ring 2"]
+    assert np.reshape(rings[0]["matrix"], (4, 4)).T[:3, 3] == pytest.approx([-0.25, 0, 0])
+    assert np.reshape(rings[1]["matrix"], (4, 4)).T[1:3, 3] == pytest.approx([0, 0.05])
+    assert [accessor["count"] for accessor in document["accessors"]] == [48 * 24, 3 * 2304]
+    page.evaluate("contactdView.bodies.hidden.add(1)")
+    assert [node["name"] for node in saved()["nodes"][1:]] == ["ring 2"]
 
 
 def test_settings_are_changed(tab):

@@ -26,7 +26,11 @@ function geometryOf({ positions, indices }) {
   return geometry;
 }
 
-const setPose = (matrix, p) => matrix.set(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8], p[9], p[10], p[11], 0, 0, 0, 1);
+// p: rows of [R|t]; o: what the mesh's positions count from.
+const setPose = (matrix, p, o) => matrix.set(
+  p[0], p[1], p[2], p[3] + p[0] * o[0] + p[1] * o[1] + p[2] * o[2], p[4], p[5], p[6], p[7] + p[4] * o[0] + p[5] * o[1] + p[6] * o[2],
+  p[8], p[9], p[10], p[11] + p[8] * o[0] + p[9] * o[1] + p[10] * o[2], 0, 0, 0, 1);
+const ZERO = [0, 0, 0];
 
 export class Bodies {
   constructor() {
@@ -142,7 +146,7 @@ export class Bodies {
   setFrame(frame) {
     for (const body of this.bodies.values()) {
       const pose = frame.poses.get(body.id);
-      if (pose) setPose(body.matrix, pose);
+      if (pose) setPose(body.matrix, pose, this.meshes.get(body.mesh)?.data.origin ?? ZERO);
       body.shown = pose !== undefined;
       const positions = body.own && frame.positions.get(body.id);
       if (!positions || body.positions === positions) continue;

@@ -2,7 +2,8 @@
 const COMPONENTS = { 5121: Uint8Array, 5123: Uint16Array, 5125: Uint32Array, 5126: Float32Array };
 const WIDTHS = { SCALAR: 1, VEC2: 2, VEC3: 3, VEC4: 4 };
 
-// buffer: an ArrayBuffer. Gives {positions: Float32Array, indices: Uint32Array}; throws where it is something else.
+// buffer: an ArrayBuffer. Gives {positions: Float32Array, indices: Uint32Array, origin: [x, y, z] that positions count from}; throws
+// where it is something else.
 export function readGlb(buffer) {
   const view = new DataView(buffer);
   if (buffer.byteLength < 20 || view.getUint32(0, true) !== 0x46546c67) throw new Error("the geometry is no GLB file");
@@ -23,7 +24,8 @@ export function readGlb(buffer) {
     const start = binary + (place.byteOffset ?? 0) + (accessor.byteOffset ?? 0);
     return new COMPONENTS[accessor.componentType](buffer, start, accessor.count * WIDTHS[accessor.type]);
   };
-  return { positions: values(primitive.attributes.POSITION), indices: Uint32Array.from(values(primitive.indices)) };
+  return { positions: values(primitive.attributes.POSITION), indices: Uint32Array.from(values(primitive.indices)),
+    origin: json.nodes?.[0]?.translation ?? [0, 0, 0] };
 }
 
 // Base64 as the array of the type.

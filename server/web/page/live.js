@@ -1,6 +1,7 @@
 // live.js - the panel of one scene: its events, the view, the lists and the controls between them.
 import { ask, get, refusal } from "./api.js";
 import { byId, count, dataUrl, download, number, triple } from "./dom.js";
+import { exportBodies } from "./export.js";
 import { follow } from "./feed.js";
 import { readGlb } from "./glb.js";
 import { History } from "./history.js";
@@ -228,6 +229,11 @@ function listen() {
       if (shown) show(shown);
     });
   }
+  byId("export").addEventListener("click", () => {
+    const file = exportBodies(view.bodies);
+    if (file) download(file, `contactd-scene-${scene}.glb`);
+    else byId("view-note").textContent = "There is no body that could be saved: half-spaces have no end, and the others are hidden.";
+  });
   byId("save").addEventListener("click", async () => download(await view.save(), `contactd-scene-${scene}.png`));
 }
 listen();
