@@ -456,9 +456,9 @@ E2E_SANITIZED = $(addprefix --ignore tests/e2e/test_,client_py_async.py client_p
     sim.py torch.py volumes.py \
     $(if $(filter thread,$(SANITIZE)),$(E2E_NUMBERS)))
 # Which numbers come of a step, and how they are shown: the threads are those of the others' steps.
-E2E_NUMBERS := cells.py client_py_callers.py completion.py contactctl_details.py half_space.py inverted.py law.py \
-    open_surface.py overlap.py patches.py points.py readme.py repair.py second.py self_contact.py separation.py shells.py \
-    slip.py
+E2E_NUMBERS := cells.py client_py_callers.py completion.py contactctl_details.py demo.py drake.py gym.py half_space.py \
+    hull.py identity.py inverted.py law.py open_surface.py overlap.py patches.py points.py readme.py repair.py second.py \
+    self_contact.py separation.py shapes.py shells.py slip.py surface.py voxtree.py wrap.py
 
 PAIRS ?= 20000
 manifold: $(B)/tests/manifold/pairs venv

@@ -131,7 +131,7 @@ bool report_contacts(json_out *out, const scene_record *scene, const step_answer
         return server_fail(error, CONTACTD_OUT_OF_MEMORY, "contacts", "", "no memory for a list of contacts");
     json_out_object(out, NULL);
     json_out_integer(out, "scene", scene->handle);
-    json_out_integer(out, "step", scene->steps);
+    json_out_integer(out, "step", last ? step_answer_steps(last) : scene->steps);
     json_out_integer(out, "total", n);
     json_out_integer(out, "offset", page->offset);
     json_out_array(out, "contacts");

@@ -12,7 +12,8 @@
 typedef struct http_request {
     route_match match;
     identity who;
-    const char *query; /* what follows the '?', as received; "" if nothing */
+    uint32_t generation; /* of the list of principals that it was looked up in */
+    const char *query;   /* what follows the '?', as received; "" if nothing */
     media media;
     const char *body; /* NULL where there is none */
     size_t size;

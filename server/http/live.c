@@ -21,8 +21,10 @@ typedef struct viewer {
     struct watched_scene *scene;
     http_sleeper sleeper;
     bool is_asleep, has_ended;
-    bool is_counted;         /* in live.n_viewers */
-    bool is_new;             /* it has not been told of the bodies */
+    bool is_counted; /* in live.n_viewers */
+    bool is_new;     /* it has not been told of the bodies */
+    identity who;
+    uint32_t generation;     /* of the list of principals that it was in */
     unsigned show;           /* LIVE_... */
     uint64_t period_ns;      /* between two frames */
     uint64_t next_ns;        /* no frame before */
@@ -38,11 +40,11 @@ typedef struct watched_scene {
     struct watched_scene *next;
     struct live *live;
     uint64_t handle;
-    identity who; /* of one who watches it */
     viewer *viewers;
     uint64_t next_ns;        /* no look before */
     uint64_t steps, version; /* when it was last looked at */
     uint64_t told_version;   /* that all viewers know but new ones */
+    bool waits;              /* the queue was full: nothing before next_ns, for new viewers neither */
     bool is_looked_at;       /* the command is queued */
     bool has_look;           /* it is done */
     command look;
@@ -88,18 +90,19 @@ static void give(live_event **place, live_event *event) {
     *place = live_event_retain(event);
 }
 
-static void end_viewer(viewer *v, const char *why) {
+/* may_again: it may come again. */
+static void end_viewer(viewer *v, const char *why, bool may_again) {
     if (v->has_ended) return;
     v->has_ended = true;
     live_event_release(&v->first_event);
     live_event_release(&v->frame);
     live_event_release(&v->early);
-    v->first_event = live_closed_event(why); /* NULL: the stream just ends */
+    v->first_event = live_closed_event(why, may_again); /* NULL: the stream just ends */
     rouse(v);
 }
 
-static void end_all(watched_scene *scene, const char *why) {
-    for (viewer *v = scene->viewers; v; v = v->next) end_viewer(v, why);
+static void end_all(watched_scene *scene, const char *why, bool may_again) {
+    for (viewer *v = scene->viewers; v; v = v->next) end_viewer(v, why, may_again);
 }
 
 /* The next event, or part of one. 0: it has ended. */
@@ -164,10 +167,11 @@ static void on_look(command *command) { /* on a thread of the scheduler */
     pthread_mutex_unlock(&live->lock);
 }
 
-static bool has_new_viewer(const watched_scene *scene) {
+/* The first that is there and is wanted. */
+static const viewer *viewer_of(const watched_scene *scene, bool is_new) {
     for (const viewer *v = scene->viewers; v; v = v->next)
-        if (v->is_new && !v->has_ended) return true;
-    return false;
+        if (!v->has_ended && (v->is_new || !is_new)) return v;
+    return NULL;
 }
 
 static uint64_t period_of(const watched_scene *scene) {
@@ -177,18 +181,36 @@ static uint64_t period_of(const watched_scene *scene) {
     return least;
 }
 
-/* Queues the command if there is something to see, without the lock but for its end. False: the scene has gone. */
-static bool look(watched_scene *scene, bool is_new) {
+/* Why no frame comes. Empty: one does. */
+typedef struct hindrance {
+    char text[256];
+    bool may_again;
+} hindrance;
+
+/* error NULL: the scene is not there. */
+static void hinder(hindrance *hindrance, const server_error *error) {
+    const contactd_code code = error ? error->code : CONTACTD_NOT_FOUND;
+    const bool has_gone = code == CONTACTD_NOT_FOUND || code == CONTACTD_STALE_HANDLE;
+    snprintf(hindrance->text, sizeof hindrance->text, "%.255s", has_gone ? "the scene was closed" : error->message);
+    hindrance->may_again = !has_gone;
+}
+
+/* Queues the command if there is something to see, without the lock but for its end. */
+static void look(watched_scene *scene, bool is_new, const identity *who, hindrance *hindrance) {
     const service *service = scene->live->service;
     scene_record record;
     server_error error = {0};
-    if (!registry_scene(service->registry, scene->handle, &record, &error)) return false;
-    if (!is_new && record.steps == scene->steps && record.version == scene->version) return true;
+    scene->waits = false;
+    if (!registry_scene(service->registry, scene->handle, &record, &error)) {
+        hinder(hindrance, NULL);
+        return;
+    }
+    if (!is_new && record.steps == scene->steps && record.version == scene->version) return;
     scene->steps = record.steps;
     scene->version = record.version;
     scene->look = (command){.kind = COMMAND_LIST_BODIES,
                             .session = SESSION_NONE,
-                            .who = scene->who,
+                            .who = *who,
                             .scene = scene->handle,
                             .done = on_look,
                             .context = scene};
@@ -197,30 +219,31 @@ static bool look(watched_scene *scene, bool is_new) {
     const submit_outcome outcome = scheduler_submit(service->scheduler, &scene->look);
     if (outcome == SUBMIT_QUEUED) {
         scheduler_kick(service->scheduler);
-        return true;
+        return;
     }
     scene->is_looked_at = false;
     scene->steps = 0; /* it is looked at again */
-    return scene->look.error.code == CONTACTD_BUSY;
+    scene->waits = scene->look.error.code == CONTACTD_BUSY;
+    if (!scene->waits) hinder(hindrance, &scene->look.error);
 }
 
 /* What viewers get of a look. Frames are made for each choice of LIVE_... that one of them made. */
 typedef struct news {
     live_event *bodies, *frame[LIVE_CHOICES];
-    char problem[256]; /* why there is none */
+    hindrance hindrance;
 } news;
 
 static void make_news(const watched_scene *scene, const bool wanted[LIVE_CHOICES], news *news) {
     const command *look = &scene->look;
     memset(news, 0, sizeof *news);
     if (look->error.code != CONTACTD_OK) {
-        snprintf(news->problem, sizeof news->problem, "%.255s", look->error.message);
+        hinder(&news->hindrance, &look->error);
         return;
     }
     scene_record record;
     server_error error = {0};
     if (!registry_scene(scene->live->service->registry, scene->handle, &record, &error)) {
-        snprintf(news->problem, sizeof news->problem, "the scene was closed");
+        hinder(&news->hindrance, NULL);
         return;
     }
     const live_look seen = {.scene = &record,
@@ -228,16 +251,10 @@ static void make_news(const watched_scene *scene, const bool wanted[LIVE_CHOICES
                             .n_bodies = look->out.bodies.n,
                             .positions = look->out.bodies.positions,
                             .answer = look->out.bodies.answer,
-                            .step = scene->steps,
                             .limit = scene->live->service->config->max_message};
     news->bodies = live_bodies_event(&seen);
     for (unsigned show = 0; show < LIVE_CHOICES; show++)
         if (wanted[show]) news->frame[show] = live_frame_event(&seen, show);
-    bool good = news->bodies;
-    for (unsigned show = 0; show < LIVE_CHOICES; show++) good = good && (!wanted[show] || news->frame[show]);
-    if (!good)
-        snprintf(news->problem, sizeof news->problem,
-                 "there is no memory for a frame, or it would be larger than --max-message");
 }
 
 static void free_look(watched_scene *scene) {
@@ -262,7 +279,14 @@ static void tell(watched_scene *scene, const news *news) {
     const bool has_changed = scene->told_version != scene->version;
     for (viewer *v = scene->viewers; v; v = v->next) {
         live_event *frame = news->frame[v->show];
-        if (v->has_ended || !news->bodies || !frame) continue;
+        if (v->has_ended) continue;
+        if (!news->bodies || !frame) {
+            if (news->hindrance.text[0])
+                end_viewer(v, news->hindrance.text, news->hindrance.may_again);
+            else
+                end_viewer(v, "there is no memory for a frame, or it would be larger than --max-message", false);
+            continue;
+        }
         if (v->is_new || has_changed) {
             give(&v->first_event, news->bodies);
             v->next_ns = now;
@@ -272,7 +296,6 @@ static void tell(watched_scene *scene, const news *news) {
         send_early(v, now);
     }
     scene->told_version = scene->version;
-    if (news->problem[0]) end_all(scene, news->problem);
 }
 
 /* ---- the thread; with the lock, which is let go of to look ---- */
@@ -292,12 +315,14 @@ static void take_look(struct live *live, watched_scene *scene) {
 }
 
 static void begin_look(struct live *live, watched_scene *scene, uint64_t now) {
-    const bool is_new = has_new_viewer(scene);
+    const viewer *new = viewer_of(scene, true);
+    const identity who = (new ? new : viewer_of(scene, false))->who;
+    hindrance hindrance = {0};
     scene->next_ns = now + period_of(scene);
     pthread_mutex_unlock(&live->lock);
-    const bool is_there = look(scene, is_new);
+    look(scene, new, &who, &hindrance);
     pthread_mutex_lock(&live->lock);
-    if (!is_there) end_all(scene, "the scene was closed");
+    if (hindrance.text[0]) end_all(scene, hindrance.text, hindrance.may_again);
 }
 
 /* What is due without a look. *next: when something will be. */
@@ -312,22 +337,24 @@ static void send_due(watched_scene *scene, uint64_t now, uint64_t *next) {
     }
 }
 
-static bool is_watched(const watched_scene *scene) {
-    for (const viewer *v = scene->viewers; v; v = v->next)
-        if (!v->has_ended) return true;
-    return false;
+/* Whoever came under an older list of principals may have lost its place in it: it must show its token again. */
+static void end_unlisted(watched_scene *scene) {
+    const uint32_t generation = guard_generation(scene->live->service->guard);
+    for (viewer *v = scene->viewers; v; v = v->next)
+        if (v->generation != generation) end_viewer(v, "the list of principals was read again", true);
 }
 
 /* Does what is to be done for a scene, which may let go of the lock: then true, and the list is walked anew. */
 static bool serve(struct live *live, watched_scene *scene, uint64_t now, uint64_t *next) {
     forget_gone(scene);
+    end_unlisted(scene);
     send_due(scene, now, next);
     if (scene->has_look) {
         take_look(live, scene);
         return true;
     }
-    if (scene->is_looked_at || !is_watched(scene)) return false;
-    if (now >= scene->next_ns || has_new_viewer(scene)) {
+    if (scene->is_looked_at || !viewer_of(scene, false)) return false;
+    if (now >= scene->next_ns || (viewer_of(scene, true) && !scene->waits)) {
         begin_look(live, scene, now);
         return true;
     }
@@ -394,7 +421,8 @@ void live_end(struct live *live) {
     if (!live) return;
     pthread_mutex_lock(&live->lock);
     live->has_ended = true;
-    for (watched_scene *scene = live->scenes; scene; scene = scene->next) end_all(scene, "the server is shutting down");
+    for (watched_scene *scene = live->scenes; scene; scene = scene->next)
+        end_all(scene, "the server is shutting down", true);
     pthread_mutex_unlock(&live->lock);
 }
 
@@ -434,19 +462,18 @@ static bool check_scene(const service *service, uint64_t handle, const identity 
 }
 
 /* With the lock. NULL: out of memory. */
-static watched_scene *scene_of(struct live *live, uint64_t handle, const identity *who) {
+static watched_scene *scene_of(struct live *live, uint64_t handle) {
     for (watched_scene *scene = live->scenes; scene; scene = scene->next)
         if (scene->handle == handle) return scene;
     watched_scene *scene = calloc(1, sizeof *scene);
     if (!scene) return NULL;
     scene->live = live;
     scene->handle = handle;
-    scene->who = *who;
     scene->next = live->scenes;
     return live->scenes = scene;
 }
 
-static bool join(struct live *live, uint64_t handle, const identity *who, viewer *v, problem *p) {
+static bool join(struct live *live, uint64_t handle, viewer *v, problem *p) {
     const uint32_t most = live->service->config->http_viewers;
     if (live->has_ended) return problem_set(p, CONTACTD_SHUTTING_DOWN, NULL, "the server is shutting down");
     for (watched_scene *scene = live->scenes; scene && live->n_viewers >= most; scene = scene->next) forget_gone(scene);
@@ -457,7 +484,7 @@ static bool join(struct live *live, uint64_t handle, const identity *who, viewer
         p->retry_after_ms = 5000;
         return false;
     }
-    v->scene = scene_of(live, handle, who);
+    v->scene = scene_of(live, handle);
     if (!v->scene) return problem_set(p, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for another viewer");
     v->next = v->scene->viewers;
     v->scene->viewers = v;
@@ -473,11 +500,13 @@ bool handle_live(const service *service, const http_request *request, http_answe
     viewer *v = calloc(1, sizeof *v);
     if (!v) return problem_set(p, CONTACTD_OUT_OF_MEMORY, NULL, "no memory for another viewer");
     v->is_new = true;
+    v->who = request->who;
+    v->generation = request->generation;
     v->told_ns = clock_ns();
     bool good = parse(request->query, v, p) && check_scene(service, handle, &request->who, p);
     if (good) {
         pthread_mutex_lock(&request->live->lock);
-        good = join(request->live, handle, &request->who, v, p);
+        good = join(request->live, handle, v, p);
         pthread_mutex_unlock(&request->live->lock);
     }
     if (!good) {

@@ -61,10 +61,11 @@ live_event *live_heartbeat(void) {
     return make(copy, sizeof text - 1);
 }
 
-live_event *live_closed_event(const char *why) {
+live_event *live_closed_event(const char *why, bool may_again) {
     json_out out;
     begin(&out, "closed", 4096);
     json_out_string(&out, "reason", why);
+    json_out_bool(&out, "again", may_again);
     return end(&out);
 }
 
@@ -211,7 +212,7 @@ static void contacts(json_out *out, const ct_result *result, unsigned show) {
 live_event *live_frame_event(const live_look *look, unsigned show) {
     json_out out;
     begin(&out, "frame", look->limit);
-    json_out_integer(&out, "step", look->step);
+    json_out_integer(&out, "step", look->answer ? step_answer_steps(look->answer) : look->scene->steps);
     json_out_number(&out, "time", (double)clock_ns() * 1e-9);
     poses(&out, look);
     positions(&out, look);

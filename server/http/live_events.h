@@ -27,14 +27,14 @@ typedef struct live_look {
     size_t n_bodies;
     const float *positions;    /* as in command.out.bodies */
     const step_answer *answer; /* the last step's; NULL: it is not kept */
-    uint64_t step;
-    size_t limit; /* bytes of an event */
+    size_t limit;              /* bytes of an event */
 } live_look;
 
 /* NULL: out of memory, or beyond the limit. */
 live_event *live_bodies_event(const live_look *look);
 live_event *live_frame_event(const live_look *look, unsigned show);
-live_event *live_closed_event(const char *why);
+/* may_again: asking for events again may succeed. */
+live_event *live_closed_event(const char *why, bool may_again);
 live_event *live_heartbeat(void);
 
 #endif

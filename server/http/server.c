@@ -419,6 +419,7 @@ static bool check_principal(exchange *x) {
     const service *service = x->server->service;
     http_request *request = &x->request;
     request->who = (identity){.role = ROLE_UNRESTRICTED};
+    request->generation = guard_generation(service->guard);
     http_auth auth = handler_auth(&request->match);
     bool is_open = auth == AUTH_NONE || (auth == AUTH_METRICS && strcmp(service->config->http_metrics, "open") == 0);
     if (is_open) return true;

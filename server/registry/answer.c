@@ -37,6 +37,10 @@ const ct_scene_settings *step_answer_settings(const step_answer *answer, uint64_
     return &answer->settings;
 }
 
+uint64_t step_answer_steps(const step_answer *answer) {
+    return answer->steps;
+}
+
 double step_answer_queue_seconds(const step_answer *answer) {
     return answer->queue_s;
 }

@@ -43,6 +43,7 @@ struct step_answer {
     server_error error;         /* code OK: result holds */
     ct_scene_settings settings; /* that it ran with */
     uint64_t revision;          /* of these */
+    uint64_t steps;             /* of the scene that had a result, when this one ended */
     double queue_s;
     double cost_s; /* processor time of the step */
     uint64_t bytes;

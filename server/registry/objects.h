@@ -134,8 +134,9 @@ void scene_note_change(registry *registry, scene *scene);
 /* The same after a change of settings, which have a new revision then. */
 void scene_note_settings(registry *registry, scene *scene);
 /* Notes what came of a step. result NULL: it failed. By the runner. */
-void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
-                     uint64_t submitted_ns);
+/* Gives how many steps of the scene had a result by then. */
+uint64_t scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
+                         uint64_t submitted_ns);
 /* Kept answers, which make room for scenes. Its lists belong to the scheduler's lock. */
 answer_store *registry_kept_answers(registry *registry);
 /* LIMIT_EXCEEDED if scenes would hold more than the limit, or the principal's more than its share (guard/shares.h),

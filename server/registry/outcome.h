@@ -10,6 +10,8 @@ typedef struct step_answer step_answer;
 
 const ct_result *step_answer_result(const step_answer *answer); /* NULL: the step failed */
 uint64_t step_answer_bytes(const step_answer *answer);          /* of memory */
+/* Steps of the scene that had a result, when this one ended: as scene_record.steps was then. */
+uint64_t step_answer_steps(const step_answer *answer);
 double step_answer_queue_seconds(const step_answer *answer);
 /* That the step ran with, as asked for, and their revision (scene_record). */
 const ct_scene_settings *step_answer_settings(const step_answer *answer, uint64_t *revision);

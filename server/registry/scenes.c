@@ -326,8 +326,8 @@ void scene_note_settings(registry *registry, scene *scene) {
     note_change(registry, scene, true);
 }
 
-void scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
-                     uint64_t submitted_ns) {
+uint64_t scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
+                         uint64_t submitted_ns) {
     uint64_t now = clock_ns();
     uint64_t bytes = ct_scene_bytes(scene->engine), device_bytes = ct_scene_device_bytes(scene->engine);
     pthread_mutex_lock(&registry->lock);
@@ -354,7 +354,9 @@ void scene_note_step(registry *registry, scene *scene, const ct_result *result, 
             record->total_wall_s[p] += result->wall_seconds[p];
         }
     }
+    const uint64_t steps = record->steps;
     pthread_mutex_unlock(&registry->lock);
+    return steps;
 }
 
 void scene_set_ttl(registry *registry, scene *scene, uint32_t ttl_s) {

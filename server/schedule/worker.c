@@ -142,8 +142,8 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
     /* What was cancelled took as long as it ran, on one thread at least. */
     answer->cost_s = answer->result ? count_step(scheduler->metrics, answer) : step ? 0 : command->ran_s;
     if (answer->result) scheduler_note_warnings(scheduler, command->target, answer->result);
-    scene_note_step(scheduler->registry, command->target, answer->result, answer->queue_s, command->in.step.sequence,
-                    command->submitted_ns);
+    answer->steps = scene_note_step(scheduler->registry, command->target, answer->result, answer->queue_s,
+                                    command->in.step.sequence, command->submitted_ns);
 }
 
 /* A step that was cancelled ends as if memory had run out, where it is not told apart. */

@@ -71,6 +71,8 @@ class Script:
     frame: Any = None  # frame(n) -> the event's value, n counts from 0
     rate: float = 20.0
     closed: str | None = None  # the reason, once it is
+    again: bool = False  # asking again may succeed
+    gone: bool = False  # there is no such scene
     refusal: tuple[int, dict] | None = None  # of the live view: status and problem document
     scenes: int = 1
     requests: list[str] = dataclasses.field(default_factory=list)
@@ -194,6 +196,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         script = self.script
         if script.refusal:
             return self.problem(script.refusal[0], **script.refusal[1])
+        if script.gone:
+            return self.problem(404, title="not found", detail="there is no scene 1")
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -204,7 +208,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             n = 0
             while not self.stopping.is_set():
                 if script.closed is not None:
-                    return self.event("closed", {"reason": script.closed})
+                    return self.event("closed", {"reason": script.closed, "again": script.again})
                 self.event("frame", script.frame(n))
                 n += 1
                 time.sleep(1 / script.rate)

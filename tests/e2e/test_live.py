@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.client
 import json
+import signal
 import time
 import urllib.parse
 
@@ -21,10 +23,10 @@ PATIENT = 20 * SLOW
 class Stream:
     """Server-sent events, as they come."""
 
-    def __init__(self, server, scene: int, query: str = "rate=60", timeout: float = 3 * PATIENT) -> None:
+    def __init__(self, server, scene: int, query: str = "rate=60", timeout: float = 3 * PATIENT, headers: dict | None = None) -> None:
         url = urllib.parse.urlsplit(server.http)
         self.connection = http.client.HTTPConnection(url.hostname, url.port, timeout=timeout)
-        self.connection.request("GET", f"/v1/scenes/{scene}/live?{query}")
+        self.connection.request("GET", f"/v1/scenes/{scene}/live?{query}", headers=headers or {})
         self.answer = self.connection.getresponse()
         self.comments = 0
 
@@ -122,7 +124,7 @@ def test_changes_and_the_end(server, client):
         scene.close()
         while name != "closed":
             name, told = stream.next()
-        assert told["reason"] == "the scene was closed" and stream.next() is None
+        assert told == {"reason": "the scene was closed", "again": False} and stream.next() is None
         while name != "scene":
             name, told = other.next() or ("scene", None)
 
@@ -185,12 +187,27 @@ def test_viewers_leave_and_the_server_ends(make_server):
             name, told = "frame", None
             while name == "frame":
                 name, told = stream.next()
-            assert name == "closed" and "shutting down" in told["reason"]
+            assert name == "closed" and "shutting down" in told["reason"] and told["again"]
+
+
+def test_a_frame_that_is_too_large(make_server):
+    """Surfaces beyond --max-message: who does not ask for them still gets frames."""
+    server = make_server("--max-message", "64K")
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        scene = client.open_scene(law="pressure")
+        ball = client.register_mesh(*icosphere(0.4, 2))
+        for k in range(30):
+            scene.add_body(ball, moved(0.7 * k, 0.01 * k, 0))
+        with Stream(server, scene.id) as all_of_it, Stream(server, scene.id, "surface=false") as less:
+            assert all_of_it.frame() and less.frame()
+            scene.step(want=("frame", "surface"))
+            while (event := all_of_it.next())[0] != "closed":
+                assert event[1].get("step", 0) == 0
+            assert "--max-message" in event[1]["reason"] and event[1]["again"] is False
+            assert less.frame(1)["n_contacts"] == 29
 
 
 def test_who_may_watch(make_server, tmp_path):
-    import hashlib
-
     tokens = {name: f"token-of-{name}-0123456789" for name in ("alice", "bob", "boss")}
     rows = [f"{name} {'operator' if name == 'boss' else 'simulator'} token=sha256:{hashlib.sha256(token.encode()).hexdigest()}"
             for name, token in tokens.items()]
@@ -213,3 +230,11 @@ def test_who_may_watch(make_server, tmp_path):
         answer = connection.getresponse()
         assert answer.status == 200 and answer.readline() == b"event: scene\n"
         connection.close()
+    # A list that is read again: who watches must show its token again.
+    with Stream(server, scene, headers={"Authorization": f"Bearer {tokens['alice']}"}) as stream:
+        assert stream.frame()
+        server.process.send_signal(signal.SIGHUP)
+        name, told = "frame", None
+        while name == "frame":
+            name, told = stream.next()
+        assert name == "closed" and "principals" in told["reason"] and told["again"]

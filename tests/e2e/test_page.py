@@ -75,6 +75,8 @@ def test_bodies_and_contacts_are_drawn(watched):
     tab = watched.tab
     tab.page.uncheck("#through")
     tab.until_text("#frame", "2 contacts")
+    # The torque about the contact's centre, which is 0.25 m beside the first ring's origin: 0.1 N m and 0.25 m * 4 N.
+    assert tab.page.evaluate("() => contactdView.contacts.largest.torque") == pytest.approx(1.1)
     solid = tab.pixels()
     assert share(solid, COLORS["blue"]) > 0.01 and share(solid, COLORS["orange"]) > 0.01
     assert share(solid, (0xE0, 0x31, 0x31)) > 0.0005, "the arrow of the force"
@@ -372,7 +374,20 @@ def test_operations_are_found_and_tried(tab, server):
 
 def test_a_scene_that_is_closed(watched):
     watched.script.closed = "its owner closed it"
-    watched.tab.until_text("#live-state", "scene 1 was closed: its owner closed it")
+    watched.tab.until_text("#live-state", "scene 1: its owner closed it")
+    watched.script.closed = None
+    watched.tab.page.wait_for_timeout(1200)
+    assert watched.tab.text("#live-state") == "scene 1: its owner closed it"
+
+
+def test_a_server_that_ends_and_whose_clients_come_back_later(watched):
+    """Its scene is missing for a while."""
+    tab, script = watched.tab, watched.script
+    script.gone, script.again, script.closed = True, True, "the server is shutting down"
+    tab.until_text("#live-state", "the server is shutting down; trying again")
+    tab.until_text("#live-state", "there is no scene 1; trying again")
+    script.closed, script.gone = None, False
+    tab.until_text("#live-state", lambda text: text == "live")
 
 
 def test_a_role_that_may_not_look(tab):
@@ -491,7 +506,7 @@ def test_a_simulation_is_watched(tab, server):
             stop.set()
             simulator.join()
         scene.close()
-        tab.until_text("#live-state", f"scene {scene.id} was closed")
+        tab.until_text("#live-state", f"scene {scene.id}: the scene was closed")
 
 
 def test_the_server_s_own_page(tab, server):

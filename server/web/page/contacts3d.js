@@ -36,8 +36,16 @@ function arrowGeometry() {
   return geometry;
 }
 
-// A wrench that acts on the first body: six numbers, or two times six, of both bodies.
-const wrenchOf = (contact) => (Array.isArray(contact.wrench?.[0]) ? contact.wrench[0] : contact.wrench);
+// What acts on the first body: its force, and its torque about the contact's centre, where it is drawn. The wrench is six numbers,
+// or two times six, of both bodies, and has the torque about the body's origin.
+function loadOf(contact, poses) {
+  const wrench = Array.isArray(contact.wrench?.[0]) ? contact.wrench[0] : contact.wrench;
+  if (!wrench) return null;
+  const pose = poses.get(contact.bodies[0]); // none: a deformable body, whose origin is the world's
+  const [x, y, z] = contact.center.map((v, k) => v - (pose ? pose[4 * k + 3] : 0));
+  const [fx, fy, fz, tx, ty, tz] = wrench;
+  return { force: [fx, fy, fz], torque: [tx - (y * fz - z * fy), ty - (z * fx - x * fz), tz - (x * fy - y * fx)] };
+}
 
 const norm = (v) => Math.hypot(v[0], v[1], v[2]);
 
@@ -62,7 +70,7 @@ export class Contacts {
   }
 
   // size: of the scene, in m, by which arrows are as long as it suits. selected: index of a contact, or null.
-  setFrame(contacts, size, selected) {
+  setFrame({ contacts, poses }, size, selected) {
     this.contacts = contacts;
     const chosen = contacts[selected];
     this.#setPoints(this.chosen, chosen?.center ? [chosen.center] : []);
@@ -72,10 +80,10 @@ export class Contacts {
     for (const contact of contacts) {
       if (!contact.center) continue;
       if (this.wanted.normal && contact.normal && norm(contact.normal)) lists.normal.push([contact.center, contact.normal]);
-      const wrench = wrenchOf(contact);
-      if (!this.wanted.force || !wrench) continue;
-      lists.force.push([contact.center, wrench.slice(0, 3)]);
-      lists.torque.push([contact.center, wrench.slice(3, 6)]);
+      const load = this.wanted.force && loadOf(contact, poses);
+      if (!load) continue;
+      lists.force.push([contact.center, load.force]);
+      lists.torque.push([contact.center, load.torque]);
     }
     for (const kind of ["force", "torque"]) for (const [, v] of lists[kind]) this.largest[kind] = Math.max(this.largest[kind], norm(v));
     for (const [kind, list] of Object.entries(lists)) {

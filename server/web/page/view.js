@@ -101,7 +101,7 @@ export class View {
       this.controls.target.add(move);
       this.controls.update();
     }
-    this.contacts.setFrame(frame.contacts, this.size, this.selection.contact);
+    this.contacts.setFrame(frame, this.size, this.selection.contact);
     this.touch();
   }
 
@@ -124,14 +124,14 @@ export class View {
     this.camera.far = 20 * (distance + this.size);
     this.camera.updateProjectionMatrix();
     this.controls.update();
-    if (this.frame) this.contacts.setFrame(this.frame.contacts, this.size, this.selection.contact);
+    if (this.frame) this.contacts.setFrame(this.frame, this.size, this.selection.contact);
     this.touch();
   }
 
   select(selection) {
     this.selection = { body: null, contact: null, ...selection };
     this.bodies.selected = this.selection.body;
-    if (this.frame) this.contacts.setFrame(this.frame.contacts, this.size, this.selection.contact);
+    if (this.frame) this.contacts.setFrame(this.frame, this.size, this.selection.contact);
     this.touch();
   }
 
