@@ -66,9 +66,9 @@ typedef struct contactd_options {
      * the next waits sleep at once. Never beyond timeout_ms. us; 0: always sleep at once; 2,000 */
     uint32_t spin_us;
     /* For a server started with --stream-key: its public key, and this client's secret key, which must be in the
-     * server's list of principals. Each is a key of 40 characters or 64 hexadecimal digits, or the path of a file that contactctl keys new
-     * wrote. $CONTACTD_SERVER_KEY, $CONTACTD_CLIENT_KEY; NULL: no encryption. Not kept: the caller may erase it after
-     * connecting. */
+     * server's list of principals. Each is a key of 40 characters or 64 hexadecimal digits, or the path of a file that
+     * contactctl keys new wrote. $CONTACTD_SERVER_KEY, $CONTACTD_CLIENT_KEY; NULL: no encryption. Not kept: the caller
+     * may erase it after connecting. */
     const char *server_key, *client_key;
 } contactd_options;
 
@@ -135,8 +135,8 @@ typedef enum contactd_report {
 } contactd_report;
 
 /* The JSON document that HTTP answers (openapi.json describes it), with what this client's role may see. scene: the
- * server's handle, for BODIES and CONTACTS. *json has *size bytes and no NUL at its end, and is valid until the next call on this
- * client. UNSUPPORTED or MALFORMED: the server is older than this. */
+ * server's handle, for BODIES and CONTACTS. *json has *size bytes and no NUL at its end, and is valid until the next
+ * call on this client. UNSUPPORTED or MALFORMED: the server is older than this. */
 contactd_code contactd_get_report(contactd_client *client, contactd_report kind, uint64_t scene, const char **json,
                                   size_t *size);
 /* Ends the server, as SIGTERM does: it answers what it has, refuses new work with SHUTTING_DOWN, and ends. FORBIDDEN:
@@ -145,9 +145,9 @@ contactd_code contactd_drain(contactd_client *client);
 
 /* ---- meshes ---- */
 
-/* Handles of meshes, scenes and bodies are numbers. A program that defines CONTACTD_STRICT_HANDLES before it includes this
- * file has them as types of their own instead, whose member `id` is the number: the compiler then refuses one in the place
- * of another. Both link to the same library. */
+/* Handles of meshes, scenes and bodies are numbers. A program that defines CONTACTD_STRICT_HANDLES before it includes
+ * this file has them as types of their own instead, whose member `id` is the number: the compiler then refuses one in
+ * the place of another. Both link to the same library. */
 #ifdef CONTACTD_STRICT_HANDLES
 #define CONTACTD_HANDLE(name)                                                                                          \
     typedef struct name {                                                                                              \
@@ -227,13 +227,15 @@ typedef struct contactd_mesh_options {
      * body takes positions, velocities and directions of the given vertices: walls stay along the direction wherever
      * the rim moves, and the cap keeps its distance from the rim. */
     double open_direction[3];
-    /* CONTACTD_CLOSING_HULL: the mesh is the convex hull, exact, of the vertices that triangles use, whatever these do: for
-     * surfaces that cannot be repaired. Vertices keep their number and order.
-     * CONTACTD_CLOSING_WRAP: the mesh is a closed surface around the triangles, with vertices of its own. Inside is what cannot
-     * be reached from afar without passing a triangle or a gap narrower than 3 resolutions. Where nothing is behind a
-     * triangle, as of a sheet, the surface runs around it at 0.9 resolutions, at its rim up to twice as far; edges and corners are cut by a resolution at most.
-     * contactd_repair.deviation tells how far it is from the triangles.
-     * Neither takes a repair or an open_direction. UNSUPPORTED: the server is too old for it. contactd_repair.closing tells it. */
+    /* CONTACTD_CLOSING_HULL: the mesh is the convex hull, exact, of the vertices that triangles use, whatever these do:
+     * for surfaces that cannot be repaired. Vertices keep their number and order.
+     * CONTACTD_CLOSING_WRAP: the mesh is a closed surface around the triangles, with vertices of its own. Inside is
+     * what cannot be reached from afar without passing a triangle or a gap narrower than 3 resolutions. Where nothing
+     * is behind a triangle, as of a sheet, the surface runs around it at 0.9 resolutions, at its rim up to twice as
+     * far; edges and corners are cut by a resolution at most. contactd_repair.deviation tells how far it is from the
+     * triangles.
+     * Neither takes a repair or an open_direction. UNSUPPORTED: the server is too old for it. contactd_repair.closing
+     * tells it. */
     contactd_closing closing;
     double resolution; /* m, of a wrap: the side of its grid's cubes; 0: a hundredth of the diagonal */
 } contactd_mesh_options;
@@ -248,8 +250,8 @@ contactd_code contactd_register_mesh_bytes_with(contactd_client *client, const c
 
 /* ---- shapes ---- */
 
-/* Meshes that need no triangles of the caller's, about the origin. Vertices lie on the shape, so a curved one is convex,
- * lies inside the shape, and is nowhere further from it than its tolerance. Boxes are exact. */
+/* Meshes that need no triangles of the caller's, about the origin. Vertices lie on the shape, so a curved one is
+ * convex, lies inside the shape, and is nowhere further from it than its tolerance. Boxes are exact. */
 typedef enum contactd_shape_kind {
     CONTACTD_SPHERE = 1, /* size: radius */
     CONTACTD_ELLIPSOID,  /* the three semi-axes along x, y and z */
@@ -271,9 +273,9 @@ typedef struct contactd_shape {
 
 /* The mesh of a shape. The same shape is the same handle, made and sent once, until that is removed or forgotten. */
 contactd_code contactd_register_shape(contactd_client *client, const contactd_shape *shape, contactd_mesh *out);
-/* Ground below heights [n][m], m, down to ten diagonals of it: sample (i, j) is at x = i spacing[0], y = j spacing[1], z its
- * height; squares are cut from (i, j) to (i + 1, j + 1). n and m are 2 or more, spacing is in m. An open surface, see
- * contactd_mesh_options.open_direction. Each call registers one. */
+/* Ground below heights [n][m], m, down to ten diagonals of it: sample (i, j) is at x = i spacing[0], y = j spacing[1],
+ * z its height; squares are cut from (i, j) to (i + 1, j + 1). n and m are 2 or more, spacing is in m. An open surface,
+ * see contactd_mesh_options.open_direction. Each call registers one. */
 contactd_code contactd_register_height_field(contactd_client *client, const double *heights, size_t n, size_t m,
                                              const double spacing[2], contactd_mesh *out);
 
@@ -320,8 +322,8 @@ contactd_code contactd_forget_mesh(contactd_client *client, contactd_mesh mesh);
 /* All meshes of the server, whoever registered them. The list is valid until the next call on this client. */
 contactd_code contactd_list_meshes(contactd_client *client, const contactd_mesh_info **out, size_t *n);
 contactd_code contactd_find_mesh(contactd_client *client, const char *hash, contactd_mesh_info *out); /* >= 8 digits */
-/* A handle for a mesh that the server has, whoever registered it, by 8 digits of its hash or more. No copy is kept here: a
- * server that loses the mesh loses this one's. */
+/* A handle for a mesh that the server has, whoever registered it, by 8 digits of its hash or more. No copy is kept
+ * here: a server that loses the mesh loses this one's. */
 contactd_code contactd_use_mesh(contactd_client *client, const char *hash, contactd_mesh *out);
 contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *hash);
 
@@ -330,13 +332,14 @@ contactd_code contactd_remove_mesh_by_hash(contactd_client *client, const char *
 CONTACTD_HANDLE(contactd_scene);
 CONTACTD_HANDLE(contactd_body); /* of one scene; counts from 1, never reused */
 
-/* The settings of a scene: proto/settings.h has the struct, a comment for each member, and the methods; docs/settings.md
- * tells more. After contactd_settings_init every member is left out: opening a scene then takes its default, configuring
- * keeps its value. Left out is -1, converted to the member's type: CONTACTD_DEFAULT of the three of a resolution.
+/* The settings of a scene: proto/settings.h has the struct, a comment for each member, and the methods;
+ * docs/settings.md tells more. After contactd_settings_init every member is left out: opening a scene then takes its
+ * default, configuring keeps its value. Left out is -1, converted to the member's type: CONTACTD_DEFAULT of the three
+ * of a resolution.
  *
- * Settings that name a resolution or a pixel size, but no method, make the method LDI; else a tolerance makes it EBPI, and
- * else something of voxel trees VOXTREE. A change of the method drops what the new one does not take; naming what the
- * method does not take is INVALID_ARGUMENT. */
+ * Settings that name a resolution or a pixel size, but no method, make the method LDI; else a tolerance makes it EBPI,
+ * and else something of voxel trees VOXTREE. A change of the method drops what the new one does not take; naming what
+ * the method does not take is INVALID_ARGUMENT. */
 #define CONTACTD_DEFAULT UINT32_MAX
 typedef ct_scene_settings contactd_settings;
 
@@ -370,14 +373,14 @@ contactd_code contactd_list_scenes(contactd_client *client, const contactd_scene
 contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, const contactd_settings *settings,
                                        contactd_scene_info *out);
 
-/* Takes all bodies of the scenes back to where they were when they were added, or copied by contactd_copy_scene: rigid ones
- * to their poses, deformable ones to their meshes' positions. One request for all scenes, 65,536 at most, each once; it
- * waits for their steps in flight. Settings and materials stay, continuous frames begin anew. Where it fails, some of the
- * scenes may be reset. UNSUPPORTED: the server is too old for it. */
+/* Takes all bodies of the scenes back to where they were when they were added, or copied by contactd_copy_scene: rigid
+ * ones to their poses, deformable ones to their meshes' positions. One request for all scenes, 65,536 at most, each
+ * once; it waits for their steps in flight. Settings and materials stay, continuous frames begin anew. Where it fails,
+ * some of the scenes may be reset. UNSUPPORTED: the server is too old for it. */
 contactd_code contactd_reset_scenes(contactd_client *client, const contactd_scene *scenes, size_t n);
 /* Opens n scenes, 65,536 at most, with the settings, bodies, filters and materials of another one, in one request: for
- * contactd_step_many. Bodies have the same handles. They are at the poses of the scene's last step; deformable ones at their meshes' positions.
- * out: [n], all 0 where it fails. UNSUPPORTED: the server is too old for it. */
+ * contactd_step_many. Bodies have the same handles. They are at the poses of the scene's last step; deformable ones at
+ * their meshes' positions. out: [n], all 0 where it fails. UNSUPPORTED: the server is too old for it. */
 contactd_code contactd_copy_scene(contactd_client *client, contactd_scene scene, size_t n, contactd_scene *out);
 /* As contactd_close_scene, in one request. An older server gets one for each. */
 contactd_code contactd_close_scenes(contactd_client *client, const contactd_scene *scenes, size_t n);
@@ -533,17 +536,17 @@ typedef struct contactd_products {
 } contactd_products;
 
 /* A part of the contact surface: flat, convex, between both bodies. Lines along the contact's normal run through both
- * bodies; where they begin on the surface of one and end on the other's is a polygon, at the same fraction of the way in all of
- * a contact, which is as flat there as it can be. With the law "pressure" the forces of a contact's polygons sum to its
- * wrench. */
+ * bodies; where they begin on the surface of one and end on the other's is a polygon, at the same fraction of the way
+ * in all of a contact, which is as flat there as it can be. With the law "pressure" the forces of a contact's polygons
+ * sum to its wrench. */
 typedef struct contactd_polygon {
     double center[3]; /* m, world: the centroid */
     double normal[3]; /* unit vector that pushes bodies[0] out */
     double area;      /* m^2 */
-    double slip
-        [3]; /* m/s: of the surface of bodies[1] relative to that of bodies[0], along the polygon; 0 without velocities */
-    double
-        force[3]; /* N: of pressure and friction on bodies[0], opposite on bodies[1]; 0 but with the law "pressure" */
+    /* m/s: of the surface of bodies[1] relative to that of bodies[0], along the polygon; 0 without velocities. */
+    double slip[3];
+    /* N: of pressure and friction on bodies[0], opposite on bodies[1]; 0 but with the law "pressure". */
+    double force[3];
     double torque[3]; /* N m: of these, about center */
 } contactd_polygon;
 
@@ -559,8 +562,8 @@ typedef struct contactd_polygon_vertex {
  * generalized_gradient) is to be summed over both.
  *
  * With a viscosity ν, friction on a flat patch that slides at t is -ν area t, on one that turns the torque
- * -ν area^2 / (2 pi) spin, that of a disc. The forces on both parts are opposite, as are their torques about any point, and
- * never add energy. With the law "pressure" friction is Coulomb's, and wrench has it. */
+ * -ν area^2 / (2 pi) spin, that of a disc. The forces on both parts are opposite, as are their torques about any point,
+ * and never add energy. With the law "pressure" friction is Coulomb's, and wrench has it. */
 typedef struct contactd_contact {
     contactd_body bodies[2];
     /* clang-format off */
@@ -667,13 +670,13 @@ typedef struct contactd_contact {
      * and gradients sum to the contact's but for the rounding of each number to double. */
     uint32_t n_cells;
     const struct contactd_contact *cells; /* [n_cells]; NULL: none */
-    /* Points that stand for the contact, of steps that want them, of scenes with max_points, and by voxtree. [n_points][8]: position in m, unit
-     * normal that pushes bodies[0] out, depth in m, weight; weights sum to 1. voxtree: means of what met, in falling
-     * order of weight. Other methods: weight is the point's share of `area`; the normal is the point's own, between
-     * the surfaces there, depth the length of the line along it inside both bodies, position its middle. They are corners of the intersection, seen along the
-     * normal: the deepest, the farthest from it, and then those that add most to the area between them, each times its
-     * depth; a ball has one, a box on its face four. With a cell_size they are the cells of most volume. Cells and
-     * nested bodies have none. */
+    /* Points that stand for the contact, of steps that want them, of scenes with max_points, and by voxtree.
+     * [n_points][8]: position in m, unit normal that pushes bodies[0] out, depth in m, weight; weights sum to 1.
+     * voxtree: means of what met, in falling order of weight. Other methods: weight is the point's share of `area`; the
+     * normal is the point's own, between the surfaces there, depth the length of the line along it inside both bodies,
+     * position its middle. They are corners of the intersection, seen along the normal: the deepest, the farthest from
+     * it, and then those that add most to the area between them, each times its depth; a ball has one, a box on its
+     * face four. With a cell_size they are the cells of most volume. Cells and nested bodies have none. */
     uint64_t n_points;
     const double *points;
     const uint32_t *point_groups; /* [n_points][2], voxtree: the parts of both surfaces that met; 65535: the body's
@@ -711,7 +714,8 @@ const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster
 /* A condition of a deformable body under which its contacts mean little. BODY_INVERTED: its signed volume is below
  * minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on either side of 0. NO_VELOCITIES: with the law
  * "pressure" its contact has friction or dissipation, and the step no velocities, so that neither acts. NESTED: the
- * body is wholly inside another (contactd_contact.is_nested), so that nothing pushes it out. Given by every step's result while the condition lasts. A newer server may send codes that this version does not know. */
+ * body is wholly inside another (contactd_contact.is_nested), so that nothing pushes it out. Given by every step's
+ * result while the condition lasts. A newer server may send codes that this version does not know. */
 typedef struct contactd_warning {
     contactd_warning_code code;
     contactd_body body;
@@ -801,7 +805,8 @@ typedef enum contactd_column_type {                        /* of each number */
                                     CONTACTD_TYPE_U64,
 } contactd_column_type;
 
-/* One field of all contacts of a result, where it lies: the value of contact i begins at (const char *)data + i * stride. */
+/* One field of all contacts of a result, where it lies: the value of contact i begins at (const char *)data + i *
+ * stride. */
 typedef struct contactd_column {
     const void *data; /* NULL: there is no contact */
     size_t stride;    /* bytes from one contact to the next */
@@ -811,8 +816,8 @@ typedef struct contactd_column {
     const char *name, *unit; /* "generalized_gradient", "m^2, m^3"; unit "": none */
 } contactd_column;
 
-/* Valid for as long as the result. NOT_FOUND: the step did not ask for the field, or has no such thing (wrenches without
- * the law "pressure"); INVALID_ARGUMENT: there is no such column, or a pointer is NULL. */
+/* Valid for as long as the result. NOT_FOUND: the step did not ask for the field, or has no such thing (wrenches
+ * without the law "pressure"); INVALID_ARGUMENT: there is no such column, or a pointer is NULL. */
 contactd_code contactd_result_column(const contactd_result *result, contactd_column_id id, contactd_column *out);
 
 typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */
@@ -821,11 +826,12 @@ typedef uint64_t contactd_ticket; /* a step in flight; 0 is none */
  * it waits for the oldest to be answered. options may be NULL. Updates name each body at most once. */
 contactd_code contactd_step_submit(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                                    size_t n_updates, const contactd_step_options *options, contactd_ticket *out);
-/* *out is valid until the next wait on this client, or for longer with contactd_result_keep. Steps may be waited for in any order, each once. After
- * DEADLINE_EXCEEDED or UNREACHABLE of this client's own timeout (field "timeout_ms") the step is still in flight: wait
- * again. TIME_LIMIT: the step took longer than the scene's max_step_time, or than the server allows. SERVER_ENDED: the
- * server ended twice while it computed the step, which is not sent again. After both, as after all errors of a step,
- * the bodies are where the last answered step left them, and the scene can be stepped on. */
+/* *out is valid until the next wait on this client, or for longer with contactd_result_keep. Steps may be waited for in
+ * any order, each once. After DEADLINE_EXCEEDED or UNREACHABLE of this client's own timeout (field "timeout_ms") the
+ * step is still in flight: wait again. TIME_LIMIT: the step took longer than the scene's max_step_time, or than the
+ * server allows. SERVER_ENDED: the server ended twice while it computed the step, which is not sent again. After both,
+ * as after all errors of a step, the bodies are where the last answered step left them, and the scene can be stepped
+ * on. */
 contactd_code contactd_step_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out);
 contactd_code contactd_step(contactd_client *client, contactd_scene scene, const contactd_update *updates,
                             size_t n_updates, const contactd_step_options *options, const contactd_result **out);
@@ -838,8 +844,8 @@ contactd_code contactd_result_release(contactd_client *client, const contactd_re
 
 /* ---- steps of many scenes ---- */
 
-/* A step of each of many scenes, in one message and one batch: for the environments of learning, which are built alike. The
- * same bodies move in all of them: scenes that were built in the same order have the same handles. */
+/* A step of each of many scenes, in one message and one batch: for the environments of learning, which are built alike.
+ * The same bodies move in all of them: scenes that were built in the same order have the same handles. */
 typedef struct contactd_many {
     uint32_t cookie;              /* set by contactd_many_init: nothing moves, want FRAME */
     const contactd_scene *scenes; /* [n_scenes], each once, 65,536 at most; none with continuous frames */
@@ -853,11 +859,11 @@ typedef struct contactd_many {
     const contactd_body *soft; /* [n_soft] deformable bodies */
     size_t n_soft;
     const void *positions; /* [n_scenes][the sum of these bodies' vertices][3], m */
-    size_t
-        n_positions; /* rows of positions, of all scenes: WRONG_LENGTH where the bodies have other numbers of vertices */
-    bool float64;    /* positions are double, else float */
-    uint32_t
-        want; /* CONTACTD_WANT_FRAME, CONTACTD_WANT_INERTIA, CONTACTD_WANT_IDS; 0: bodies, volumes and their errors */
+    /* Rows of positions, of all scenes: WRONG_LENGTH where the bodies have other numbers of vertices. */
+    size_t n_positions;
+    bool float64; /* positions are double, else float */
+    /* CONTACTD_WANT_FRAME, CONTACTD_WANT_INERTIA, CONTACTD_WANT_IDS; 0: bodies, volumes and their errors. */
+    uint32_t want;
     uint32_t deadline_us; /* as contactd_step_options */
 } contactd_many;
 
@@ -878,10 +884,11 @@ typedef struct contactd_many_result {
 } contactd_many_result;
 
 void contactd_many_init(contactd_many *many);
-/* Steps all the scenes and waits for the answer, and first for steps of them in flight. *result must be NULL, or a result of
- * before, whose memory is used again; it is to be freed. A step that fails fails alone: the call is OK, and errors has it.
- * A call that fails has changed no scene and no result. The bits are those of single steps. UNSUPPORTED: the server is
- * too old for it: submit the steps one by one. TOO_LARGE: the message or the answer; take fewer scenes. */
+/* Steps all the scenes and waits for the answer, and first for steps of them in flight. *result must be NULL, or a
+ * result of before, whose memory is used again; it is to be freed. A step that fails fails alone: the call is OK, and
+ * errors has it. A call that fails has changed no scene and no result. The bits are those of single steps. UNSUPPORTED:
+ * the server is too old for it: submit the steps one by one. TOO_LARGE: the message or the answer; take fewer
+ * scenes. */
 contactd_code contactd_step_many(contactd_client *client, const contactd_many *many, contactd_many_result **result);
 /* As contactd_result_column; wrenches and whatever else has two parts are [2][6] here too. */
 contactd_code contactd_many_column(const contactd_many_result *result, contactd_column_id id, contactd_column *out);
@@ -889,22 +896,23 @@ void contactd_many_result_free(contactd_many_result **result); /* nulls; NULL is
 
 /* ---- beside other work: event loops ---- */
 
-/* A descriptor for poll, select or epoll (readable), of this client's connection; -1: client is NULL. It tells of changes
- * once, not for as long as something is there: after it is readable, and after any other call of this client that may have
- * sent or taken in something, call contactd_process before waiting for it again. Only wait for it: never read, write or
- * close it. A client that is given another server gets another descriptor: ask again after each contactd_process. */
+/* A descriptor for poll, select or epoll (readable), of this client's connection; -1: client is NULL. It tells of
+ * changes once, not for as long as something is there: after it is readable, and after any other call of this client
+ * that may have sent or taken in something, call contactd_process before waiting for it again. Only wait for it: never
+ * read, write or close it. A client that is given another server gets another descriptor: ask again after each
+ * contactd_process. */
 int contactd_fd(const contactd_client *client);
 /* Takes in the answers that have come, sends what waits to be sent, and does not wait for more. *wait_ms (may be NULL):
- * call it again after at most so many milliseconds, though the descriptor stays silent, as a step is to be sent again, or
- * the connection to be looked after; -1: no step is in flight. Only to bring back scenes on a server that was started
- * anew it takes as long as that takes, up to the client's timeout. Errors are of the connection; those of steps come with
- * the steps. */
+ * call it again after at most so many milliseconds, though the descriptor stays silent, as a step is to be sent again,
+ * or the connection to be looked after; -1: no step is in flight. Only to bring back scenes on a server that was
+ * started anew it takes as long as that takes, up to the client's timeout. Errors are of the connection; those of steps
+ * come with the steps. */
 contactd_code contactd_process(contactd_client *client, int *wait_ms);
-/* contactd_process, and the step's result, as contactd_step_wait gives it, if it has been answered; OK with *out NULL: not
- * yet. */
+/* contactd_process, and the step's result, as contactd_step_wait gives it, if it has been answered; OK with *out NULL:
+ * not yet. */
 contactd_code contactd_step_try_wait(contactd_client *client, contactd_ticket ticket, const contactd_result **out);
-/* Waits until some step in flight is answered: *out is the first of them that was submitted, for contactd_step_wait, which
- * then does not wait. 0: none is in flight. DEADLINE_EXCEEDED, UNREACHABLE: as contactd_step_wait. */
+/* Waits until some step in flight is answered: *out is the first of them that was submitted, for contactd_step_wait,
+ * which then does not wait. 0: none is in flight. DEADLINE_EXCEEDED, UNREACHABLE: as contactd_step_wait. */
 contactd_code contactd_wait_any(contactd_client *client, contactd_ticket *out);
 
 /* ---- pictures ---- */
@@ -986,7 +994,8 @@ typedef struct contactd_overlap {
 } contactd_overlap;
 
 /* The intersection in one call: each mesh as it is (pose NULL), or at a pose. settings: method and sampling; may be
- * NULL. No scene stays. It is a step like any other: results of steps that were waited for, and are not kept, are no longer valid. */
+ * NULL. No scene stays. It is a step like any other: results of steps that were waited for, and are not kept, are no
+ * longer valid. */
 contactd_code contactd_find_overlap(contactd_client *client, contactd_mesh a, const double pose_a[12], contactd_mesh b,
                                     const double pose_b[12], const contactd_settings *settings, contactd_overlap *out);
 

@@ -66,8 +66,9 @@ typedef enum wire_type {
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
 
-/* Strings are NUL-terminated UTF-8 without NUL inside (decoding checks); NULL encodes as absent and absent decodes as "".
- * A code, warning or method that this build does not know decodes as its number, so that a newer peer's can be reported. */
+/* Strings are NUL-terminated UTF-8 without NUL inside (decoding checks); NULL encodes as absent and absent decodes as
+ * "". A code, warning or method that this build does not know decodes as its number, so that a newer peer's can be
+ * reported. */
 
 typedef struct wire_hello { uint16_t version, min_version; const char *client; uint32_t lease_ms; } wire_hello;
 typedef struct wire_welcome {

@@ -1,4 +1,5 @@
-/* cert.c - contactctl keys cert: a certificate that signs itself, and its private key, for HTTPS without an authority. */
+/* cert.c - contactctl keys cert: a certificate that signs itself, and its private key, for HTTPS without an
+ * authority. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

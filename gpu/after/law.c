@@ -14,8 +14,8 @@
  * The pressure acts along each surface's own normals N, so that a nut's thread turns it and a bowl's flanks center what
  * lies in it. The integrals of y N dS over the two surfaces add up to V, along y, by the divergence theorem: the walls
  * of the part inside, where a line along n runs within a surface, count too much, as h falls to 0 along them. Of all
- * forces between what either side says, the least along the contact acts on part 0 and its opposite on part 1: on a flat
- * contact none; where flanks matter, one side's. Torques about c agree. So forces and torques balance, and nothing
+ * forces between what either side says, the least along the contact acts on part 0 and its opposite on part 1: on a
+ * flat contact none; where flanks matter, one side's. Torques about c agree. So forces and torques balance, and nothing
  * depends on how faces are divided into triangles.
  *
  * Dissipation multiplies h by 1 + d w (Hunt and Crossley 1975), w the approach speed, which is linear along the contact
@@ -23,9 +23,9 @@
  * never negative. Friction is Coulomb's, at points of the ellipse whose area moments the contact has: so it resists
  * turning about the normal, too.
  *
- * Where a body wraps around the other, as a bowl around a ball, areas as seen along n nearly cancel, and what is divided
- * by them says little. Then the volume's own moments bound the contact's extents, and what the slope adds is at most as
- * much as the whole pressure: forces stay below twice k V, wherever n points. */
+ * Where a body wraps around the other, as a bowl around a ball, areas as seen along n nearly cancel, and what is
+ * divided by them says little. Then the volume's own moments bound the contact's extents, and what the slope adds is at
+ * most as much as the whole pressure: forces stay below twice k V, wherever n points. */
 #include "gpu/after/law.h"
 
 #include <math.h>
@@ -62,7 +62,8 @@ struct law {
  * Of a triangle, with 0 at its base, it is 1.2. */
 static const double MOST_VARIATION = 2;
 
-/* No area has a larger variance than this times its volume's: of a wedge, a cap or a pyramid it is 1.5 times as large. */
+/* No area has a larger variance than this times its volume's: of a wedge, a cap or a pyramid it is 1.5 times as
+ * large. */
 static const double MOST_SPREAD = 3;
 
 /* m^2: of the intersection along an axis. */
@@ -147,8 +148,8 @@ struct wrench {
     double force[3], torque[3];
 };
 
-/* Takes from the matrix m, of forces along the tangents by unit slopes along them, half the volume: as far as that leads
- * towards 0 along the axes of its symmetric part. */
+/* Takes from the matrix m, of forces along the tangents by unit slopes along them, half the volume: as far as that
+ * leads towards 0 along the axes of its symmetric part. */
 static void take_walls(double m[2][2], double volume) {
     const double half = (m[0][0] - m[1][1]) / 2, mixed = (m[0][1] + m[1][0]) / 2, middle = (m[0][0] + m[1][1]) / 2,
                  root = sqrt(half * half + mixed * mixed), angle = root > 0 ? atan2(mixed, half) / 2 : 0;
@@ -202,8 +203,8 @@ static struct wrench press(const struct law *law, const struct linear *pressure)
 
 /* ---- friction ---- */
 
-/* Points of the unit disc, each a share of its area: three radii, whose squares are those of Gauss's rule, at six angles.
- * The mean distance from the centre is 2 / 3, to half a percent. */
+/* Points of the unit disc, each a share of its area: three radii, whose squares are those of Gauss's rule, at six
+ * angles. The mean distance from the centre is 2 / 3, to half a percent. */
 enum { RADII = 3, ANGLES = 6, POINTS = RADII * ANGLES };
 static const double RADIUS[RADII] = {0.3357106870197290, 0.7071067811865476, 0.9419651451198934},
                     SHARE[RADII] = {5.0 / 18 / ANGLES, 8.0 / 18 / ANGLES, 5.0 / 18 / ANGLES},

@@ -9,8 +9,8 @@
 /* What a step of a scene with the law needs of the method, CT_WANT_...; 0 without the law. */
 uint32_t ct_law_wants(const ct_step *step);
 
-/* What acts between the two surfaces of a contact, place by place: for the contact surface (sheet.h). Positions are from
- * the contact's centre, world axes, m; forces are those on part 0. */
+/* What acts between the two surfaces of a contact, place by place: for the contact surface (sheet.h). Positions are
+ * from the contact's centre, world axes, m; forces are those on part 0. */
 typedef struct ct_traction {
     bool has_law, has_friction;
     ct_material material; /* of the pair */
@@ -25,7 +25,8 @@ typedef struct ct_traction {
 
 /* Whether sides have to be measured with rows, for the motion of deformable bodies. */
 bool ct_law_needs_rows(const ct_step *step);
-/* Of a contact with an area and moments (CT_WANT_INERTIA), after ct_result_add_law. Sides that ct_side_measure measured. */
+/* Of a contact with an area and moments (CT_WANT_INERTIA), after ct_result_add_law. Sides that ct_side_measure
+ * measured. */
 void ct_law_describe(const ct_scene *scene, const ct_step *step, const ct_contact *contact, const ct_side side[2],
                      ct_traction *traction);
 /* The velocity of part 1 relative to part 0 at a place. */

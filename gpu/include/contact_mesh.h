@@ -38,19 +38,20 @@ typedef struct ct_mesh_limits {
 void ct_mesh_limits_init(ct_mesh_limits *limits);
 
 /* Reads a mesh file from memory. Polygons are cut into triangles: as a fan where that
- * folds over nowhere, else by clipping ears; of those that are not flat the cut is taken whose area is least. Everything
- * but geometry is ignored. Positions are float32, or float64 where float32 does not hold the file's digits
- * (gpu/mesh/digits.h has the rule). The surface has to be closed: as many triangles run through each edge one way as the other. Of
- * more than two those are neighbours between which the volume lies: parts touch there. The caller owns one reference to
- * *out. limits NULL: the defaults.
+ * folds over nowhere, else by clipping ears; of those that are not flat the cut is taken whose area is least.
+ * Everything but geometry is ignored. Positions are float32, or float64 where float32 does not hold the file's digits
+ * (gpu/mesh/digits.h has the rule). The surface has to be closed: as many triangles run through each edge one way as
+ * the other. Of more than two those are neighbours between which the volume lies: parts touch there. The caller owns
+ * one reference to *out. limits NULL: the defaults.
  * PARSE_ERROR, INVALID_MESH, NON_FINITE, LIMIT_EXCEEDED, OUT_OF_MEMORY, CANCELLED (ct_cancel_scope). */
 ct_status ct_mesh_read(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_limits *limits,
                        ct_mesh **out, ct_error *error);
 
 /* Makes a mesh from arrays: positions [n_vertices][3] of dtype, in m, and triangles [n_triangles][3] of uint32. Neither
  * pointer needs to be aligned. Vertices keep their order: vertex k of a gradient is vertex k here. float64
- * keeps 48 bits beside an origin near the mesh, so that it may lie anywhere; where float32 holds every number, it is the
- * same mesh as in float32. Repairs and checks look at the upper 24 bits. Fails as ct_mesh_read does, but for PARSE_ERROR; also INVALID_ARGUMENT. */
+ * keeps 48 bits beside an origin near the mesh, so that it may lie anywhere; where float32 holds every number, it is
+ * the same mesh as in float32. Repairs and checks look at the upper 24 bits. Fails as ct_mesh_read does, but for
+ * PARSE_ERROR; also INVALID_ARGUMENT. */
 ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,
                          size_t n_triangles, const ct_mesh_limits *limits, ct_mesh **out, ct_error *error);
 
@@ -124,8 +125,8 @@ typedef enum ct_closing {
  *  - turns shells that face inwards and are no cavity, so that the winding number is negative nowhere in them. A shell that
  *    was not consistent as given becomes a cavity inside an odd number of others, and faces outwards else.
  * Edges that more triangles run through one way than the other, surfaces with one side only, and larger holes are
- * refused. A mesh that needs no repair is the same as without. Of an open surface (open_direction) no hole is filled, and
- * shells are turned that face along the direction more than against it.
+ * refused. A mesh that needs no repair is the same as without. Of an open surface (open_direction) no hole is filled,
+ * and shells are turned that face along the direction more than against it.
  *
  * With an open_direction the mesh is an open surface, such as a heightfield or a bowl, that bounds the volume behind
  * it: all points that lie from it along the direction. Its triangles face against the direction or stand along it (a
@@ -161,8 +162,8 @@ typedef struct ct_mesh_options {
 void ct_mesh_options_init(ct_mesh_options *options); /* the default limits, no repair */
 
 /* As ct_mesh_read and ct_mesh_create, with options. *changes (NULL is allowed) is what the repair did. A changed mesh
- * has the hash of what became of it: the same as that of an upload of its positions and triangles (ct_mesh_positions_f64,
- * ct_mesh_triangles). Also INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE: the options. */
+ * has the hash of what became of it: the same as that of an upload of its positions and triangles
+ * (ct_mesh_positions_f64, ct_mesh_triangles). Also INVALID_ARGUMENT, OUT_OF_RANGE, NON_FINITE: the options. */
 ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format format, const ct_mesh_options *options,
                             ct_mesh **out, ct_mesh_changes *changes, ct_error *error);
 ct_status ct_mesh_create_with(const void *positions, ct_dtype dtype, size_t n_vertices, const void *triangles_u32,

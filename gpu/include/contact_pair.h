@@ -62,15 +62,15 @@
  *     vertices that of the turn that fits their velocities best
  * With a viscosity ν (law "volume") friction acts on both parts at the point midway between side_center[0] and [1]: the
  * force -ν area t on part 1, t the velocity there relative to part 0 without its part along n, and the torque
- * -ν J spin n, J = area^2 / (2 pi), that of a disc: 5 % low for a square, more for a long patch (Faure 2008 section 3.3,
- * with the relative velocity of the contact in place of that of a ray). Forces and torques on both parts are opposite,
- * and never add energy. Those on vertices amount to them: A_k t, a turn about n, and along n what makes up for the
- * distance between the two surfaces.
+ * -ν J spin n, J = area^2 / (2 pi), that of a disc: 5 % low for a square, more for a long patch (Faure 2008 section
+ * 3.3, with the relative velocity of the contact in place of that of a ray). Forces and torques on both parts are
+ * opposite, and never add energy. Those on vertices amount to them: A_k t, a turn about n, and along n what makes up
+ * for the distance between the two surfaces.
  *
  * With the law "pressure" contacts have wrench, extents and axes, and friction is Coulomb's: gpu/after/law.c says how.
- * Beneath both surfaces is a foundation of the pair's modulus k (ct_material), and h, the intersection's thickness along
- * n, is pressed together: the pressure k h (1 + d v), v the approach speed, and never less than 0. Where flat faces meet
- * the force is exactly k V n, through the volume's centre.
+ * Beneath both surfaces is a foundation of the pair's modulus k (ct_material), and h, the intersection's thickness
+ * along n, is pressed together: the pressure k h (1 + d v), v the approach speed, and never less than 0. Where flat
+ * faces meet the force is exactly k V n, through the volume's centre.
  *
  * The struct is in proto/contact_fields.h, with the unit of each field. The contact frame (Allard 2010 section 4.2) is
  * for steps that want FRAME, FRICTION, GRADIENT or FORCES, else 0. */
@@ -121,16 +121,16 @@ typedef struct ct_ray_tile {
 
 /* Of a step that wants a SURFACE: polygons between the two bodies of a contact, flat and convex.
  *
- * Along lines that are parallel to the contact's normal n, the intersection begins at one body's surface and ends at the
- * other's. Where both surfaces are flat is a polygon: it lies between them, at the same fraction of the way everywhere in
- * the contact, so that the contact's surface is as flat as there is one. Depth is the length of the line within both
- * bodies, and linear on a polygon. Lines that end on the body on which they begin have no polygon.
+ * Along lines that are parallel to the contact's normal n, the intersection begins at one body's surface and ends at
+ * the other's. Where both surfaces are flat is a polygon: it lies between them, at the same fraction of the way
+ * everywhere in the contact, so that the contact's surface is as flat as there is one. Depth is the length of the line
+ * within both bodies, and linear on a polygon. Lines that end on the body on which they begin have no polygon.
  *
- * With the law "pressure", pressure is k h (1 + d w), h the depth, w the approach speed, and never less than 0: that of an
- * elastic foundation, place by place. A polygon's force has it along the polygon's normal, and Coulomb's friction against
- * slip. The law finds a contact's wrench by its moments (gpu/after/law.c); what its polygons' forces lack of it, which is
- * rounding where flat faces meet, is spread over them by their pressure: so they sum to the wrench. With other laws
- * pressure, force and torque are 0.
+ * With the law "pressure", pressure is k h (1 + d w), h the depth, w the approach speed, and never less than 0: that of
+ * an elastic foundation, place by place. A polygon's force has it along the polygon's normal, and Coulomb's friction
+ * against slip. The law finds a contact's wrench by its moments (gpu/after/law.c); what its polygons' forces lack of
+ * it, which is rounding where flat faces meet, is spread over them by their pressure: so they sum to the wrench. With
+ * other laws pressure, force and torque are 0.
  *
  * A contact without a normal has no polygons, nor has one between a body and itself: a step with such a body fails. */
 typedef struct ct_surface_polygon {
@@ -161,34 +161,34 @@ typedef struct ct_surface_vertex {
  * VOXTREE: the mean of cubes that met, of one group of each surface.
  *
  * Other methods choose points as solvers that reduce contact manifolds do, for max_points > 0. A point is on a line
- * through both bodies along its own normal: the position is the middle of a stretch that is inside both, and the depth that
- * stretch's length. The normal lies between those of the surfaces where the stretch ends: so points on the flanks of a
- * thread, or all over a socket, each push along the surfaces there, and a box on its face pushes along that face whatever
- * the contact's normal. Where no such stretch is found, as in a corner sharper than the surfaces beside it, the normal is
- * the contact's. normal . ct_contact.normal is above 0.
+ * through both bodies along its own normal: the position is the middle of a stretch that is inside both, and the depth
+ * that stretch's length. The normal lies between those of the surfaces where the stretch ends: so points on the flanks
+ * of a thread, or all over a socket, each push along the surfaces there, and a box on its face pushes along that face
+ * whatever the contact's normal. Where no such stretch is found, as in a corner sharper than the surfaces beside it,
+ * the normal is the contact's. normal . ct_contact.normal is above 0.
  *
- * Candidates are, seen along the contact's normal, vertices of one body in the other and places where edges of one pierce
- * the other: in each square of a grid of 6 x 6 over the contact (16 x 16 for more than 8 points) the vertex of either body
- * that is deepest, or of one of them where both have more than 64; in 8 directions the outermost vertex; and of edges
- * longer than 1.5 squares where they first and last pierce, of more than 64 such edges those that are outermost. Of two that are nearer to one another than a 64th of the
- * contact one counts. The line of one is just inside the outline, along the contact's normal, and its longest stretch
- * counts; where the outline slopes, so that depths there are next to nothing, a quarter of the contact's depth inside, or a
- * 32nd of its extent. Its depth is that of the line times the cosine to the direction between the surfaces. Of the
- * candidates
+ * Candidates are, seen along the contact's normal, vertices of one body in the other and places where edges of one
+ * pierce the other: in each square of a grid of 6 x 6 over the contact (16 x 16 for more than 8 points) the vertex of
+ * either body that is deepest, or of one of them where both have more than 64; in 8 directions the outermost vertex;
+ * and of edges longer than 1.5 squares where they first and last pierce, of more than 64 such edges those that are
+ * outermost. Of two that are nearer to one another than a 64th of the contact one counts. The line of one is just
+ * inside the outline, along the contact's normal, and its longest stretch counts; where the outline slopes, so that
+ * depths there are next to nothing, a quarter of the contact's depth inside, or a 32nd of its extent. Its depth is that
+ * of the line times the cosine to the direction between the surfaces. Of the candidates
  *   1. the deepest (of those within a thousandth of its depth the farthest from the contact's centre),
  *   2. the one farthest from it, its distance times its depth,
  *   3. and then, again and again, the one that adds most to the area of the chosen ones' convex hull, times its depth
- * are points, until there are max_points, or none adds more than a fiftieth of the whole. Left out is what does not rise above a paraboloid from a chosen point down to the intersection's outline, by a quarter
- * of the depth, unless it pushes in another direction, by 26 degrees or more: so a ball has one point, a cylinder on its
- * side two, and a box on its face four. Points come from the surfaces themselves, in double precision: LDI's have no error
- * of sampling. They are the same for any number of threads, on every backend and, but for the sign of normals, in either
- * order of bodies.
+ * are points, until there are max_points, or none adds more than a fiftieth of the whole. Left out is what does not
+ * rise above a paraboloid from a chosen point down to the intersection's outline, by a quarter of the depth, unless it
+ * pushes in another direction, by 26 degrees or more: so a ball has one point, a cylinder on its side two, and a box on
+ * its face four. Points come from the surfaces themselves, in double precision: LDI's have no error of sampling. They
+ * are the same for any number of threads, on every backend and, but for the sign of normals, in either order of bodies.
  *
  * Shares of the contact's area (weight) are as equal as they can be where their barycentre is that of the two surfaces,
  * the mean of side_center; where the points do not surround it, as near to it as shares >= 0 come.
  *
- * The time that points take is that of one look at each entry of the contact and of 30 to 150 lines in most contacts, at
- * most some 800 (4,000 for more than 8 points), however many triangles the bodies have.
+ * The time that points take is that of one look at each entry of the contact and of 30 to 150 lines in most contacts,
+ * at most some 800 (4,000 for more than 8 points), however many triangles the bodies have.
  *
  * With a cell_size points are cells instead: those of most volume, in falling order. A point has the cell's normal, its
  * centre (where that is outside of the cell's cube: the cube's middle, moved along the normal as far as the centre is),

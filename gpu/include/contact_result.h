@@ -72,8 +72,8 @@ typedef struct ct_pair_progress {
  * the step's velocities, and there are none. It names part 0 of the first such contact, and its volume. NESTED is about
  * contacts, too: it names the inner body of one that is_nested, and its volume, where the step wants a frame.
  *
- * Both conditions of volumes leave a margin around 0, so that the rounding of a flat body's positions to float32 does not decide
- * between the two.
+ * Both conditions of volumes leave a margin around 0, so that the rounding of a flat body's positions to float32 does
+ * not decide between the two.
  *
  * name, number, text. Numbers are never reused. */
 #define CT_WARNING_MAP(X)                                                                                              \

@@ -21,8 +21,8 @@ extern "C" {
  *
  * The sampling is resolution and pixel_size. It is named if one of them is not 0. LDI reads it: without one it takes
  * CT_DEFAULT_RESOLUTION rays along each axis of a window: the box in which the boxes of two bodies overlap, or, where
- * the bodies meet in far less, the part of it that both surfaces reach into. EXACT has no samples and refuses a sampling
- * (INVALID_ARGUMENT) rather than ignore it. AUTO runs LDI where a sampling is named, and else what
+ * the bodies meet in far less, the part of it that both surfaces reach into. EXACT has no samples and refuses a
+ * sampling (INVALID_ARGUMENT) rather than ignore it. AUTO runs LDI where a sampling is named, and else what
  * ct_engine_auto_method says. */
 #define CT_DEFAULT_RESOLUTION 64
 
@@ -54,8 +54,8 @@ void ct_scene_settings_init(ct_scene_settings *settings); /* the defaults: AUTO,
  */
 ct_status ct_scene_settings_check(const ct_scene_settings *settings, ct_error *error);
 /* Applies a request for some settings as the service does: what it gives chooses a method where it names none, and a
- * change of the method drops what the new one does not take. The result is not checked. OUT_OF_RANGE: it gives 0 where 0
- * says that nothing is named. */
+ * change of the method drops what the new one does not take. The result is not checked. OUT_OF_RANGE: it gives 0 where
+ * 0 says that nothing is named. */
 ct_status ct_scene_settings_change(ct_scene_settings *settings, const ct_settings_change *change, ct_error *error);
 
 /* ---- scenes ---- */
@@ -140,16 +140,17 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t body, ct_error *error);
  * mesh), OUT_OF_RANGE (the pose is beyond CT_POSE_REACH for this mesh), OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t body, ct_mesh *mesh, ct_error *error);
 /* All bodies as they were when they were added: at their poses, deformable ones at their meshes' positions. Settings,
- * materials and filters stay; contacts of the next step that wants ids are all new. On an error nothing has changed: OUT_OF_MEMORY, DEVICE_ERROR. */
+ * materials and filters stay; contacts of the next step that wants ids are all new. On an error nothing has changed:
+ * OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_scene_reset(ct_scene *scene, ct_error *error);
 /* Another scene with the same settings, bodies, filters and materials, on the same device. Its bodies have the same
  * handles; they are at the poses of now, which ct_scene_reset takes them back to, deformable ones at their meshes'
  * positions. The caller owns *out, which is NULL after an error, as ct_scene_create and ct_scene_add_body tell it. */
 ct_status ct_scene_copy(const ct_scene *scene, ct_scene **out, ct_error *error);
 /* Changes what a body is made of, or, with `other` not 0, what counts between the two in place of what their materials
- * come to: a field that is not given (NaN) is still the bodies' then, and CT_MATERIAL_NONE ends it. Both may be the same
- * body, for its contact with itself. From the next step on. NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT (static_friction
- * below friction), OUT_OF_MEMORY. */
+ * come to: a field that is not given (NaN) is still the bodies' then, and CT_MATERIAL_NONE ends it. Both may be the
+ * same body, for its contact with itself. From the next step on. NOT_FOUND, OUT_OF_RANGE, INVALID_ARGUMENT
+ * (static_friction below friction), OUT_OF_MEMORY. */
 ct_status ct_scene_set_material(ct_scene *scene, uint32_t body, uint32_t other, const ct_material *material,
                                 ct_error *error);
 
@@ -173,8 +174,9 @@ size_t ct_scene_body_count(const ct_scene *scene);
 /* Bodies in rising order of handle. OUT_OF_RANGE: index is not below the count. */
 ct_status ct_scene_body_at(const ct_scene *scene, size_t index, ct_body_info *info);
 ct_status ct_scene_body_info(const ct_scene *scene, uint32_t body, ct_body_info *info, ct_error *error); /* NOT_FOUND */
-/* World positions of a body's vertices as the last step left them, m, rounded to float32, to out[vertices of its mesh][3]:
- * closing ones, too, in the mesh's order. NOT_FOUND; INVALID_ARGUMENT: a half-space; OUT_OF_MEMORY, DEVICE_ERROR. */
+/* World positions of a body's vertices as the last step left them, m, rounded to float32, to out[vertices of its
+ * mesh][3]: closing ones, too, in the mesh's order. NOT_FOUND; INVALID_ARGUMENT: a half-space; OUT_OF_MEMORY,
+ * DEVICE_ERROR. */
 ct_status ct_scene_body_positions(const ct_scene *scene, uint32_t body, float *out, ct_error *error);
 uint64_t ct_scene_bytes(const ct_scene *scene);        /* memory that the scene holds, without its meshes */
 uint64_t ct_scene_device_bytes(const ct_scene *scene); /* of ct_scene_bytes, the part in a device's own memory */

@@ -132,9 +132,10 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
  * step went well. Else the status of the first step that failed; each step has its own in error.status. */
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps);
 
-/* Of a batch of many scenes: the contacts of all its steps, one step's after the other's. first: [n_steps + 1], out: step i
- * has contacts first[i] to first[i + 1] - 1; those of a step that failed are none. contacts NULL: only counts. Returns how
- * many there are. Where their entries lie, first[] and count[] of a contact, is in its own step's result. */
+/* Of a batch of many scenes: the contacts of all its steps, one step's after the other's. first: [n_steps + 1], out:
+ * step i has contacts first[i] to first[i + 1] - 1; those of a step that failed are none. contacts NULL: only counts.
+ * Returns how many there are. Where their entries lie, first[] and count[] of a contact, is in its own step's
+ * result. */
 uint64_t ct_steps_gather(const ct_step *steps, size_t n_steps, ct_contact *contacts, uint64_t *first);
 /* Frees the results of all steps, and nulls them. */
 void ct_steps_free_results(ct_step *steps, size_t n_steps);

@@ -169,9 +169,9 @@ def secrets(binaries, tmp_path) -> pathlib.Path:
         done = subprocess.run([binaries / "contactctl", *command], cwd=keys, capture_output=True, text=True, check=True)
         lines += done.stdout if "server" not in command else ""
     (keys / "principals").write_text(lines)
-    needs.tools("openssl")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=contactd", "-days", "2",
-                    "-keyout", tls / "tls.key", "-out", tls / "tls.crt"], check=True, capture_output=True)  # fmt: skip
+    subprocess.run([binaries / "contactctl", "keys", "cert", "tls", "--days", "2"], cwd=tls, check=True, capture_output=True)
+    (tls / "tls.pem").rename(tls / "tls.crt")
+    (tls / "tls-key.pem").rename(tls / "tls.key")
     for folder in keys, tls:
         for path in folder.iterdir():
             path.chmod(modes[folder.name])
