@@ -13,7 +13,7 @@ import urllib.parse
 import contactd
 import numpy as np
 import pytest
-from conftest import SLOW
+from conftest import SLOW, wait_until
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api
 
@@ -205,6 +205,27 @@ def test_a_frame_that_is_too_large(make_server):
                 assert event[1].get("step", 0) == 0
             assert "--max-message" in event[1]["reason"] and event[1]["again"] is False
             assert less.frame(1)["n_contacts"] == 29
+
+
+def test_a_full_queue_is_asked_at_the_viewer_s_rate(make_server):
+    """A viewer who comes while no command can be queued waits, and costs next to nothing until one can."""
+    server = make_server("--queue", "1")
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        scene = a_scene(client)
+        busy = client.open_scene(method="ebpi", tolerance_rel=1e-6, strict=True, ray_budget=2**20, max_step_time=1000)
+        ball = client.register_mesh(*icosphere(1.0, 4))
+        for k in range(40):
+            busy.add_body(ball, moved(0.01 * k, 0.002 * k))
+        running = busy.submit()
+        api = Api(server.http)
+        wait_until(lambda: api.gauge("contactd_queue_depth") == 1, "the queue to be full")
+        with Stream(server, scene.id) as stream:
+            before, began = api.gauge("contactd_busy_total"), time.monotonic()
+            time.sleep(1)
+            refused, took = api.gauge("contactd_busy_total") - before, time.monotonic() - began
+            assert 0 < refused < 62 * took, "the rate is 60 a second"
+            running.cancel()
+            assert stream.frame()["step"] == 0
 
 
 def test_who_may_watch(make_server, tmp_path):
