@@ -121,6 +121,8 @@ class _Work:
         if not is_unused:
             for state in self.states:
                 state.synced = False
+            for body in (body for bodies in self._soft for body in bodies):
+                body.doubt()
 
     def _note(self, failed: set[int], unused: set[int]) -> None:
         """What the server has done."""

@@ -154,6 +154,8 @@ class Setup:
                 self._begin_to_restore(scene, scene.label)
                 yield from _rebuild(scene)
                 scene.ends = 0
+                for body in scene.bodies:
+                    body.is_doubted = False  # all are as they were registered
             except ContactdError as e:
                 if e.code == ErrorCode.STATE_LOST:
                     raise

@@ -160,6 +160,7 @@ class BodyState:
     latest: Update | None = None
     moved: Any = None  # arrays
     known: Any = None
+    is_doubted: bool = False  # vertices that are not known here may have moved in a step whose answer was lost
     removed: bool = False
     self_contact: bool = False
     material: dict[str, float] = field(default_factory=dict)  # modulus, friction and so on, as far as given
@@ -195,7 +196,7 @@ class BodyState:
         if update.kind == POSE:
             self.pose = update.pose
         elif update.kind == POSITIONS:
-            self.latest, self.moved, self.known = update, None, None
+            self.latest, self.moved, self.known, self.is_doubted = update, None, None, False
         else:
             self._unfold()
             at = update.vertex_indices()
@@ -205,12 +206,21 @@ class BodyState:
     def reset(self) -> None:
         """The server has taken it back to where it was when it was added."""
         self.pose = self.start
-        self.latest = self.moved = self.known = None
+        self.rest()
 
     def replace_mesh(self, mesh: MeshState, vertices: int) -> None:
         """The server has given it this mesh; a deformable body is at the mesh's own positions."""
         self.mesh, self.vertices = mesh, vertices
+        self.rest()
+
+    def rest(self) -> None:
+        """In the server a deformable body is at its mesh's own positions."""
         self.latest = self.moved = self.known = None
+        self.is_doubted = False
+
+    def doubt(self) -> None:
+        """The server may have moved all vertices."""
+        self.is_doubted = self.latest is None and (self.known is None or not self.known.all())
 
     def _unfold(self) -> None:
         if self.moved is None:
@@ -227,20 +237,35 @@ class BodyState:
             return then
         if self.kind == RIGID:
             return Update(self, POSE, pose=self.pose)
-        if then is None and self.moved is None:
+        if then is None and self.moved is None and not self.is_doubted:
             return self.latest
         copy = BodyState(self.mesh, self.kind, None, 0, 0, [], self.id, self.vertices, self.latest,
                          None if self.moved is None else self.moved.copy(),
                          None if self.known is None else self.known.copy())
+        if self.is_doubted:
+            rest = self._rest_positions()
+            if copy.known is not None:
+                rest[copy.known] = copy.moved[copy.known]
+            copy.apply(Update(copy, POSITIONS, rest))
         if then is not None:
             try:
                 copy.apply(then)
             except (IndexError, ValueError) as e:
                 raise error_for(ErrorCode.OUT_OF_RANGE, str(e), object=f"body {self.id}", field="indices") from None
+        if copy.latest is not None:
+            return Update(self, POSITIONS, copy.latest.positions)
         if copy.known.all():
             return Update(self, POSITIONS, copy.moved)
         at = np.flatnonzero(copy.known).astype("<u4")
         return Update(self, INDEXED, copy.moved[at], at)
+
+    def _rest_positions(self) -> np.ndarray:
+        mesh = self.mesh
+        if mesh is None or mesh.vertices is None or mesh.making.keys() - {"scale"}:
+            raise error_for(ErrorCode.CONFLICT, "the answer of a step that may have moved its vertices was lost: give all its positions, "
+                            "or reset the scene", object=f"body {self.id}", field="positions")
+        scale = mesh.making.get("scale", 1)
+        return np.array(mesh.vertices if scale == 1 else mesh.vertices * np.float64(scale))
 
 
 def material_message(scene: "SceneState", body: BodyState, other: BodyState | None,

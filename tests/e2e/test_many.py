@@ -273,6 +273,30 @@ def test_an_answer_that_is_too_large(make_server):
         assert len(client.step_many(scenes[:100])) == 100
 
 
+@pytest.mark.parametrize("how", ["plain", "scaled", "repaired"])
+def test_soft_bodies_are_where_they_were_though_an_answer_was_lost(make_server, how):
+    """Steps that were computed, and whose answer is too large: the client's bodies have not moved, or it says that it cannot know."""
+    server = make_server("--max-message", "64K")
+    making = {"plain": {}, "scaled": {"scale": 0.5}, "repaired": {"repair": True}}[how]
+    with contactd.connect(server.stream, timeout=PATIENT) as client:
+        template = client.open_scene(method="exact")
+        vertices, faces = (np.asarray(part) for part in UNIT_BOX)
+        template.add_body(client.register_mesh(vertices * (1, 2, 2), faces), moved(0.5))
+        template.add_body(client.register_mesh(vertices / making.get("scale", 1), faces, **making))
+        scenes = [template, *client.open_scenes(199, template)]
+        positions = np.tile((vertices + (0.25, 0, 0)).astype("f4"), (200, 1, 1))
+        with pytest.raises(errors.TooLargeError, match="--max-message"):
+            client.step_many(scenes, positions=positions)
+        if how == "repaired":
+            with pytest.raises(errors.ConflictError, match="give all its positions, or reset the scene"):
+                scenes[0].step()
+            assert scenes[0].step(positions={scenes[0].bodies[1]: vertices}, want="volume").volumes[0] == pytest.approx(0.5)
+            client.reset(scenes[1:100])
+        else:
+            assert scenes[0].step(want="volume").volumes[0] == pytest.approx(0.5)
+        assert client.step_many(scenes[:100]).volumes == pytest.approx(0.5)
+
+
 def test_a_client_that_leaves_ends_it(remote, server):
     with contactd.connect(server.stream, timeout=PATIENT) as other:
         scenes = [other.open_scene(method="ebpi", tolerance_rel=1e-6, strict=True, ray_budget=2**20) for _ in range(2)]

@@ -97,7 +97,7 @@ static void large_answers_make_room(void **state) {
     enum { SIZE = REPEATS_BYTES / 4, N = 6 };
     repeats *repeats = repeats_new();
     problem p;
-    char *answer = calloc(1, SIZE + 1), key[8];
+    char *answer = calloc(1, SIZE + 1), key[16];
     for (int i = 0; i < N; i++) {
         snprintf(key, sizeof key, "%d", i);
         const repeat_request request = {1, 0, key, "", 0};
