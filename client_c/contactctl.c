@@ -1,7 +1,6 @@
 /* contactctl.c - the command line client: what is said on the line, and which command that is.
  *
- * Data goes to stdout, messages to stderr. Exit codes: 0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server
- * error.
+ * Data goes to stdout, messages to stderr. Exit codes are in ctl.h.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -62,8 +62,8 @@ static void put_option_names(ctl_set which, const char *between) {
     }
 }
 
-static uint64_t options_with_value(void) {
-    uint64_t out = 0;
+static ctl_set options_with_value(void) {
+    ctl_set out = 0;
     for (int o = 0; o < OPT_COUNT; o++)
         if (ctl_options[o].value) out |= CTL_BIT(o);
     return out;

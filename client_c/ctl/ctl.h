@@ -9,7 +9,15 @@
 
 #include "client_c/contactd.h"
 
-enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_REFUSED = 3, EXIT_UNREACHABLE = 4, EXIT_SERVER = 5, EXIT_DIFFERENT = 6 };
+enum {
+    EXIT_OK = 0,
+    EXIT_USAGE = 2,
+    EXIT_REFUSED = 3,
+    EXIT_UNREACHABLE = 4,
+    EXIT_SERVER = 5,
+    EXIT_DIFFERENT = 6,
+    EXIT_TOO_DEEP = 7
+};
 
 typedef enum ctl_option {
     OPT_SERVER,
@@ -57,6 +65,8 @@ typedef enum ctl_option {
     OPT_BODY,
     OPT_WATCH,
     OPT_ANY_BUILD,
+    OPT_LIMIT,
+    OPT_IGNORE,
     OPT_REPAIR,
     OPT_MAX_HOLE,
     OPT_WELD,
@@ -150,6 +160,7 @@ int ctl_scene_close(ctl *ctl);
 int ctl_drain(ctl *ctl);
 int ctl_record(ctl *ctl);
 int ctl_replay(ctl *ctl);
+int ctl_judge(ctl *ctl);
 int ctl_top(ctl *ctl);
 int ctl_help(ctl *ctl);
 int ctl_completion(ctl *ctl);

@@ -5,8 +5,8 @@
 
 #include "proto/setting_rows.h"
 
-const char ctl_exit_codes[] =
-    "0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server error, 6 a replay's answers differ";
+const char ctl_exit_codes[] = "0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server error, 6 a replay's "
+                              "answers differ, 7 judge finds more than --limit";
 
 static bool is_for_papers(int option) {
     return option >= OPT_SETTING && ct_setting_rows[option - OPT_SETTING].is_paper;

@@ -72,6 +72,9 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_WATCH] = {"--watch", NULL, "again and again, until Ctrl-C"},
     [OPT_LISTEN] = {"--listen", "ADDRESS", "where simulators connect to; default: tcp://127.0.0.1:*, a free port"},
     [OPT_ANY_BUILD] = {"--any-build", NULL, "compare also with a server of another build than the recorded one"},
+    [OPT_LIMIT] = {"--limit", "M", "the deepest that is allowed, in m: beyond it the exit code is 7"},
+    [OPT_IGNORE] = {"--ignore", "\"A,B C,D\"",
+                    "pairs of bodies that are not looked at, such as parts that are pressed together"},
     [OPT_SPIN] = {"--spin-us", "N",
                   "microseconds to look for an answer before sleeping; 0: sleep at once; default: 2000"},
 #include "client_c/ctl/setting_options.inc"

@@ -23,6 +23,13 @@ const ctl_command ctl_commands[] = {
      "contact 1f0a9c3e bolt.stl\n"
      "contact ball.obj --half-space 0,0,1,0 -o json\n"
      "contact a.ply b.ply --pose-b \"1 0 0 0.5  0 1 0 0  0 0 1 0\"\n"},
+    {"judge", NULL, "POSES.csv NAME=FILE...",
+     "how deep bodies were inside each other: of meshes, and a table of their poses over time with the columns time, "
+     "body, "
+     "x, y, z, qx, qy, qz, qw",
+     2, 256, CTL_BIT(OPT_LIMIT) | CTL_BIT(OPT_IGNORE) | MAKING, ctl_judge,
+     "judge poses.csv nut=nut.stl bolt=bolt.stl --scale 0.001\n"
+     "judge poses.csv nut=nut.stl bolt=bolt.stl --limit 1e-4 --json\n"},
     {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, CTL_BIT(OPT_NAME) | MAKING, ctl_mesh_add,
      "mesh add nut.stl bolt.stl --scale 0.001\n"
      "mesh add scan.ply --repair --name scan\n"},

@@ -322,7 +322,7 @@ def _read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
 def _read_csv(path: pathlib.Path, names: Sequence[str]) -> tuple[np.ndarray, NDArray[np.float64]]:
     place = {name: k for k, name in enumerate(names)}
     rows: dict[float, dict[int, list[float]]] = {}
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file, skipinitialspace=True)
         if missing := [column for column in _COLUMNS if column not in (reader.fieldnames or ())]:
             raise error_for(ErrorCode.PARSE_ERROR, f"expected the columns {', '.join(_COLUMNS)}; {', '.join(missing)} is missing",

@@ -120,6 +120,7 @@ def test_bash_completes_what_is_begun(tmp_path, monkeypatch):
     assert complete("--output", "=", "j") == ["json"] == complete("--output", "=", "json", "status", "-o", "j")
     assert complete("status", "--output", "=") == ["json", "table"] and complete("--output", "=", "json", "stat") == ["status"]
     assert complete("--server", "") == []
+    assert complete("--max-points", "7", "stat") == ["status"]  # the options after the 64th are known, too
     assert complete("keys", "new", "lab", "--role", "") == ["simulator", "operator", "admin"]
     assert complete("completion", "") == ["bash", "zsh", "fish"]
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,5 @@
-"""contactd.judge: trajectories whose overlaps are known, from arrays and files, and what it writes; `python -m contactd judge`."""
+"""contactd.judge: trajectories whose overlaps are known, from arrays and files, and what it writes; `python -m contactd judge`, and
+`contactctl judge`, which says the same."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import xml.etree.ElementTree
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, INSTRUMENTED, ROOT, SLOW
+from conftest import BUILD, CONTACTCTL, INSTRUMENTED, ROOT, SLOW
 from contactd import _judge, errors
 from geometry import UNIT_BOX, as_obj, box, icosphere, moved
 
@@ -125,6 +126,111 @@ def test_from_a_shell(files):
     assert done.returncode == 1 and done.stdout.startswith("worst penetration ")
     assert command(files, "--poses", "poses.csv", "--ignore", "left,right", "--limit", "0").returncode == 0
     assert command(files, "--poses", "none.csv").returncode == 2
+
+
+@pytest.fixture
+def ctl(files, server):
+    """contactctl judge with these arguments in the folder of the files; its standard output, or what it complains of."""
+
+    def run(*arguments, expect=0):
+        done = subprocess.run([*CONTACTCTL, "--server", server.stream, "judge", *arguments], cwd=files, capture_output=True, text=True,
+                              encoding="utf-8", timeout=60 * SLOW)
+        assert done.returncode == expect, (done.stdout, done.stderr)
+        assert bool(done.stderr) == (expect not in (0, 7))
+        return done.stderr or done.stdout
+
+    return run
+
+
+MESHES = "left=box.obj", "right=box.obj"
+
+
+def as_csv(names, poses, times) -> str:
+    """Of (T, b, 7)."""
+    rows = [f"{t!r},{name}," + ",".join(map(repr, map(float, p))) for t, frame in zip(times, poses) for name, p in zip(names, frame)]
+    return "\n".join(["time,body,x,y,z,qx,qy,qz,qw", *rows]) + "\n"
+
+
+def test_contactctl_says_the_same(files, ctl):
+    """Of bodies that tumble through each other, one of them wholly inside another for a while, some pairs ignored."""
+    random = np.random.default_rng(5)
+    names, times = ["a", "b", "ball"], np.linspace(0.0, 1.3, 40)
+    poses = np.concatenate([random.normal(0, 0.3, (40, 3, 3)), random.normal(0, 1, (40, 3, 4))], axis=2)
+    poses[:, :, 3:] /= np.linalg.norm(poses[:, :, 3:], axis=2, keepdims=True)
+    (files / "ball.obj").write_text(as_obj(*icosphere(0.3, 2)))
+    shuffled = as_csv(names, poses, times.tolist()).splitlines()
+    shuffled[1:] = [shuffled[1:][k] for k in random.permutation(120)]
+    (files / "tumble.csv").write_text("\r\n".join(shuffled))
+    meshes = {"a": UNIT_BOX, "b": UNIT_BOX, "ball": files / "ball.obj"}
+    given = "tumble.csv", "a=box.obj", "b=box.obj", "ball.obj"
+    for frames, ignore in ((40, ()), (40, [("a", "ball"), ("ball", "b")])):
+        report = contactd.judge(meshes, poses[:frames], times=times[:frames], ignore=ignore)
+        options = ["--ignore", " ".join(map(",".join, ignore))] if ignore else []
+        answer, expected = json.loads(ctl(*given, *options, "--json")), report.to_dict()
+        assert report.worst.is_nested == (not ignore)
+        for found, wanted in ((answer["worst"], expected["worst"]), *zip(answer["pairs"], expected["pairs"], strict=True)):
+            assert found.keys() == wanted.keys()
+            for key in ("volume", "depth"):
+                assert found.pop(key) == pytest.approx(wanted.pop(key), rel=1e-12)
+            assert found == wanted
+        assert answer["frames"] == expected["frames"]
+        text = ctl(*given, *options)
+        assert text.splitlines()[0] == str(report.worst) and len(text.splitlines()) == 3 + len(report.pairs)
+
+
+def test_contactctl_prints_a_table_and_keeps_a_limit(files, ctl):
+    lines = ctl("poses.csv", *MESHES).splitlines()
+    assert lines[0] == str(contactd.judge(BOXES, POSES, dt=0.5).worst)
+    assert lines[2].split() == ["DEPTH", "M", "AT", "S", "VOLUME", "M3", "PATCHES", "FRAMES", "NESTED", "BODIES"]
+    assert lines[3].split()[1:] == ["0", "0.8", "1", "3", "left,", "right"]
+    assert ctl("poses.csv", *MESHES, "--limit", "1e-3", expect=7) == "\n".join(lines) + "\n"
+    ctl("poses.csv", *MESHES, "--limit", "1")
+    assert ctl("poses.csv", *MESHES, "--ignore", "left,right", "--limit", "0") == "nothing overlaps\n"
+    assert json.loads(ctl("poses.csv", *MESHES, "--ignore", "left,right", "--json")) == {"frames": 5, "worst": None, "pairs": []}
+    small = json.loads(ctl("poses.csv", *MESHES, "--scale", "0.5", "--json"))["worst"]  # boxes of half the size, at the same places
+    assert small["volume"] == pytest.approx(0.3 * 0.5 * 0.5)
+
+
+def test_contactctl_takes_names_with_commas_and_a_byte_order_mark(files, ctl):
+    rows = [f'{t},"a ""b"", c", {x},0,0, 0,0,0,1,extra' for t, x in enumerate((0.5, 0.7))]
+    (files / "quoted.csv").write_text("\ufefftime,body,x,y,z,qx,qy,qz,qw,more\n" + "\n".join(rows), encoding="utf-8")
+    text = ctl("quoted.csv", 'a "b", c=box.obj', "right=box.obj", "--json")
+    assert json.loads(text)["worst"]["bodies"] == ['a "b", c', "right"] and json.loads(text)["worst"]["volume"] == pytest.approx(0.5)
+    report = contactd.judge({'a "b", c': UNIT_BOX, "right": UNIT_BOX}, files / "quoted.csv")
+    assert report.worst.volume == json.loads(text)["worst"]["volume"]
+
+
+@pytest.mark.parametrize("change, message", [
+    (("right,0.5", "wrong,0.5"), 'poses.csv, line 3: there is no mesh for "wrong"; there are left, right'),
+    (("0.5,0,0,0", "0.5,0,zero,0"), 'poses.csv, line 3: z is "zero", expected a finite number'),
+    (("0.5,0,0,0", "0.5,0,nan,0"), 'poses.csv, line 3: z is "nan", expected a finite number'),
+    (("0.5,0,0,0", "0.5,0"), "poses.csv, line 3: expected 9 fields, as the first line has, got 7"),
+    (("0,0,0,1", "0,0,1,1"), "poses.csv, line 2: expected a quaternion qx, qy, qz, qw of length 1, got one of 1.41421"),
+    (("qw", "w"), "poses.csv, line 1: expected the columns time, body, x, y, z, qx, qy, qz, qw; qw is missing"),
+    (("0.5,right", "0.0,right"), "poses.csv, line 3: right is there twice at 0 s"),
+    (("1.0,right", "1.0,left"), "at 0 s there is no row of left"),
+    (("time", "\0"), "poses.csv, line 1: expected text, got a byte 0"),
+])
+def test_contactctl_names_what_is_wrong_in_a_file(files, ctl, change, message):
+    text = (files / "poses.csv").read_text()
+    assert change[0] in text
+    (files / "poses.csv").write_text(text.replace(*change, 1))
+    assert message in ctl("poses.csv", *MESHES, expect=3)
+
+
+def test_contactctl_refuses_bad_lines(files, ctl):
+    (files / "open.obj").write_text(as_obj(UNIT_BOX[0], UNIT_BOX[1][1:]))
+    (files / "none.csv").write_text("time,body,x,y,z,qx,qy,qz,qw\n")
+    for arguments, code, message in (
+            (("poses.csv", "left=box.obj", "box.obj", "--limit", "-1"), 2, "--limit is -1"),
+            (("poses.csv", "box.obj", "box.obj"), 2, "two bodies are named box: give each a name, NAME=FILE"),
+            (("poses.csv", "=box.obj"), 2, "names no body"), (("none", *MESHES), 2, "cannot read none"),
+            (("poses.csv", "left=none.obj"), 2, "cannot read none.obj"), (("poses.csv",), 2, "judge takes POSES.csv NAME=FILE..."),
+            (("poses.csv", *MESHES, "--ignore", "left right"), 2, 'expected pairs of names: "A,B"'),
+            (("poses.csv", *MESHES, "--ignore", "left,middle"), 2, 'there is no body "middle"'),
+            (("none.csv", *MESHES), 3, "expected a row for each body and time, got none"),
+            (("poses.csv", "left=open.obj", "right=box.obj"), 3, "INVALID_MESH")):
+        assert message in ctl(*arguments, expect=code)
 
 
 def _broken(name, content):

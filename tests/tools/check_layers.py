@@ -96,8 +96,8 @@ FILES = {
         "overlap", "connect", "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [
         "ctl.h", "guess", "keyboard", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
-        "record_meshes", "replay_compare", "operate.c", "lists.c", "contact.c", "contacts.c", "snapshot.c", "keys.c", "cert.c", "doctor.c", "bench.c",
-        "record.c", "replay.c", "top.c", "table.h", "help", "man.c", "completion.c", "table.c"],
+        "record_meshes", "replay_compare", "trajectory", "operate.c", "lists.c", "contact.c", "contacts.c", "snapshot.c", "keys.c", "cert.c", "doctor.c", "bench.c",
+        "judge.c", "record.c", "replay.c", "top.c", "table.h", "help", "man.c", "completion.c", "table.c"],
 }
 # The same for modules, all imports counted: also those in functions and for type checkers alone.
 MODULES = {
