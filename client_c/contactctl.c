@@ -8,6 +8,7 @@
 
 #include "client_c/ctl/guess.h"
 #include "client_c/ctl/help.h"
+#include "client_c/ctl/progress.h"
 
 /* ---- the line ---- */
 
@@ -169,9 +170,10 @@ int main(int argc, char **argv) {
     const char *words[sizeof ctl.args / sizeof *ctl.args];
     int n_words, code = parse(&ctl, argc, argv, words, &n_words);
     if (code == EXIT_OK) code = run(&ctl, words, n_words);
+    progress_end();
     contactd_close(&ctl.client);
     if (fflush(stdout) || ferror(stdout)) {
-        fputs("contactctl: the output could not be written\n", stderr);
+        ctl_say("the output could not be written");
         if (code == EXIT_OK) code = EXIT_SERVER;
     }
     return code;

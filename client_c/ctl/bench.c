@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "client_c/ctl/ctl.h"
+#include "client_c/ctl/progress.h"
 
 enum { MOST = 1 << 20, WARM_UP = 200 };
 
@@ -146,12 +147,14 @@ int ctl_bench(ctl *ctl) {
     if (code != EXIT_OK) return code;
     bench b = {.ctl = ctl, .latency = malloc(MOST * sizeof *b.latency)};
     if (!b.latency) {
-        fputs("contactctl: out of memory\n", stderr);
+        ctl_say("out of memory");
         return EXIT_SERVER;
     }
     code = set_up(&b, &settings);
+    progress_begin(PROGRESS_LASTS, (uint64_t)(1500 * seconds), "measuring");
     if (code == EXIT_OK) code = measure_latency(&b, seconds);
     if (code == EXIT_OK) code = measure_rate(&b, seconds / 2);
+    progress_end();
     if (code == EXIT_OK) print(&b);
     free(b.latency);
     return code;

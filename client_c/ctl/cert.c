@@ -20,7 +20,7 @@ typedef struct certificate {
 } certificate;
 
 static int fail(const char *what, int rc) {
-    fprintf(stderr, "contactctl: keys cert: %s: %s\n", what, gnutls_strerror(rc));
+    ctl_say("keys cert: %s: %s", what, gnutls_strerror(rc));
     return EXIT_SERVER;
 }
 
@@ -133,7 +133,6 @@ int ctl_keys_cert(ctl *ctl) {
         return EXIT_OK;
     }
     printf("contactd --http-cert %s --http-key %s\n", crt_path, key_path);
-    fprintf(stderr, "contactctl: wrote %s and %s, for %.0f days; clients trust it by curl --cacert %s\n", crt_path,
-            key_path, days, crt_path);
+    ctl_say("wrote %s and %s, for %.0f days; clients trust it by curl --cacert %s", crt_path, key_path, days, crt_path);
     return EXIT_OK;
 }

@@ -7,14 +7,27 @@
 #include <string.h>
 
 #include "client_c/ctl/options.h"
+#include "client_c/ctl/progress.h"
 #include "proto/setting_rows.h"
+
+static void say(const char *format, va_list args) {
+    progress_end();
+    fputs("contactctl: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+void ctl_say(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+}
 
 int ctl_mistake(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    fputs("contactctl: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    say(format, args);
     va_end(args);
     return EXIT_USAGE;
 }
@@ -187,9 +200,9 @@ static int exit_code_of(const contactd_error *error) {
 }
 
 int ctl_report(const contactd_error *error, const char *what) {
-    fprintf(stderr, "contactctl: %s: %s: %s", what, contactd_code_name(error->code), error->message);
-    if (*error->field && strcmp(error->field, "timeout_ms") != 0) fprintf(stderr, " [%s]", error->field);
-    fputc('\n', stderr);
+    const bool is_of_field = *error->field && strcmp(error->field, "timeout_ms") != 0;
+    ctl_say("%s: %s: %s%s%s%s", what, contactd_code_name(error->code), error->message, is_of_field ? " [" : "",
+            is_of_field ? error->field : "", is_of_field ? "]" : "");
     return exit_code_of(error);
 }
 
@@ -210,7 +223,7 @@ void ctl_connect_options(const ctl *ctl, contactd_options *out) {
 int ctl_check_refused(const ctl *ctl) {
     char refused[512];
     if (!ctl_is_refused(ctl->server, refused, sizeof refused)) return EXIT_OK;
-    fprintf(stderr, "contactctl: %s: %s\n", contactd_code_name(CONTACTD_UNREACHABLE), refused);
+    ctl_say("%s: %s", contactd_code_name(CONTACTD_UNREACHABLE), refused);
     return EXIT_UNREACHABLE;
 }
 
@@ -229,7 +242,10 @@ int ctl_connect(ctl *ctl) {
     contactd_error error;
     int code = ctl_check_refused(ctl);
     if (code != EXIT_OK) return code;
-    if (contactd_connect(&options, &ctl->client, &error) == CONTACTD_OK) return EXIT_OK;
+    progress_begin(PROGRESS_WAITS, 0, "connecting to %s", ctl->server);
+    const contactd_code connected = contactd_connect(&options, &ctl->client, &error);
+    progress_end();
+    if (connected == CONTACTD_OK) return EXIT_OK;
     return ctl_report_connection(ctl, &error);
 }
 
@@ -257,6 +273,15 @@ bool ctl_read_file(const char *path, unsigned char **bytes, size_t *size) {
     free(*bytes);
     *bytes = NULL;
     return false;
+}
+
+contactd_code ctl_register_file(ctl *ctl, const char *name, const void *bytes, size_t size,
+                                const contactd_mesh_options *options, contactd_mesh *out) {
+    progress_begin(PROGRESS_SENDS, size, "%s", name);
+    const contactd_code code =
+        contactd_register_mesh_bytes_with(ctl->client, name, bytes, size, CONTACTD_FORMAT_AUTO, options, out);
+    progress_end();
+    return code;
 }
 
 int ctl_register_box(ctl *ctl, const char *name, const double lo[3], const double hi[3], contactd_mesh *out) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client_c/ctl/options.h"
+#include "client_c/ctl/progress.h"
 #include "proto/contact_rows.h"
 
 enum { NO_GROUP = 65535 };
@@ -47,8 +48,7 @@ static int upload(ctl *ctl, side *s) {
     const char *slash = strrchr(s->path, '/'), *name = slash ? slash + 1 : s->path;
     contactd_mesh_options options;
     if (!ctl_mesh_options(ctl, &options)) return EXIT_USAGE;
-    if (contactd_register_mesh_bytes_with(ctl->client, name, s->bytes, s->size, CONTACTD_FORMAT_AUTO, &options,
-                                          &s->mesh) ||
+    if (ctl_register_file(ctl, name, s->bytes, s->size, &options, &s->mesh) ||
         contactd_get_mesh_info(ctl->client, s->mesh, &s->info))
         return ctl_error(ctl, s->path);
     snprintf(s->hash, sizeof s->hash, "%s", s->info.hash);
@@ -263,7 +263,7 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
 static void print_warnings(const contactd_result *result) {
     for (uint32_t i = 0; i < result->n_warnings; i++) {
         const contactd_warning *w = &result->warnings[i];
-        fprintf(stderr, "contactctl: warning: body %u: %s: %s (%.9g m^3)\n", w->body, contactd_warning_name(w->code),
+        ctl_say("warning: body %u: %s: %s (%.9g m^3)", w->body, contactd_warning_name(w->code),
                 contactd_warning_text(w->code), w->value);
     }
 }
@@ -422,7 +422,9 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
     if (has_inertia) options.want |= CONTACTD_WANT_INERTIA;
     if (ctl->options[OPT_SURFACE]) options.want |= CONTACTD_WANT_SURFACE;
     const contactd_result *result;
+    progress_begin(PROGRESS_WAITS, 0, "computing contacts");
     if (contactd_step(ctl->client, scene, NULL, 0, &options, &result)) return ctl_error(ctl, "step");
+    progress_end();
     if (ctl->json)
         print_json(sides, n_sides, result, has_inertia);
     else

@@ -113,7 +113,9 @@ int ctl_check_refused(const ctl *ctl);                                  /* nothi
 int ctl_report_connection(const ctl *ctl, const contactd_error *error); /* that could not be made */
 int ctl_error(const ctl *ctl, const char *what);                        /* reports the client's last error */
 int ctl_report(const contactd_error *error, const char *what);
-int ctl_mistake(const char *format, ...) __attribute__((format(printf, 1, 2))); /* EXIT_USAGE */
+/* A line on stderr, below what progress.h shows. */
+void ctl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int ctl_mistake(const char *format, ...) __attribute__((format(printf, 1, 2))); /* says it; EXIT_USAGE */
 
 /* ---- reach.c: is there anything at an address, asked of the system and not of ZeroMQ, which only tries again ---- */
 
@@ -131,6 +133,10 @@ bool ctl_is_refused(const char *server, char *seen, size_t size);
 
 /* A file's content; the caller frees it. False: a message was written. */
 bool ctl_read_file(const char *path, unsigned char **bytes, size_t *size);
+
+/* Registers a mesh file's content, and shows how far that is. */
+contactd_code ctl_register_file(ctl *ctl, const char *name, const void *bytes, size_t size,
+                                const contactd_mesh_options *options, contactd_mesh *out);
 
 /* The box from lo to hi as a mesh: 8 vertices, 12 triangles. */
 int ctl_register_box(ctl *ctl, const char *name, const double lo[3], const double hi[3], contactd_mesh *out);

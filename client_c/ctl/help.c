@@ -8,6 +8,11 @@
 const char ctl_exit_codes[] = "0 ok, 2 usage, 3 refused input, 4 server unreachable, 5 server error, 6 a replay's "
                               "answers differ, 7 judge finds more than --limit";
 
+static const char first_examples[] = "doctor --server tcp://lab:5555\n"
+                                     "contact nut.stl bolt.stl --scale 0.001\n"
+                                     "scene list --json\n"
+                                     "help scene set\n";
+
 static bool is_for_papers(int option) {
     return option >= OPT_SETTING && ct_setting_rows[option - OPT_SETTING].is_paper;
 }
@@ -36,8 +41,8 @@ static const char *command_line(const ctl_command *c, char *out, size_t size) {
     return out;
 }
 
-static void print_examples(FILE *to, const ctl_command *command) {
-    for (const char *at = command->examples; *at;) {
+static void print_examples(FILE *to, const char *examples) {
+    for (const char *at = examples; *at;) {
         const int n = (int)strcspn(at, "\n");
         fprintf(to, "  contactctl %.*s\n", n, at);
         at += n + 1;
@@ -48,7 +53,7 @@ void ctl_print_help_of(FILE *to, const ctl_command *command) {
     char line[96];
     fprintf(to, "usage: contactctl %s [options]\n\n%s\n\nexamples:\n", command_line(command, line, sizeof line),
             command->text);
-    print_examples(to, command);
+    print_examples(to, command->examples);
     fputs("\noptions, anywhere on the line:\n", to);
     print_options(to, ctl_options_of(command));
     fprintf(to, "\nexit codes: %s\n", ctl_exit_codes);
@@ -62,6 +67,10 @@ void ctl_print_help(FILE *to, const char *noun) {
         if (noun && strcmp(noun, c->noun) != 0) continue;
         fprintf(to, "  %-20s %s\n", command_line(c, line, sizeof line), c->text);
     }
+    fputs("\nexamples:\n", to);
+    if (!noun) print_examples(to, first_examples);
+    for (int i = 0; noun && i < ctl_command_count; i++)
+        if (strcmp(noun, ctl_commands[i].noun) == 0) print_examples(to, ctl_commands[i].examples);
     fputs("\noptions of every command, anywhere on the line; COMMAND --help tells the others:\n", to);
     print_options(to, CTL_BIT(OPT_LAST_COMMON + 1) - 1);
     fprintf(to, "\nexit codes: %s\n", ctl_exit_codes);

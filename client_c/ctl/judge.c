@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client_c/ctl/progress.h"
 #include "client_c/ctl/trajectory.h"
 
 enum { MOST_BODIES = 255, AHEAD = 16 }; /* AHEAD: frames that the server computes together */
@@ -51,7 +52,7 @@ typedef struct judge {
 } judge;
 
 static int no_memory(void) {
-    fputs("contactctl: out of memory\n", stderr);
+    ctl_say("out of memory");
     return EXIT_SERVER;
 }
 
@@ -126,8 +127,7 @@ static int add_bodies(judge *j, contactd_scene scene, const contactd_mesh_option
         options.ignore = ignore;
         for (size_t i = 0; i < k; i++)
             if (j->is_ignored[k][i]) ignore[options.n_ignore++] = bodies[i];
-        if (contactd_register_mesh_bytes_with(j->ctl->client, file->name, file->bytes, file->size, CONTACTD_FORMAT_AUTO,
-                                              making, &mesh) ||
+        if (ctl_register_file(j->ctl, file->name, file->bytes, file->size, making, &mesh) ||
             contactd_add_body(j->ctl->client, scene, mesh, &options, &bodies[k]))
             return ctl_error(j->ctl, file->name);
         j->updates[k] = (contactd_update){.body = bodies[k], .kind = CONTACTD_POSE};
@@ -220,6 +220,7 @@ static int measure_all(judge *j) {
     contactd_step_options_init(&options);
     options.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_GRADIENT;
     contactd_ticket tickets[AHEAD];
+    progress_begin(PROGRESS_COUNTS, j->track.n_frames, "judging frames");
     for (size_t sent = 0, answered = 0; answered < j->track.n_frames;) {
         if (sent < j->track.n_frames && sent - answered < j->n_scenes) {
             for (size_t k = 0; k < j->n; k++)
@@ -233,7 +234,9 @@ static int measure_all(judge *j) {
         const contactd_result *result;
         if (contactd_step_wait(j->ctl->client, tickets[answered % AHEAD], &result)) return ctl_error(j->ctl, "step");
         take_frame(j, answered++, result);
+        progress_reach(answered);
     }
+    progress_end();
     return EXIT_OK;
 }
 

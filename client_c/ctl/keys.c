@@ -52,7 +52,7 @@ static int print_line(const ctl *ctl, const char *role, const char *credential, 
         return EXIT_OK;
     }
     printf("%s %s %s\n", ctl->args[0], role, credential);
-    fprintf(stderr, "contactctl: wrote %s; the line above goes into the server's list of principals\n", path);
+    ctl_say("wrote %s; the line above goes into the server's list of principals", path);
     return EXIT_OK;
 }
 

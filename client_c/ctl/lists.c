@@ -166,8 +166,7 @@ int ctl_mesh_add(ctl *ctl) {
         contactd_mesh_info info;
         contactd_repair repair;
         if (!name) name = slash ? slash + 1 : ctl->args[i];
-        if (contactd_register_mesh_bytes_with(ctl->client, name, bytes[i], sizes[i], CONTACTD_FORMAT_AUTO, &options,
-                                              &mesh) ||
+        if (ctl_register_file(ctl, name, bytes[i], sizes[i], &options, &mesh) ||
             contactd_get_mesh_repair(ctl->client, mesh, &repair) || contactd_get_mesh_info(ctl->client, mesh, &info)) {
             code = ctl_error(ctl, ctl->args[i]);
             continue;

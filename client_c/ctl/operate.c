@@ -56,7 +56,7 @@ int ctl_sessions(ctl *ctl) {
     for (size_t i = 0; i < servers.n && code == EXIT_OK; i++) {
         ctl_server *server = &servers.list[i];
         if (server->is_up) code = add_sessions(server, is_several, all);
-        if (!server->is_up) fprintf(stderr, "contactctl: %s does not answer\n", server->address);
+        if (!server->is_up) ctl_say("%s does not answer", server->address);
         json_array_append_new(list, json_pack("{s:s, s:b}", "address", server->address, "up", server->is_up));
     }
     json_object_set(report, "sessions", all);

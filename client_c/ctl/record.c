@@ -161,7 +161,7 @@ static bool start_command(recorder *r) {
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
         execvp(words[0], words);
-        fprintf(stderr, "contactctl: cannot run %s: %s\n", words[0], strerror(errno));
+        ctl_say("cannot run %s: %s", words[0], strerror(errno));
         _exit(127);
     }
     if (r->child > 0) return true;
@@ -185,9 +185,9 @@ static void end_command(recorder *r) {
     }
     if (r->child == 0 || (WIFEXITED(r->status) && WEXITSTATUS(r->status) == 0)) return;
     if (WIFEXITED(r->status))
-        fprintf(stderr, "contactctl: %s ended with exit code %d\n", r->ctl->args[1], WEXITSTATUS(r->status));
+        ctl_say("%s ended with exit code %d", r->ctl->args[1], WEXITSTATUS(r->status));
     else
-        fprintf(stderr, "contactctl: %s was ended by signal %d\n", r->ctl->args[1], WTERMSIG(r->status));
+        ctl_say("%s was ended by signal %d", r->ctl->args[1], WTERMSIG(r->status));
 }
 
 /* ---- all of it ---- */
@@ -259,8 +259,7 @@ int ctl_record(ctl *ctl) {
     }
     if (r.file && fclose(r.file) != 0) r.code = ctl_mistake("cannot write %s: %s", r.path, strerror(errno));
     if (r.code == EXIT_OK)
-        fprintf(stderr, "contactctl: %s has %llu messages of %u clients\n", r.path, (unsigned long long)r.messages,
-                r.last_number);
+        ctl_say("%s has %llu messages of %u clients", r.path, (unsigned long long)r.messages, r.last_number);
     json_decref(header);
     for (size_t i = 0; i < r.n; i++) zmq_close(r.clients[i].socket);
     record_meshes_close(&r.meshes);

@@ -117,8 +117,7 @@ static bool fetch(record_meshes *m, uint64_t mesh, ctl_frames *out) {
     note_known(m, mesh); /* also where it cannot be had: it is not asked for again and again */
     bool is_answered = say_hello(m, &question.session, &question.epoch) && ask(m, &question, &answer, out);
     if (is_answered && answer.type == WIRE_MESH_GEOMETRY && !answer.u.mesh_geometry.info.closing_vertices) return true;
-    fprintf(stderr,
-            "contactctl: record: mesh %llu was registered before the recording began, and the recording lacks it: %s\n",
+    ctl_say("record: mesh %llu was registered before the recording began, and the recording lacks it: %s",
             (unsigned long long)mesh,
             !is_answered                        ? "the server did not answer"
             : answer.type == WIRE_MESH_GEOMETRY ? "it is an open surface"

@@ -98,19 +98,19 @@ int recording_read(const char *path, recording *out) {
     *out = (recording){0};
     if (!ctl_read_file(path, &out->bytes, &size)) return EXIT_USAGE;
     if (size < at || memcmp(out->bytes, RECORDING_MAGIC, MAGIC - 2) != 0) {
-        fprintf(stderr, "contactctl: %s is no recording of contactctl record\n", path);
+        ctl_say("%s is no recording of contactctl record", path);
         return EXIT_REFUSED;
     }
     if (memcmp(out->bytes, RECORDING_MAGIC, MAGIC) != 0) {
-        fprintf(stderr, "contactctl: %s is a recording of format %c, this contactctl (%s) reads format %c\n", path,
-                out->bytes[MAGIC - 2], CONTACTD_VERSION, RECORDING_MAGIC[MAGIC - 2]);
+        ctl_say("%s is a recording of format %c, this contactctl (%s) reads format %c", path, out->bytes[MAGIC - 2],
+                CONTACTD_VERSION, RECORDING_MAGIC[MAGIC - 2]);
         return EXIT_REFUSED;
     }
     memcpy(&length, out->bytes + MAGIC, sizeof length);
     length = le32toh(length);
     if (length <= size - at) out->header = json_loadb((const char *)out->bytes + at, length, 0, NULL);
     if (!out->header) {
-        fprintf(stderr, "contactctl: %s is damaged: its header cannot be read\n", path);
+        ctl_say("%s is damaged: its header cannot be read", path);
         return EXIT_REFUSED;
     }
     if (read_messages(out, size, at + length)) return EXIT_OK;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <zmq.h>
 
+#include "client_c/ctl/progress.h"
 #include "client_c/ctl/recording.h"
 #include "client_c/ctl/replay_compare.h"
 #include "client_c/ctl/report.h"
@@ -204,8 +205,8 @@ static int64_t now_ms(void) {
 }
 
 static int unanswered(const replay *r, const wire_message *request) {
-    fprintf(stderr, "contactctl: replay: UNREACHABLE: %s did not answer %s within %u ms\n", r->ctl->server,
-            wire_type_name(request->type), r->ctl->timeout_ms);
+    ctl_say("replay: UNREACHABLE: %s did not answer %s within %u ms", r->ctl->server, wire_type_name(request->type),
+            r->ctl->timeout_ms);
     return EXIT_UNREACHABLE;
 }
 
@@ -232,7 +233,7 @@ static int receive_answer(replay *r, const replayed_client *client, const wire_m
         ctl_close_frames(&r->incoming);
         if (!ctl_receive(client->socket, &r->incoming)) continue;
         if (!wire_decode(frames, ctl_view_frames(&r->incoming, frames), r->scratch[2], answer, &fault)) {
-            fprintf(stderr, "contactctl: replay: an answer cannot be read: %s\n", fault.message);
+            ctl_say("replay: an answer cannot be read: %s", fault.message);
             return EXIT_SERVER;
         }
         if (answer->request == request->request) return EXIT_OK;
@@ -364,8 +365,8 @@ static int give_mesh(replay *r, const replayed_client *client, uint64_t mesh, si
         .u.register_mesh = {.name = from->info.name, .vertices = from->vertices, .triangles = from->triangles}};
     int code = ask(r, client, &request, answer);
     if (code != EXIT_OK || answer->type == WIRE_MESH_INFO) return code;
-    fprintf(stderr, "contactctl: replay: %s does not take mesh %s of the recording: %s\n", r->ctl->server,
-            from->info.hash, answer->type == WIRE_ERROR ? answer->u.error.message : wire_type_name(answer->type));
+    ctl_say("replay: %s does not take mesh %s of the recording: %s", r->ctl->server, from->info.hash,
+            answer->type == WIRE_ERROR ? answer->u.error.message : wire_type_name(answer->type));
     return EXIT_REFUSED;
 }
 
@@ -417,9 +418,8 @@ static int replay_request(replay *r, size_t i) {
     r->requests++;
     r->steps += request.type == WIRE_STEP_MANY ? request.u.step_many.n : request.type == WIRE_STEP;
     if (is_missing(&request, &recorded, &now)) {
-        fprintf(stderr,
-                "contactctl: replay: the mesh %s was on the server before the recording began, and the recording does "
-                "not have it: add it to %s first (contactctl mesh add)\n",
+        ctl_say("replay: the mesh %s was on the server before the recording began, and the recording does not have it: "
+                "add it to %s first (contactctl mesh add)",
                 recorded.u.mesh_info.hash, r->ctl->server);
         return EXIT_REFUSED;
     }
@@ -442,7 +442,7 @@ static int check_build(const replay *r) {
     static const char *const keys[] = {"server", "build"};
     const json_t *then = r->recording.header;
     if (json_integer_value(json_object_get(then, "protocol")) != WIRE_VERSION) {
-        fprintf(stderr, "contactctl: %s was recorded with protocol %lld, this contactctl speaks %d\n", r->ctl->args[0],
+        ctl_say("%s was recorded with protocol %lld, this contactctl speaks %d", r->ctl->args[0],
                 (long long)json_integer_value(json_object_get(then, "protocol")), WIRE_VERSION);
         return EXIT_REFUSED;
     }
@@ -450,9 +450,8 @@ static int check_build(const replay *r) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(ctl_text_of(then, keys[i]), ctl_text_of(r->server, keys[i])) != 0) same = false;
     if (same || r->ctl->options[OPT_ANY_BUILD]) return EXIT_OK;
-    fprintf(stderr,
-            "contactctl: %s was recorded from %s, build %s, but %s runs %s, build %s: replay it against that build, or "
-            "compare all the same with --any-build\n",
+    ctl_say("%s was recorded from %s, build %s, but %s runs %s, build %s: replay it against that build, or compare all "
+            "the same with --any-build",
             r->ctl->args[0], ctl_text_of(then, "server"), ctl_text_of(then, "build"), r->ctl->server,
             ctl_text_of(r->server, "server"), ctl_text_of(r->server, "build"));
     return EXIT_REFUSED;
@@ -515,12 +514,18 @@ static bool allocate(replay *r) {
 int ctl_replay(ctl *ctl) {
     replay r = {.ctl = ctl};
     if (!ctl_is_one_address(ctl)) return ctl_mistake("replay asks one server: --server is \"%s\"", ctl->server);
+    progress_begin(PROGRESS_WAITS, 0, "reading %s", ctl->args[0]);
     int code = recording_read(ctl->args[0], &r.recording);
+    progress_end();
     if (code == EXIT_OK) code = recording_describe(ctl, "replay", &r.server);
     if (code == EXIT_OK) code = check_build(&r);
     if (code == EXIT_OK && !allocate(&r)) code = ctl_mistake("out of memory");
-    for (size_t i = 0; code == EXIT_OK && i < r.recording.n; i++)
+    if (code == EXIT_OK) progress_begin(PROGRESS_COUNTS, r.recording.n, "replaying %s", ctl->args[0]);
+    for (size_t i = 0; code == EXIT_OK && i < r.recording.n; i++) {
         if (r.recording.messages[i].direction == TO_SERVER) code = replay_request(&r, i);
+        progress_reach(i + 1);
+    }
+    progress_end();
     if (code == EXIT_OK) {
         put_outcome(&r);
         if (r.different) code = EXIT_DIFFERENT;

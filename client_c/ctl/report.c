@@ -11,7 +11,7 @@ int ctl_get_report(ctl *ctl, contactd_report kind, uint64_t scene, const char *w
     if (contactd_get_report(ctl->client, kind, scene, &json, &size)) return ctl_error(ctl, what);
     *out = json_loadb(json, size, 0, &error);
     if (*out) return EXIT_OK;
-    fprintf(stderr, "contactctl: %s: the server's answer could not be understood: %s\n", what, error.text);
+    ctl_say("%s: the server's answer could not be understood: %s", what, error.text);
     return EXIT_SERVER;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client_c/ctl/options.h"
+#include "client_c/ctl/progress.h"
 
 typedef struct arguments {
     contactd_snapshot_options options;
@@ -131,7 +132,9 @@ int ctl_snapshot(ctl *ctl) {
     if (code != EXIT_OK) return code;
     const void *png;
     size_t size;
+    progress_begin(PROGRESS_WAITS, 0, "drawing scene %s", ctl->args[0]);
     if (contactd_snapshot_by_id(ctl->client, scene, &a.options, &png, &size)) return ctl_error(ctl, "snapshot");
+    progress_end();
     if (!standard) return write_file(path, png, size);
     fwrite(png, 1, size, stdout); /* main tells whether it worked */
     return EXIT_OK;

@@ -178,6 +178,16 @@ def test_examples_stand_in_help_and_manual(ctl, words):
         assert " ".join(words) in example and all(f"  {o} " in text for o in given if o.startswith("-") and o not in ("-o", "-l", "-"))
 
 
+@pytest.mark.parametrize("words, examples", [([], 4), (["mesh"], 5), (["scene"], 6), (["keys"], 2)])
+def test_help_of_several_commands_has_examples(ctl, words, examples):
+    """Each of them is of a command that there is, and of options that it has."""
+    text = ctl(*words, "--help", address=None).stdout
+    lines = re.findall(r"^  contactctl (.+)$", text.split("examples:")[1].split("options of every")[0], re.M)
+    assert len(lines) >= examples and all(line.startswith(" ".join(words)) or "--server" in line for line in lines)
+    for line in lines:
+        assert ctl(*shlex.split(line), "--help", address=None).returncode == 0
+
+
 @pytest.mark.parametrize("line, meant", [
     ("sttus", "did you mean status?"), ("scene lsit", "did you mean scene list?"), ("help scne", "did you mean scene?"),
     ("help scene lst", "did you mean scene list?"), ("status --sevrer x", "did you mean --server?"),

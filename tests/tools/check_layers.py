@@ -95,7 +95,7 @@ FILES = {
         "restore", "frames", "result", "steps", "many_result", "many.c", "meshes", "scenes", "copies", "shapes", "snapshots", "reports", "products",
         "overlap", "connect", "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [
-        "ctl.h", "guess", "keyboard", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
+        "ctl.h", "guess", "keyboard", "progress", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
         "record_meshes", "replay_compare", "trajectory", "operate.c", "lists.c", "contact.c", "contacts.c", "snapshot.c", "keys.c", "cert.c", "doctor.c", "bench.c",
         "judge.c", "record.c", "replay.c", "top.c", "table.h", "help", "man.c", "completion.c", "table.c"],
 }
