@@ -254,6 +254,7 @@ class BodyState:
                 raise error_for(ErrorCode.OUT_OF_RANGE, str(e), object=f"body {self.id}", field="indices") from None
         if copy.latest is not None:
             return Update(self, POSITIONS, copy.latest.positions)
+        assert copy.known is not None  # `then`, or what is doubted, made it
         if copy.known.all():
             return Update(self, POSITIONS, copy.moved)
         at = np.flatnonzero(copy.known).astype("<u4")

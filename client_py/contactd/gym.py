@@ -172,7 +172,7 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
         center_speed = linear + np.cross(spin, arms) + h * (total[..., :3] / mass + self._gravity)
         torque = total[..., 3:] - np.cross(arms, total[..., :3])
         torque -= np.cross(spin, np.einsum("nbij,nbj->nbi", inertia, spin))
-        spin = spin + h * np.linalg.solve(inertia, torque[..., None])[..., 0]
+        spin = spin + h * np.asarray(np.linalg.solve(inertia, torque[..., None])[..., 0], np.float64)
         new_turns = _turned(h * spin) @ turns
         new_arms = np.einsum("nbij,bj->nbi", new_turns, self._center[moves])
         centers = state.poses[:, moves][..., 3] + arms + h * center_speed

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -104,7 +106,7 @@ GOOD = """
             rows, gradient = result.contacts[0].gradient(body)
             total = float(result.volumes.sum()) + float(result.generalized_gradients[0, 1, 3]) + float(gradient[0, 0])
             picture: bytes = scene.snapshot(show=["bodies", "contacts"])
-            return total + len(picture) + future.result(3.0).quality
+            return total + len(rows) + len(picture) + future.result(3.0).quality
 
     async def wait(scene: contactd.Scene) -> int:
         return (await scene.step_async()).pairs + (await scene.submit()).passes
@@ -119,25 +121,52 @@ BAD = ['scene.step(want="gradiant")', 'scene.step_async(want="gradiant")', "from
        'scene.add_body(mesh, kind="soft")', 'scene.snapshot(show="everything")', "result.volume", "client.register_mesh(None)"]
 
 
-@pytest.mark.skipif(INSTRUMENTED, reason="nothing that is instrumented runs")
-def test_types(tmp_path):
-    if subprocess.run([*MYPY, "--version"], capture_output=True).returncode != 0:
-        pytest.skip("needs mypy: make setup-dev")
+needs_no_server = pytest.mark.skipif(INSTRUMENTED, reason="nothing that is instrumented runs")
+
+
+def needs(checker: str) -> None:
+    if subprocess.run([sys.executable, "-m", checker, "--version"], capture_output=True).returncode != 0:
+        pytest.skip(f"needs {checker}: make setup-dev")
+
+
+def write_programs(folder: pathlib.Path) -> set[str]:
+    """A good one, those with mistakes, whose names it gives, and the package in a folder that only they find."""
     head = ("import contactd\n\n"
             "def f(client: contactd.Client, scene: contactd.Scene, mesh: contactd.Mesh, result: contactd.StepResult) -> None:\n")
-    (tmp_path / "good.py").write_text(textwrap.dedent(GOOD))
+    (folder / "good.py").write_text("# pyright: strict\n" + textwrap.dedent(GOOD))
     for i, line in enumerate(BAD):
-        (tmp_path / f"bad{i}.py").write_text(f"{head}    {line}\n")
-    shutil.copytree(ROOT / "client_py" / "contactd", tmp_path / "site" / "contactd", ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / f"bad{i}.py").write_text(f"{head}    {line}\n")
+    shutil.copytree(ROOT / "client_py" / "contactd", folder / "site" / "contactd", ignore=shutil.ignore_patterns("__pycache__"))
+    return {f"bad{i}.py" for i in range(len(BAD))}
+
+
+@needs_no_server
+def test_types(tmp_path):
+    needs("mypy")
+    bad = write_programs(tmp_path)
     done = subprocess.run([*MYPY, "--cache-dir", tmp_path / "cache", *sorted(p.name for p in tmp_path.glob("*.py"))], cwd=tmp_path,
                           env={"MYPYPATH": "", "PYTHONPATH": str(tmp_path / "site"), "PATH": ""}, capture_output=True, text=True)
     wrong = {line.split(":")[0] for line in done.stdout.splitlines() if ": error:" in line}
-    assert wrong == {f"bad{i}.py" for i in range(len(BAD))}, done.stdout + done.stderr
+    assert wrong == bad, done.stdout + done.stderr
 
 
-@pytest.mark.skipif(INSTRUMENTED, reason="nothing that is instrumented runs")
+@needs_no_server
 def test_the_package_has_types(tmp_path):
-    if subprocess.run([*MYPY, "--version"], capture_output=True).returncode != 0:
-        pytest.skip("needs mypy: make setup-dev")
+    needs("mypy")
     done = subprocess.run([*MYPY, "--cache-dir", tmp_path, "client_py/contactd"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_no_server
+def test_types_by_pyright(tmp_path):
+    """One run for all, as it takes most of its time to begin. What the package's adapters import need not be installed."""
+    needs("pyright")
+    bad = write_programs(tmp_path)
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": ["site"]}))
+    done = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable], cwd=tmp_path,
+                          capture_output=True, text=True)
+    report = json.loads(done.stdout)
+    found = [d for d in report["generalDiagnostics"] if not d.get("rule", "").startswith("reportMissing") or "/site/" not in d["file"]]
+    wrong = {str(pathlib.Path(d["file"]).relative_to(tmp_path.resolve())) for d in found}
+    assert wrong == bad, [d for d in found if pathlib.Path(d["file"]).name not in bad]
+    assert report["summary"]["filesAnalyzed"] > 40 + len(bad)
