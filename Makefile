@@ -36,7 +36,8 @@
 # alone, for a quick build; NVCC=<path>), without, or with the kernels run by the CPU for testing (build/shim,
 # SHIM_BLOCK=64|256 threads a block; what sanitized builds take). auto: where there is an nvcc and a GPU, for that GPU alone;
 # of packages (make deb), wherever there is an nvcc; of make wheel, without. EGL=auto|1|0: with the EGL rasteriser and
-# pictures (auto: where libepoxy and libpng are), or without.
+# pictures (auto: where libepoxy and libpng are), or without. JANSSON=auto|1|0: with the reader of glTF in the engine, or without; the
+# server and contactctl need jansson anyhow.
 
 SANITIZE ?=
 CC       ?= gcc
@@ -78,8 +79,11 @@ ifeq ($(EGL),auto)
 else
   WITH_EGL := $(EGL)
 endif
+JANSSON ?= auto
+WITH_JANSSON := $(if $(filter auto,$(JANSSON)),$(if $(shell pkg-config --exists jansson 2>/dev/null && echo yes),1,0),$(JANSSON))
 $(if $(filter-out 0 1 shim,$(WITH_CUDA)),$(error CUDA=$(CUDA): expected auto, 1, 0 or shim))
 $(if $(filter-out 0 1,$(WITH_EGL)),$(error EGL=$(EGL): expected auto, 1 or 0))
+$(if $(filter-out 0 1,$(WITH_JANSSON)),$(error JANSSON=$(JANSSON): expected auto, 1 or 0))
 $(if $(filter 1,$(WITH_CUDA)),$(if $(SANITIZE),$(error SANITIZE=$(SANITIZE) takes the kernels that the CPU runs: CUDA=auto, \
   shim or 0)))
 $(if $(filter 1-,$(WITH_CUDA)-$(NVCC)),$(error CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin: install \
@@ -121,7 +125,7 @@ SAN  := $(if $(SANITIZE),-fsanitize=$(SANITIZE)$(if $(findstring address,$(SANIT
         -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 # Contraction would let two compilers round differently; see gpu/include/contact.h on determinism.
 PARTS     := $(if $(filter 1 shim,$(WITH_CUDA)),-DCT_HAVE_CUDA) $(if $(filter shim,$(WITH_CUDA)),-DCT_CUDA_SHIM) \
-             $(if $(filter 1,$(WITH_EGL)),-DCT_HAVE_EGL)
+             $(if $(filter 1,$(WITH_EGL)),-DCT_HAVE_EGL) $(if $(filter 1,$(WITH_JANSSON)),-DCT_HAVE_JANSSON)
 COMMON    := $(OPT) $(if $(SANITIZE),-g1,-g) -fPIC -pthread -ffp-contract=off -fno-math-errno $(WARN) $(SAN) -MMD -MP -I. -I$(B)/gen \
              -DCONTACTD_VERSION='"$(VERSION)"' $(PARTS)
 CFLAGS_   := -std=c17 -D_GNU_SOURCE -Wstrict-prototypes -Wmissing-prototypes $(COMMON) $(CFLAGS)
@@ -160,7 +164,7 @@ NVCCFLAGS_ := -DCT_SHIM_BLOCK=$(SHIM_BLOCK)u
 endif
 
 # What a program that has the engine in it needs.
-LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell pkg-config --libs epoxy libpng)) -lm
+LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell pkg-config --libs epoxy libpng)) $(if $(filter 1,$(WITH_JANSSON)),$(LIBS_JANSSON)) -lm
 LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd gnutls libzmq libsodium jansson)
 LIBS_CLIENT = $(shell pkg-config --libs libzmq) -lm
 LIBS_SODIUM = $(shell pkg-config --libs libsodium)
@@ -180,8 +184,9 @@ SIMD_base   := $(if $(filter -O0,$(OPT)),,$(if $(SANITIZE),-O1,-O3))
 SIMD_avx2   := $(SIMD_base) -mavx2 -mfma -mbmi2
 SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2)
 
-# Without CUDA there is no *.cu nor test of it, without EGL no *_gl.c, *_png.c nor gpu/device/gl.
-LEFT_OUT := $(if $(filter 0,$(WITH_CUDA)),%_cuda.c) $(if $(filter 0,$(WITH_EGL)),%_gl.c %_png.c gpu/device/gl/%)
+# Without CUDA there is no *.cu nor test of it, without EGL no *_gl.c, *_png.c nor gpu/device/gl, without jansson no gltf_*.c, *_gltf.c.
+LEFT_OUT := $(if $(filter 0,$(WITH_CUDA)),%_cuda.c) $(if $(filter 0,$(WITH_EGL)),%_gl.c %_png.c gpu/device/gl/%) \
+            $(if $(filter 0,$(WITH_JANSSON)),%_gltf.c gpu/mesh/io/gltf_%)
 CUDA_CU  := $(if $(filter-out 0,$(WITH_CUDA)),$(call find,gpu,*.cu))
 SIMD_C   := $(call find,gpu,*.simd.c)
 SIMD_O   := $(foreach set,$(SIMD_SETS),$(SIMD_C:%.simd.c=$(B)/obj/%.$(set).o))

@@ -165,6 +165,7 @@ typedef enum contactd_format {
     CONTACTD_FORMAT_OFF,
     CONTACTD_FORMAT_PLY,
     CONTACTD_FORMAT_STL,
+    CONTACTD_FORMAT_GLTF, /* 2.0, text or binary (GLB), all in one file; PARSE_ERROR or UNSUPPORTED of a server without it */
 } contactd_format;
 
 typedef struct contactd_mesh_info {
@@ -196,7 +197,7 @@ contactd_code contactd_register_mesh(contactd_client *client, const char *name, 
 contactd_code contactd_register_mesh_f64(contactd_client *client, const char *name, const double *positions,
                                          size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
                                          contactd_mesh *out);
-/* The bytes of an OBJ, OFF, PLY or STL file. */
+/* The bytes of a GLB, glTF, OBJ, OFF, PLY or STL file. */
 contactd_code contactd_register_mesh_bytes(contactd_client *client, const char *name, const void *bytes, size_t size,
                                            contactd_format format, contactd_mesh *out);
 /* Reads the file and uploads it. INVALID_ARGUMENT with field "path" if it cannot be read. */
@@ -300,6 +301,9 @@ typedef struct contactd_repair {
     int was_asked;    /* 0: the mesh was registered without a repair; all below is 0 */
     uint64_t counts[CONTACTD_CHANGE_KINDS], fill_triangles;
     double moved; /* m, the most that welding has moved a corner of a triangle */
+    double
+        self_overlap; /* m^3, in which the mesh overlaps itself: which a repair does not mend; NaN: not measured, as parts
+                            of it share edges */
     uint32_t n_changes;
     contactd_change changes[4 * CONTACTD_CHANGE_KINDS]; /* [n_changes], up to four of each kind */
 } contactd_repair;

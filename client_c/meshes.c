@@ -2,6 +2,7 @@
 #include "client_c/meshes.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,7 @@ static void take_repair(const wire_mesh_info *info, contactd_repair *to) {
     for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) to->counts[k] = (uint64_t)from[k];
     to->fill_triangles = (uint64_t)from[CONTACTD_CHANGE_KINDS];
     to->moved = info->moved;
+    to->self_overlap = info->self_overlap < 0 ? NAN : info->self_overlap;
     for (uint32_t at = WIRE_REPAIR_COUNTS; at < info->n_repair; at += WIRE_REPAIR_ROW) {
         const double *row = from + at;
         if (!(row[0] >= 0 && row[0] < CONTACTD_CHANGE_KINDS)) continue; /* of a newer server */
@@ -178,7 +180,7 @@ contactd_code contactd_register_mesh_bytes_with(contactd_client *client, const c
     CTC_REQUIRE(client, "mesh", out);
     *out = 0;
     if (!bytes && size) return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "bytes", "bytes is NULL");
-    if (format < CONTACTD_FORMAT_AUTO || format > CONTACTD_FORMAT_STL)
+    if (format < CONTACTD_FORMAT_AUTO || format > CONTACTD_FORMAT_GLTF)
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "mesh", "format", "format %d is none of contactd_format",
                         (int)format);
     wire_register_mesh source = {.file = {WIRE_U8, size, bytes}, .format = (wire_mesh_format)format};

@@ -29,7 +29,7 @@ static_assert(0 CONTACTD_ERROR_MAP(COUNT_CODE) == int(fb::ErrorCode_MAX) + 1, "e
 WIRE_TYPE_MAP(CHECK_TYPE)
 static_assert(int(WIRE_TYPE_END) == int(fb::Body_MAX) + 1, "codec.h lacks a message of the union");
 static_assert(int(WIRE_UPDATE_POSE) == int(fb::UpdateKind_MAX) && int(WIRE_BODY_HALF_SPACE) == int(fb::BodyKind_MAX) &&
-                  int(WIRE_FORMAT_STL) == int(fb::MeshFormat_MAX) && int(WIRE_U64) == int(fb::DType_MAX) &&
+                  int(WIRE_FORMAT_GLTF) == int(fb::MeshFormat_MAX) && int(WIRE_U64) == int(fb::DType_MAX) &&
                   int(WIRE_REPORT_CONTACTS) == int(fb::ReportKind_MAX),
               "codec.h and contactd.fbs differ in an enum");
 

@@ -92,7 +92,7 @@ typedef struct wire_error {
 } wire_error;
 
 typedef enum wire_mesh_format {
-    WIRE_FORMAT_AUTO = 0, WIRE_FORMAT_OBJ, WIRE_FORMAT_OFF, WIRE_FORMAT_PLY, WIRE_FORMAT_STL,
+    WIRE_FORMAT_AUTO = 0, WIRE_FORMAT_OBJ, WIRE_FORMAT_OFF, WIRE_FORMAT_PLY, WIRE_FORMAT_STL, WIRE_FORMAT_GLTF,
 } wire_mesh_format;
 typedef enum wire_mesh_closing { WIRE_CLOSING_NONE = 0, WIRE_CLOSING_HULL, WIRE_CLOSING_WRAP } wire_mesh_closing;
 typedef struct wire_register_mesh {
@@ -124,6 +124,7 @@ typedef struct wire_mesh_info {
     wire_mesh_closing closing;
     double deviation; /* m, of a wrap */
     uint8_t closed_as; /* a wire_mesh_closing, or one of a later version */
+    double self_overlap; /* m^3, with a repair, else 0; -1: not measured */
 } wire_mesh_info;
 typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry, takes_doubles; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;

@@ -286,7 +286,8 @@ struct Encoder {
         }
         return fb::CreateMeshInfo(*fbb, m.mesh, hash, name, m.vertices, m.triangles, m.bytes, m.volume, m.area, lo, hi,
                                   m.bodies, m.existed, repair, m.closing_vertices, m.shells, m.doubled_shells, center,
-                                  inertia, m.moved, fb::MeshClosing(m.closing), m.deviation, m.closed_as);
+                                  inertia, m.moved, fb::MeshClosing(m.closing), m.deviation, m.closed_as,
+                                  m.repair ? m.self_overlap : -1);
     }
 
     Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {

@@ -460,7 +460,7 @@ static int read_side(const ctl *ctl, side *s) {
         if (ctl->options[making[i]])
             return ctl_mistake("%s is for files, and %s is a mesh that the server has: register its file with it",
                                ctl_option_name(making[i]), s->path);
-    return s->is_hash || ctl_read_file(s->path, &s->bytes, &s->size) ? EXIT_OK : EXIT_USAGE;
+    return s->is_hash || ctl_read_mesh(s->path, &s->bytes, &s->size) ? EXIT_OK : EXIT_USAGE;
 }
 
 int ctl_contact(ctl *ctl) {

@@ -133,6 +133,8 @@ bool ctl_is_refused(const char *server, char *seen, size_t size);
 
 /* A file's content; the caller frees it. False: a message was written. */
 bool ctl_read_file(const char *path, unsigned char **bytes, size_t *size);
+/* The same of a mesh file; of a .gltf file with the files beside it that it names in it. */
+bool ctl_read_mesh(const char *path, unsigned char **bytes, size_t *size);
 
 /* Registers a mesh file's content, and shows how far that is. */
 contactd_code ctl_register_file(ctl *ctl, const char *name, const void *bytes, size_t size,

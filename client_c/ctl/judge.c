@@ -74,7 +74,7 @@ static int take_mesh(judge *j, const char *word) {
         if (strcmp(j->names[k], file->name) == 0)
             return ctl_mistake("two bodies are named %s: give each a name, NAME=FILE", file->name);
     j->names[j->n++] = file->name;
-    return ctl_read_file(file->path, &file->bytes, &file->size) ? EXIT_OK : EXIT_USAGE;
+    return ctl_read_mesh(file->path, &file->bytes, &file->size) ? EXIT_OK : EXIT_USAGE;
 }
 
 static int find_body(const judge *j, const char *name, size_t length) {

@@ -35,6 +35,7 @@ static void repair_json(const contactd_repair *r) {
     json_bool("changed", all > 0);
     json_count("fill_triangles", r->fill_triangles);
     json_number("moved", r->moved);
+    json_number("self_overlap", r->self_overlap);
     for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) {
         json_open(change_names[k], '{');
         json_count("count", r->counts[k]);
@@ -82,6 +83,7 @@ static void repair_rows(const contactd_repair *r) {
         printf("%s\n", r->counts[k] > 4 ? ", ..." : "");
     }
     if (!all) printf("  repair: nothing to do\n");
+    if (r->self_overlap > 0) printf("  it overlaps itself in %g m^3, where contacts count twice\n", r->self_overlap);
 }
 
 static void mesh_json(const contactd_mesh_info *m, const contactd_repair *repair) {
@@ -155,7 +157,7 @@ int ctl_mesh_add(ctl *ctl) {
     contactd_mesh_options options;
     if (!ctl_mesh_options(ctl, &options)) return EXIT_USAGE;
     for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++)
-        if (!ctl_read_file(ctl->args[i], &bytes[i], &sizes[i])) code = EXIT_USAGE;
+        if (!ctl_read_mesh(ctl->args[i], &bytes[i], &sizes[i])) code = EXIT_USAGE;
     if (code == EXIT_OK) code = ctl_connect(ctl);
     bool shown = code == EXIT_OK;
     if (shown && ctl->json) json_open(NULL, '[');

@@ -30,7 +30,8 @@ const ctl_command ctl_commands[] = {
      2, 256, CTL_BIT(OPT_LIMIT) | CTL_BIT(OPT_IGNORE) | MAKING, ctl_judge,
      "judge poses.csv nut=nut.stl bolt=bolt.stl --scale 0.001\n"
      "judge poses.csv nut=nut.stl bolt=bolt.stl --limit 1e-4 --json\n"},
-    {"mesh", "add", "FILE...", "register OBJ, OFF, PLY or STL files", 1, 256, CTL_BIT(OPT_NAME) | MAKING, ctl_mesh_add,
+    {"mesh", "add", "FILE...", "register GLB, glTF, OBJ, OFF, PLY or STL files", 1, 256, CTL_BIT(OPT_NAME) | MAKING,
+     ctl_mesh_add,
      "mesh add nut.stl bolt.stl --scale 0.001\n"
      "mesh add scan.ply --repair --name scan\n"},
     {"mesh", "list", "", "the server's meshes", 0, 0, 0, ctl_mesh_list,

@@ -509,6 +509,12 @@ class EngineLink:
             status = lib.ct_mesh_create_with(ffi.from_buffer(points), _DTYPES[points.dtype.str], len(points),
                                              ffi.from_buffer(faces), len(faces), options, out, changes, error)
         native.check(status, error, name)
+        if options.repair:
+            overlap = ffi.new("double *")
+            status = lib.ct_mesh_measure_overlap(out[0], overlap, error)
+            if status != lib.CT_OK:
+                native.free("ct_mesh", out[0])
+            native.check(status, error, name)
         facts = self._mesh_info(out[0], body["name"])
         with self._lock:
             number = self._by_hash.get(facts["hash"])
@@ -524,7 +530,7 @@ class EngineLink:
             kinds = range(_CHANGES)
             first = [(k, c.index, *c.at, c.edges) for k in kinds
                      for c in changes.of[k].first[0:min(changes.of[k].count, lib.CT_CHANGE_EXAMPLES)]]
-            facts["moved"] = changes.moved
+            facts["moved"], facts["self_overlap"] = changes.moved, overlap[0]
             facts["repair"] = [*(changes.of[k].count for k in kinds), changes.fill_triangles, *itertools.chain(*first)]
         return _Answer("MeshInfo", facts)
 

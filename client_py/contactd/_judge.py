@@ -183,7 +183,7 @@ def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frame
     """Measures a trajectory.
 
     Args:
-        meshes: of each body, by name or in order: a path of an OBJ, OFF, PLY or STL file, (vertices, triangles), or a contactd.Mesh of `client`.
+        meshes: of each body, by name or in order: a path of a GLB, glTF, OBJ, OFF, PLY or STL file, (vertices, triangles), or a contactd.Mesh of `client`.
         poses: (T, b, 4, 4), (T, b, 3, 4) or (T, b, 7) with translations and quaternions x y z w; or the path of a file:
             .npz with an array `poses` like that, and `times` if you like; .csv with the columns time, body, x, y, z, qx, qy, qz, qw, a row for each
             body and time, where a body without rows rests at the origin.
@@ -358,7 +358,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m contactd judge", description="Measures how far the bodies of a trajectory are inside each "
                                      "other. Exit status: 0; 1 where --limit is passed; 2 for wrong arguments or files, or "
                                      "where matplotlib is missing.")
-    parser.add_argument("--mesh", action="append", required=True, metavar="NAME=FILE", help="a body: OBJ, OFF, PLY or STL")
+    parser.add_argument("--mesh", action="append", required=True, metavar="NAME=FILE", help="a body: GLB, glTF, OBJ, OFF, PLY or STL")
     parser.add_argument("--poses", required=True, metavar="FILE", help=".npz with poses (T, b, 4, 4) or (T, b, 7), and times; or .csv with "
                         + ", ".join(_COLUMNS))
     parser.add_argument("--unit", default="m", help="of the meshes: m, mm, in and so on")

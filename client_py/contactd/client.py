@@ -16,7 +16,7 @@ from typing import Any, Callable, Generator, Literal, Sequence, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _arrays, _embedded, _link_scenes, _settings
+from . import _arrays, _embedded, _gltf, _link_scenes, _settings
 from ._addresses import Addresses, is_several, with_scheme
 from ._keys import keys_of
 from ._link import VERSION, Link
@@ -203,6 +203,7 @@ class MeshRepair:
     fill_triangles: int  # that fill them
     moved: float  # m, the most that welding has moved a corner of a triangle
     first: dict[str, list[MeshChange]]  # by the names of the first five: up to four changes of each
+    self_overlap: float | None  # m^3, in which the mesh overlaps itself, which a repair does not mend; None: not measured
 
     @property
     def changed(self) -> bool:
@@ -366,7 +367,8 @@ class Mesh:
         where = {name: [MeshChange(int(row[1]), (float(row[2]), float(row[3]), float(row[4])), int(row[5])) for row in rows if row[0] == k]
                  for k, name in enumerate(_CHANGES)}
         a, b, c, d, e, f = (int(n) for n in numbers[:6])
-        return MeshRepair(a, b, c, d, e, f, self._state.info.get("moved") or 0.0, where)
+        overlap = self._state.info.get("self_overlap", -1.0)
+        return MeshRepair(a, b, c, d, e, f, self._state.info.get("moved") or 0.0, where, None if overlap < 0 else overlap)
 
     def geometry(self, timeout: float | None = None) -> tuple[NDArray[np.floating[Any]], NDArray[np.uint32]]:
         """(n, 3) rest positions and (m, 3) triangles, as the server has them; for meshes registered from a file. float64 where
@@ -510,8 +512,8 @@ class Client(SceneOpener, ShapeMaker):
              open_direction: Sequence[float] | None = None, scale: float | None = None, unit: Unit = "m",
              closing: Closing | None = None, resolution: float = 0,
              timeout: float | None = None) -> Mesh:
-        """Registers an OBJ, OFF, PLY or STL file of this machine; the server reads it, in double precision where the file's digits
-        say so (docs/meshes.md). repair, max_hole, weld, open_direction,
+        """Registers a GLB, glTF, OBJ, OFF, PLY or STL file of this machine; the server reads it, in double precision where the file's digits
+        say so (docs/meshes.md). Of a .gltf file, buffers in files beside it are read, too. repair, max_hole, weld, open_direction,
         scale, unit, closing and resolution: as of register_mesh.
 
         Raises: OSError where it cannot be opened; ParseError naming the line or byte; as register_mesh.
@@ -520,7 +522,7 @@ class Client(SceneOpener, ShapeMaker):
         known = {m.name.lower(): m.value for m in ENUMS["MeshFormat"]}
         if format.lower() not in known:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
-        data = np.frombuffer(path.read_bytes(), "u1")
+        data = np.frombuffer(_gltf.embed(path, path.read_bytes()), "u1")
         state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
                           making=_making(repair, max_hole, weld, open_direction, scale, unit, closing, resolution, f"mesh {path.name}"))
         return self._register(state, timeout)

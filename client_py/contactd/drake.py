@@ -38,7 +38,7 @@ class ContactSystem(pydrake.LeafSystem):  # type: ignore[misc,name-defined,unuse
 
     Args:
         plant: a MultibodyPlant, finalized.
-        bodies: meshes by the names of the plant's bodies, each about its body's frame: a path of an OBJ, OFF, PLY or STL file, (vertices, triangles), or
+        bodies: meshes by the names of the plant's bodies, each about its body's frame: a path of a GLB, glTF, OBJ, OFF, PLY or STL file, (vertices, triangles), or
             a contactd.Mesh of `client`. Bodies that a joint connects do not touch each other.
         ground: m, the height of a floor, or None.
         model_instance: of the bodies, where names alone are not unique.

@@ -135,7 +135,7 @@ def main() -> int:
                         "method where absent")
     parser.add_argument("--csv", type=pathlib.Path, help="one line a step")
     parser.add_argument("--dump", type=pathlib.Path, help="folder for the state at the deepest step")
-    parser.add_argument("--mesh-a", help="the soft body (OBJ, OFF, PLY, STL)")
+    parser.add_argument("--mesh-a", help="the soft body (GLB, glTF, OBJ, OFF, PLY, STL)")
     parser.add_argument("--mesh-b", help="the tool")
     parser.add_argument("--progress", action="store_true")
     args = parser.parse_args()

@@ -27,6 +27,8 @@ typedef enum ct_mesh_format {
     CT_FORMAT_OFF,
     CT_FORMAT_PLY, /* ascii, binary little and big endian */
     CT_FORMAT_STL, /* ascii and binary; bitwise equal vertices are welded */
+    CT_FORMAT_GLTF, /* glTF 2.0, text with its buffers in it, and binary (GLB): all triangles of its scene, where its nodes
+                       place them; bitwise equal vertices are welded. In a build with jansson, else UNSUPPORTED */
 } ct_mesh_format;
 
 typedef struct ct_mesh_limits {
@@ -84,7 +86,8 @@ typedef struct ct_mesh_changes {
     bool is_changed;         /* some count is not 0 */
     uint64_t fill_triangles; /* that fill the holes, behind those given */
     ct_mesh_change of[CT_CHANGE_KINDS];
-    double moved;             /* m, the most that a corner of a triangle was moved by welding */
+    double moved;        /* m, the most that a corner of a triangle was moved by welding */
+    double self_overlap; /* m^3, -1: not measured, which is ct_mesh_measure_overlap's to do, when the mesh is there */
     uint64_t uneven_polygons; /* of a file: faces that are not flat, with or without a repair */
     double unevenness;        /* m, the most that a corner of one is off the plane of its face */
     double deviation;         /* m, of a wrap: no point of it is further from the surface given; see ct_closing */

@@ -22,6 +22,7 @@ static void repair(json_out *out, const ct_mesh_changes *changes) {
     json_out_bool(out, "changed", changes->is_changed);
     json_out_integer(out, "fill_triangles", changes->fill_triangles);
     json_out_number(out, "moved", changes->moved);
+    json_out_number(out, "self_overlap", changes->self_overlap < 0 ? NAN : changes->self_overlap);
     for (int k = 0; k < CT_CHANGE_KINDS; k++) {
         const ct_mesh_change *change = &changes->of[k];
         json_out_object(out, names[k]);

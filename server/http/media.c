@@ -22,6 +22,8 @@ static const struct {
     {"model/stl", MEDIA_MESH, CT_FORMAT_STL},
     {"model/x.stl-binary", MEDIA_MESH, CT_FORMAT_STL},
     {"model/x.stl-ascii", MEDIA_MESH, CT_FORMAT_STL},
+    {"model/gltf-binary", MEDIA_MESH, CT_FORMAT_GLTF},
+    {"model/gltf+json", MEDIA_MESH, CT_FORMAT_GLTF},
     {"application/sla", MEDIA_MESH, CT_FORMAT_STL},
     {"application/vnd.ms-pki.stl", MEDIA_MESH, CT_FORMAT_STL},
 };
@@ -41,15 +43,35 @@ bool media_find(const char *type, bool meshes, media *out, problem *p) {
         return true;
     }
     char shown[80];
-    return problem_set_http(p, CONTACTD_UNSUPPORTED, 415, "a body of this type is not taken here", "Content-Type",
-                            "Content-Type is %s; expected %s", text_clean(type, shown, sizeof shown),
-                            meshes ? "model/obj, model/off, model/ply, model/stl, application/octet-stream (the format "
-                                     "is told from the content) or application/json"
-                                   : "application/json");
+    return problem_set_http(
+        p, CONTACTD_UNSUPPORTED, 415, "a body of this type is not taken here", "Content-Type",
+        "Content-Type is %s; expected %s", text_clean(type, shown, sizeof shown),
+        meshes ? "model/gltf-binary, model/obj, model/off, model/ply, model/stl, application/octet-stream (the format "
+                 "is told from the content) or application/json"
+               : "application/json");
+}
+
+static size_t skip_space(const char *bytes, size_t size, size_t i) {
+    while (i < size && (bytes[i] == ' ' || bytes[i] == '\t' || bytes[i] == '\r' || bytes[i] == '\n')) i++;
+    return i;
+}
+
+/* Whether a key of a glTF file's own object begins here, quoted. */
+static bool is_gltf_key(const char *at, size_t size) {
+    static const char *const keys[] = {
+        "accessors",      "animations", "asset",  "bufferViews", "buffers",   "cameras", "extensionsRequired",
+        "extensionsUsed", "extensions", "extras", "images",      "materials", "meshes",  "nodes",
+        "samplers",       "scenes",     "scene",  "skins",       "textures"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const size_t n = strlen(keys[i]);
+        if (size >= n + 2 && at[0] == '"' && memcmp(at + 1, keys[i], n) == 0 && at[n + 1] == '"') return true;
+    }
+    return false;
 }
 
 bool media_looks_like_json(const char *bytes, size_t size) {
-    size_t i = 0;
-    while (i < size && (bytes[i] == ' ' || bytes[i] == '\t' || bytes[i] == '\r' || bytes[i] == '\n')) i++;
-    return i < size && bytes[i] == '{';
+    size_t i = skip_space(bytes, size, 0);
+    if (i == size || bytes[i] != '{') return false;
+    i = skip_space(bytes, size, i + 1);
+    return !is_gltf_key(bytes + i, size - i);
 }

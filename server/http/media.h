@@ -21,7 +21,7 @@ typedef struct media {
  * meshes: mesh files are taken beside JSON. False: *p says 415. */
 bool media_find(const char *type, bool meshes, media *out, problem *p);
 
-/* Whether a body without a type is JSON: no mesh format begins with a brace. */
+/* Whether a body without a type is JSON of ours: it begins with a brace, and its first field is none of a glTF file. */
 bool media_looks_like_json(const char *bytes, size_t size);
 
 #endif

@@ -401,6 +401,15 @@ static bool fail_mesh(const char *name, const ct_error *cause, server_error *err
     return server_fail_engine(error, object, cause);
 }
 
+/* Where a repair is asked for: what it leaves is checked for what it cannot mend. Drops the mesh where that fails. */
+static ct_status measure_repaired(ct_mesh **mesh, const ct_mesh_options *options, ct_mesh_changes *changes,
+                                  ct_error *error) {
+    if (!options->repair) return CT_OK;
+    const ct_status status = ct_mesh_measure_overlap(*mesh, &changes->self_overlap, error);
+    if (status != CT_OK) ct_mesh_release(mesh);
+    return status;
+}
+
 bool registry_register_file(registry *registry, const void *bytes, size_t size, ct_mesh_format format, const char *name,
                             const ct_mesh_options *options, const identity *who, mesh_record *out,
                             ct_mesh_changes *changes, server_error *error) {
@@ -411,7 +420,8 @@ bool registry_register_file(registry *registry, const void *bytes, size_t size, 
     ct_mesh_options_init(&defaults);
     if (!changes) changes = &ignored;
     if (!options) options = &defaults;
-    if (ct_mesh_read_with(bytes, size, format, options, &mesh, changes, &cause) != CT_OK)
+    if (ct_mesh_read_with(bytes, size, format, options, &mesh, changes, &cause) != CT_OK ||
+        measure_repaired(&mesh, options, changes, &cause) != CT_OK)
         return fail_mesh(name, &cause, error);
     return insert_and_store(registry, mesh, options, changes,
                             (state_source){.name = name, .file = bytes, .size = size, .format = format}, who, out,
@@ -430,7 +440,8 @@ bool registry_register_arrays(registry *registry, const void *positions, ct_dtyp
     if (!changes) changes = &ignored;
     if (!options) options = &defaults;
     if (ct_mesh_create_with(positions, dtype, n_vertices, triangles_u32, n_triangles, options, &mesh, changes,
-                            &cause) != CT_OK)
+                            &cause) != CT_OK ||
+        measure_repaired(&mesh, options, changes, &cause) != CT_OK)
         return fail_mesh(name, &cause, error);
     const state_source source = {.name = name,
                                  .positions = positions,

@@ -270,6 +270,7 @@ void reply_mesh(stream *stream, request *request, const mesh_record *record, con
         message.u.mesh_info.repair = repair;
         message.u.mesh_info.n_repair = repair_numbers(changes, repair);
         message.u.mesh_info.moved = changes->moved;
+        message.u.mesh_info.self_overlap = changes->self_overlap;
     }
     reply(stream, request, WIRE_MESH_INFO, &message);
 }

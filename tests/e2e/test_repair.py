@@ -9,7 +9,7 @@ import subprocess
 import contactd
 import numpy as np
 import pytest
-from conftest import CONTACTCTL, SLOW
+from conftest import BUILD, CONTACTCTL, INSTRUMENTED, SLOW
 from contactd import errors
 from geometry import box, icosphere
 from http_api import Api
@@ -72,6 +72,39 @@ def test_refusals(client):
     fin = np.concatenate([WHOLE, [[0, WHOLE[0][1], 100]]])
     with pytest.raises(errors.InvalidMeshError, match="what the repair leaves is refused"):
         client.register_mesh(VERTICES, fin, repair=True)
+
+
+def test_self_overlap(client, tmp_path, server):
+    """Two boxes that share half of each, as one mesh: no repair mends that, but its answer tells it."""
+    points, faces = (np.asarray(x) for x in box((0, 0, 0), (1, 1, 1)))
+    both = np.concatenate([points, points + [0.5, 0, 0]]), np.concatenate([faces, faces + len(points)])
+    assert client.register_mesh(*both, repair=True).repair.self_overlap == pytest.approx(0.5, rel=1e-9)
+    assert client.register_mesh(points, faces, repair=True).repair.self_overlap == 0
+    # Boxes that share an edge: it has four faces, where `exact` looks for no contact of a body with itself.
+    beside = points + [1, 1, 0]
+    same = [np.flatnonzero((points == p).all(1)) for p in beside]
+    number = np.array([s[0] if len(s) else len(points) + k for k, s in enumerate(same)])
+    touching = client.register_mesh(np.concatenate([points, beside]), np.concatenate([faces, number[faces]]), repair=True)
+    assert touching.repair.self_overlap is None and touching.volume == pytest.approx(2)
+
+    file = write_obj(tmp_path / "both.obj", *both)
+    shown = subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "add", file, "--repair"], capture_output=True, text=True,
+                           timeout=60 * SLOW).stdout
+    assert "it overlaps itself in 0.5 m^3" in shown
+    api = Api(server.http)
+    assert api.post("/v1/meshes?repair=1", file.read_bytes(), 200)["repair"]["self_overlap"] == pytest.approx(0.5)
+    touching_file = write_obj(tmp_path / "touching.obj", np.concatenate([points, beside]), np.concatenate([faces, number[faces]]))
+    assert api.post("/v1/meshes?repair=1", touching_file.read_bytes(), 200)["repair"]["self_overlap"] is None
+
+
+@pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
+def test_self_overlap_in_this_process(monkeypatch):
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
+    points, faces = (np.asarray(x) for x in box((0, 0, 0), (1, 1, 1)))
+    with contactd.Engine(threads=1, backend="cpu") as engine:
+        both = np.concatenate([points, points + [0, 0, 0.75]]), np.concatenate([faces, faces + len(points)])
+        assert engine.register_mesh(*both, repair=True).repair.self_overlap == pytest.approx(0.25, rel=1e-9)
+        assert engine.register_mesh(*both).repair is None
 
 
 def write_obj(path, vertices, triangles):

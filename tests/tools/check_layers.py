@@ -66,7 +66,7 @@ LIBRARIES = [
                     "client_c/ctl/rec*", "client_c/ctl/replay*"]),
     ("**/flatbuffers/**", ["proto/*"]),
     ("**/contactd_generated.h", ["proto/*"]),
-    ("**/jansson*.h", ["server/http/*", "client_c/ctl/*"]),
+    ("**/jansson*.h", ["server/http/*", "client_c/ctl/*", "gpu/mesh/io/*gltf*"]),
     ("**/sodium*.h", ["server/guard/*", "server/state/meshes.c", "client_c/ctl/*"]),
     ("**/gnutls/**", ["server/http/tls.c", "client_c/ctl/cert.c"]),
     ("**/microhttpd*.h", ["server/http/*"]),
@@ -95,14 +95,14 @@ FILES = {
         "restore", "frames", "result", "steps", "many_result", "many.c", "meshes", "scenes", "copies", "shapes", "snapshots", "reports", "products",
         "overlap", "connect", "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [
-        "ctl.h", "guess", "keyboard", "progress", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "several", "report", "top_view", "sockets", "recording",
+        "ctl.h", "guess", "keyboard", "progress", "json.c", "setting_options.inc", "options", "reach.c", "common.c", "gltf.c", "several", "report", "top_view", "sockets", "recording",
         "record_meshes", "replay_compare", "trajectory", "operate.c", "lists.c", "contact.c", "contacts.c", "snapshot.c", "keys.c", "cert.c", "doctor.c", "bench.c",
         "judge.c", "record.c", "replay.c", "top.c", "table.h", "help", "man.c", "completion.c", "table.c"],
 }
 # The same for modules, all imports counted: also those in functions and for type checkers alone.
 MODULES = {
     "client_py/contactd": [
-        "errors", "_schema", "_wire", "_arrays", "_addresses", "_keys", "_native", "_greeting", "_want", "_contact_columns",
+        "errors", "_schema", "_wire", "_arrays", "_gltf", "_addresses", "_keys", "_native", "_greeting", "_want", "_contact_columns",
         "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_surface", "_state", "_tables", "_socket", "_successors", "_line",
         "_sender", "_session", "_answers", "_connection", "_link", "_servers", "_embedded", "body", "shapes", "result", "scene", "_many",
         "_link_many", "_link_scenes", "_scene_opener", "_engine", "_engine_many", "client", "engine", "_own_engine", "_judge", "_optional", "_volumes", "torch", "jax",

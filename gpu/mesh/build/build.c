@@ -161,6 +161,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     ct_error cause = {0};
     if (!changes) changes = &ignored;
     memset(changes, 0, sizeof *changes);
+    changes->self_overlap = -1;
     ct_status status = CT_OK;
     if (options->scale != 0 && options->scale != 1 && !scale_positions(soup, options->scale))
         status = ct_fail_cancelled(error);

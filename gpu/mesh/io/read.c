@@ -40,6 +40,7 @@ static ct_mesh_format detect_format(const char *bytes, size_t size) {
     if (ct_is_binary_stl(bytes, size)) return CT_FORMAT_STL;
     ct_cursor cursor = {bytes, bytes, bytes + size, '#', NULL};
     if (!ct_skip_space(&cursor)) return CT_FORMAT_AUTO;
+    if (*cursor.at == '{' || (size >= 4 && memcmp(bytes, "glTF", 4) == 0)) return CT_FORMAT_GLTF;
     const char *word;
     size_t length;
     ct_next_word(&cursor, &word, &length);
@@ -63,34 +64,54 @@ size_t ct_text_size(const char *bytes, size_t size) {
 
 /* ---- what is no mesh file of ours ---- */
 
+#ifdef CT_HAVE_JANSSON
+#define FORMATS  "GLB, glTF, OBJ, OFF, PLY or STL"
+#define GLTF_TOO "GLB, "
+#else
+#define FORMATS  "OBJ, OFF, PLY or STL"
+#define GLTF_TOO ""
+#endif
+
 struct foreign {
     const char *begin, *name, *remedy;
 };
 
 static const struct foreign foreign_files[] = {
-    {"BLENDER", "a Blender file", "in Blender, export the mesh as STL, OBJ or PLY"},
+    {"BLENDER", "a Blender file", "in Blender, export the mesh as " GLTF_TOO "STL, OBJ or PLY"},
     {"ISO-10303-21", "a STEP file", "in the CAD program, export a tessellated mesh as STL or OBJ"},
-    {"#usda", "a USD file", "export its meshes as OBJ, PLY or STL"},
-    {"PXR-USDC", "a USD file", "export its meshes as OBJ, PLY or STL"},
-    {"glTF", "a binary glTF file (.glb)", "export the mesh as OBJ, PLY or STL"},
-    {"{", "JSON, as of a .gltf file", "export the mesh as OBJ, PLY or STL"},
-    {"Kaydara FBX", "an FBX file", "export the mesh as OBJ, PLY or STL"},
-    {"; FBX", "an FBX file", "export the mesh as OBJ, PLY or STL"},
-    {"PK\x03\x04", "a zip archive, as of a .3mf or .usdz file", "unpack it, or export the mesh as OBJ, PLY or STL"},
+    {"#usda", "a USD file", "export its meshes as " GLTF_TOO "OBJ, PLY or STL"},
+    {"PXR-USDC", "a USD file", "export its meshes as " GLTF_TOO "OBJ, PLY or STL"},
+#ifndef CT_HAVE_JANSSON
+    {"glTF", "a binary glTF file (.glb), which this build does not read", "export the mesh as OBJ, PLY or STL"},
+    {"{", "JSON, as of a .gltf file, which this build does not read", "export the mesh as OBJ, PLY or STL"},
+#endif
+    {"Kaydara FBX", "an FBX file", "export the mesh as " GLTF_TOO "OBJ, PLY or STL"},
+    {"; FBX", "an FBX file", "export the mesh as " GLTF_TOO "OBJ, PLY or STL"},
+    {"PK\x03\x04", "a zip archive, as of a .3mf or .usdz file",
+     "unpack it, or export the mesh as " GLTF_TOO "OBJ, PLY or STL"},
     {"\x1f\x8b", "compressed by gzip", "unpack it"},
     {"version https://git-lfs", "a pointer of Git LFS in place of the file", "run git lfs pull"},
     {"# vtk DataFile", "a VTK file", "save the surface as PLY or STL"},
     {"$MeshFormat", "a Gmsh file", "save the surface as STL"},
-    {"#VRML", "a VRML file", "export the mesh as OBJ, PLY or STL"},
+    {"#VRML", "a VRML file", "export the mesh as " GLTF_TOO "OBJ, PLY or STL"},
     {"<!DOCTYPE html", "a page of HTML in place of the file", "download the file itself"},
     {"<html", "a page of HTML in place of the file", "download the file itself"},
-    {"<", "XML, as of a COLLADA (.dae), X3D or VTK file", "export the mesh as OBJ, PLY or STL"},
+    {"<", "XML, as of an X3D, VTK or 3MF file", "export the mesh as " GLTF_TOO "OBJ, PLY or STL"},
 };
+
+static bool is_collada(const char *bytes, size_t size) {
+    enum { HEAD = 1 << 12 }; /* bytes before the root: a declaration and comments */
+    static const char root[] = "<COLLADA";
+    return memmem(bytes, size < HEAD ? size : HEAD, root, sizeof root - 1) != NULL;
+}
 
 /* NULL: it may be a mesh file. */
 static const struct foreign *find_foreign(const char *bytes, size_t size) {
+    static const struct foreign collada = {"<", "a COLLADA file (.dae)",
+                                           "export the mesh as " GLTF_TOO "OBJ, PLY or STL"};
     ct_cursor cursor = {bytes, bytes, bytes + size, 0, NULL};
-    ct_skip_space(&cursor);
+    if (!ct_skip_space(&cursor)) return NULL;
+    if (*cursor.at == '<' && is_collada(cursor.at, ct_remaining(&cursor))) return &collada;
     for (size_t i = 0; i < sizeof foreign_files / sizeof *foreign_files; i++) {
         const size_t n = strlen(foreign_files[i].begin);
         if (ct_remaining(&cursor) >= n && memcmp(cursor.at, foreign_files[i].begin, n) == 0) return &foreign_files[i];
@@ -108,7 +129,7 @@ static ct_status fail_unknown(const char *bytes, size_t size, ct_error *error) {
                        "vertices, put a line \"OFF\" before it",
                        size);
     return ct_fail(error, CT_PARSE_ERROR, "bytes",
-                   "the format of these %zu bytes is unknown, expected OBJ, OFF, PLY or STL (a binary STL has "
+                   "the format of these %zu bytes is unknown, expected " FORMATS " (a binary STL has "
                    "84 bytes and 50 per triangle)",
                    size);
 }
@@ -144,7 +165,7 @@ static char *narrow_text(const char *bytes, size_t *size, int order) {
 static ct_status read_soup(const char *bytes, size_t size, ct_mesh_format format, ct_soup *soup, ct_error *error) {
     const struct foreign *foreign = NULL;
     if (format == CT_FORMAT_AUTO && !ct_is_binary_stl(bytes, size) && (foreign = find_foreign(bytes, size)))
-        return ct_fail(error, CT_PARSE_ERROR, "bytes", "this is %s, not OBJ, OFF, PLY or STL: %s", foreign->name,
+        return ct_fail(error, CT_PARSE_ERROR, "bytes", "this is %s, not " FORMATS ": %s", foreign->name,
                        foreign->remedy);
     if (format == CT_FORMAT_AUTO) format = detect_format(bytes, size);
     switch (format) {
@@ -156,11 +177,17 @@ static ct_status read_soup(const char *bytes, size_t size, ct_mesh_format format
         return ct_read_ply(bytes, size, soup, error);
     case CT_FORMAT_STL:
         return ct_read_stl(bytes, size, soup, error);
+    case CT_FORMAT_GLTF:
+#ifdef CT_HAVE_JANSSON
+        return ct_read_gltf(bytes, size, soup, error);
+#else
+        return ct_fail(error, CT_UNSUPPORTED, "format", "this build reads no glTF: export the mesh as OBJ, PLY or STL");
+#endif
     case CT_FORMAT_AUTO:
         return fail_unknown(bytes, size, error);
     default:
         return ct_fail(error, CT_INVALID_ARGUMENT, "format", "format %d is unknown, expected %d to %d", (int)format,
-                       CT_FORMAT_AUTO, CT_FORMAT_STL);
+                       CT_FORMAT_AUTO, CT_FORMAT_GLTF);
     }
 }
 

@@ -26,10 +26,10 @@ export class Slot {
     Object.assign(this, { place, name, changed, mesh: null, file: null, query: "" });
     this.input = make("input");
     this.input.type = "file";
-    this.input.accept = ".obj,.off,.ply,.stl";
+    this.input.accept = ".glb,.gltf,.obj,.off,.ply,.stl";
     this.input.id = `file-${name}`;
     this.input.addEventListener("change", () => this.take(this.input.files[0]));
-    const label = make("label", "Mesh file (OBJ, OFF, PLY, STL), chosen or dropped here");
+    const label = make("label", "Mesh file (GLB, OBJ, OFF, PLY, STL), chosen or dropped here");
     label.htmlFor = this.input.id;
     this.unit = make("select");
     this.unit.append(...Object.keys(UNITS).map((unit) => make("option", unit)));

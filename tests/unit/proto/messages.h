@@ -455,6 +455,7 @@ static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_i
     SAME(closing);
     SAME(deviation);
     SAME(closed_as);
+    SAME(self_overlap);
     if (!a->repair != !b->repair) return "repair";
     if (a->repair && memcmp(a->repair, b->repair, a->n_repair * sizeof *a->repair) != 0) return "repair";
     return NULL;

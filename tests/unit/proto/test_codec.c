@@ -997,7 +997,11 @@ static void facts_of_meshes_round_trip(void **state) {
         wire_mesh_info *info = &m.u.mesh_info;
         info->shells = shells;
         info->doubled_shells = shells / 2;
+        static const double unchanged[WIRE_REPAIR_COUNTS] = {0};
         info->moved = 1e-5 * shells;
+        info->repair = shells ? unchanged : NULL;
+        info->n_repair = shells ? WIRE_REPAIR_COUNTS : 0;
+        info->self_overlap = shells ? 0.125 : 0;
         for (int k = 0; k < 3 && shells; k++) info->center_of_mass[k] = 0.25 * k - 1;
         for (int k = 0; k < 9 && shells; k++) info->inertia[k] = 1.0 / (k + 1);
         round_trip(&m, 0);

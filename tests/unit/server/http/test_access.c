@@ -104,6 +104,7 @@ static void knows_media(void **state) {
     media m;
     assert_true(media_find("Model/PLY; charset=binary", true, &m, &p));
     assert_true(m.kind == MEDIA_MESH && m.format == CT_FORMAT_PLY);
+    assert_true(media_find("model/gltf-binary", true, &m, &p) && m.format == CT_FORMAT_GLTF);
     assert_true(media_find("application/json", true, &m, &p) && m.kind == MEDIA_JSON);
     assert_true(media_find(NULL, true, &m, &p) && m.kind == MEDIA_ANY);
     assert_true(media_find(NULL, false, &m, &p) && m.kind == MEDIA_JSON);
@@ -119,6 +120,9 @@ static void knows_media(void **state) {
     problem r = {0};
     assert_false(media_find("", false, &m, &r));
     assert_true(media_looks_like_json(" \n{", 3));
+    assert_true(media_looks_like_json("{\"vertices\":", 12));
+    assert_false(media_looks_like_json("{ \"asset\":", 10));
+    assert_true(media_looks_like_json("{\"asse", 6));
     assert_false(media_looks_like_json("ply", 3));
     assert_false(media_looks_like_json("  ", 2));
 }
