@@ -28,6 +28,7 @@ EMBED(extern, openapi, "proto/openapi.json")
 #define MODULES(X)                                                                                                     \
     X(api, "page/api.js")                                                                                              \
     X(bodies3d, "page/bodies3d.js")                                                                                    \
+    X(chooser, "page/chooser.js")                                                                                      \
     X(contacts3d, "page/contacts3d.js")                                                                                \
     X(docs, "page/docs.js")                                                                                            \
     X(dom, "page/dom.js")                                                                                              \

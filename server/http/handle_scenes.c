@@ -49,20 +49,29 @@ static bool scene_answer(const scene_record *scene, int status, http_answer *ans
     return true;
 }
 
+/* Whether its number begins with the text, or its name has it, in capitals or not. */
+static bool is_found(const scene_record *scene, const char *text) {
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)scene->handle);
+    return strncmp(number, text, strlen(text)) == 0 || strcasestr(scene->name, text);
+}
+
 static bool list_scenes(const service *service, const http_request *request, http_answer *answer, problem *p) {
     scene_record *scenes = NULL;
     size_t n = 0;
     server_error error = {0};
     json_out out;
     pager pager = {0};
-    if (!request_page(request->query, &pager.page, p)) return false;
+    scene_list_request wanted;
+    if (!request_scene_list(request->query, &wanted, p)) return false;
+    pager.page = wanted.page;
     if (!registry_list_scenes(service->registry, &scenes, &n, &error)) return problem_take(p, &error);
     json_out_init(&out, SIZE_MAX);
     json_out_object(&out, NULL);
     json_out_array(&out, "scenes");
     for (size_t i = 0; i < n; i++) {
-        bool visible = scene_is_visible(&scenes[i], &request->who);
-        if (visible && pager_takes(&pager, scenes[i].handle)) answer_scene(&out, &scenes[i]);
+        bool listed = scene_is_visible(&scenes[i], &request->who) && is_found(&scenes[i], wanted.find);
+        if (listed && pager_takes(&pager, scenes[i].handle)) answer_scene(&out, &scenes[i]);
     }
     json_out_array_end(&out);
     pager_finish(&pager, &out);

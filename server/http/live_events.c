@@ -9,8 +9,8 @@
 #include "server/base/json_out.h"
 #include "server/http/answers.h"
 
-/* Contacts, and polygons of their surfaces, of a frame: what is beyond is left out, and told. */
-enum { MOST_CONTACTS = 2000, MOST_POLYGONS = 20000 };
+/* Of a frame: contacts, polygons of their surfaces, and separations. What is beyond is left out, and told. */
+enum { MOST_CONTACTS = 2000, MOST_POLYGONS = 20000, MOST_SEPARATIONS = 2000 };
 
 live_event *live_event_retain(live_event *event) {
     atomic_fetch_add_explicit(&event->references, 1, memory_order_relaxed);
@@ -185,6 +185,26 @@ static void points(json_out *out, const ct_result *result, const ct_contact *con
     json_out_array_end(out);
 }
 
+/* Bodies without a contact that are within the scene's margin, with the closest points of their surfaces. */
+static void separations(json_out *out, const ct_result *result) {
+    const size_t n = result ? result->n_separations : 0, most = n < MOST_SEPARATIONS ? n : MOST_SEPARATIONS;
+    json_out_array(out, "separations");
+    for (size_t i = 0; i < most && out->state == JSON_OUT_OK; i++) {
+        const ct_separation *pair = &result->separations[i];
+        json_out_object(out, NULL);
+        json_out_array(out, "bodies");
+        for (int b = 0; b < 2; b++) json_out_integer(out, NULL, pair->body[b]);
+        json_out_array_end(out);
+        json_out_float(out, "distance", (float)pair->distance);
+        json_out_array(out, "points");
+        for (int b = 0; b < 2; b++) vector(out, NULL, pair->point[b], 3);
+        json_out_array_end(out);
+        json_out_object_end(out);
+    }
+    json_out_array_end(out);
+    json_out_integer(out, "n_separations", n);
+}
+
 static void contacts(json_out *out, const ct_result *result, unsigned show) {
     const size_t n = result ? result->n_contacts : 0, most = n < MOST_CONTACTS ? n : MOST_CONTACTS;
     uint64_t polygons = 0;
@@ -216,6 +236,8 @@ live_event *live_frame_event(const live_look *look, unsigned show) {
     json_out_number(&out, "time", (double)clock_ns() * 1e-9);
     poses(&out, look);
     positions(&out, look);
-    contacts(&out, look->answer ? step_answer_result(look->answer) : NULL, show);
+    const ct_result *result = look->answer ? step_answer_result(look->answer) : NULL;
+    contacts(&out, result, show);
+    separations(&out, result);
     return end(&out);
 }

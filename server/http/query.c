@@ -164,37 +164,6 @@ bool request_snapshot(const char *query, ct_snapshot_options *out, problem *p) {
     return problem_take(p, &error);
 }
 
-bool request_page(const char *query, page_request *out, problem *p) {
-    text_view key, value;
-    bool has_limit = false, has_after = false;
-    *out = (page_request){0};
-    while (text_next_parameter(&query, &key, &value)) {
-        bool limit = key.size == 5 && memcmp(key.data, "limit", 5) == 0;
-        bool after = key.size == 5 && memcmp(key.data, "after", 5) == 0;
-        const char *name = limit ? "limit" : "after";
-        char text[24];
-        uint64_t number = 0;
-        if (!limit && !after) {
-            char raw[64], shown[64];
-            snprintf(raw, sizeof raw, "%.*s", (int)(key.size < sizeof raw ? key.size : sizeof raw - 1), key.data);
-            text_clean(raw, shown, sizeof shown);
-            return problem_set(p, CONTACTD_INVALID_ARGUMENT, shown,
-                               "unknown query parameter %s; known are: " HTTP_QUERY_PAGE, shown);
-        }
-        if (limit ? has_limit : has_after)
-            return problem_set(p, CONTACTD_INVALID_ARGUMENT, name, "the query parameter %s stands twice", name);
-        uint64_t most = limit ? REQUEST_MAX_PAGE : INT64_MAX;
-        if (!text_unescape(value.data, value.size, true, text, sizeof text) || !route_number(text, most, &number))
-            return problem_set(p, CONTACTD_INVALID_ARGUMENT, name, "%s is not a whole number from 1 to %llu", name,
-                               (unsigned long long)most);
-        if (limit)
-            out->limit = (uint32_t)number, has_limit = true;
-        else
-            out->after = number, has_after = true;
-    }
-    return true;
-}
-
 bool request_fields(const char *query, query_field *fields, const char *known, problem *p) {
     text_view key, value;
     while (text_next_parameter(&query, &key, &value)) {
@@ -232,4 +201,27 @@ bool request_flag(const query_field *field, bool *out, problem *p) {
     *out = strcmp(field->text, "true") == 0;
     return *out || strcmp(field->text, "false") == 0 ||
            problem_set(p, CONTACTD_INVALID_ARGUMENT, field->name, "%s is neither true nor false", field->name);
+}
+
+/* The fields of ?limit=N&after=ID, in this order. */
+static bool take_page(const query_field field[2], page_request *out, problem *p) {
+    uint64_t limit = 0;
+    *out = (page_request){0};
+    if (!request_whole(&field[0], 1, REQUEST_MAX_PAGE, &limit, p) ||
+        !request_whole(&field[1], 1, INT64_MAX, &out->after, p))
+        return false;
+    out->limit = (uint32_t)limit;
+    return true;
+}
+
+bool request_page(const char *query, page_request *out, problem *p) {
+    query_field field[] = {{.name = "limit"}, {.name = "after"}, {.name = NULL}};
+    return request_fields(query, field, HTTP_QUERY_PAGE, p) && take_page(field, out, p);
+}
+
+bool request_scene_list(const char *query, scene_list_request *out, problem *p) {
+    query_field field[] = {{.name = "limit"}, {.name = "after"}, {.name = "find"}, {.name = NULL}};
+    if (!request_fields(query, field, HTTP_QUERY_SCENES, p) || !take_page(field, &out->page, p)) return false;
+    memcpy(out->find, field[2].text, sizeof out->find);
+    return true;
 }

@@ -102,6 +102,14 @@ typedef struct page_request {
 #define REQUEST_MAX_PAGE 1000
 bool request_page(const char *query, page_request *out, problem *p);
 
+/* ?limit=N&after=ID&find=TEXT of scenes. */
+typedef struct scene_list_request {
+    page_request page;
+    char find[sizeof((query_field *)0)->text]; /* "": all */
+} scene_list_request;
+
+bool request_scene_list(const char *query, scene_list_request *out, problem *p);
+
 /* The query of GET .../snapshot.png, as received: within the options' bounds, what it does not name at its default. */
 bool request_snapshot(const char *query, ct_snapshot_options *out, problem *p);
 

@@ -17,6 +17,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
 
 /* Query parameters, in words; the last list is that of query.c. */
 #define HTTP_QUERY_PAGE     "limit after"
+#define HTTP_QUERY_SCENES   HTTP_QUERY_PAGE " find"
 #define HTTP_QUERY_MESH     "name repair max_hole weld scale open_direction closing resolution"
 #define HTTP_QUERY_HISTORY  "seconds"
 #define HTTP_QUERY_LIVE     "rate points surface"
@@ -52,7 +53,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
     X(MESH, "/v1/meshes/{mesh}", HTTP_GET | HTTP_DELETE, PRINCIPAL, HTTP_ANY, MESHES, "", "", handle_mesh_routes)      \
     X(GEOMETRY, "/v1/meshes/{mesh}/geometry", HTTP_GET, PRINCIPAL, HTTP_ANY, MESHES, "", "", handle_mesh_routes)       \
     X(OVERLAP, "/v1/overlap", HTTP_POST, PRINCIPAL, HTTP_ANY, SCENES, "", "", handle_overlap)                          \
-    X(SCENES, "/v1/scenes", HTTP_GET | HTTP_POST, PRINCIPAL, HTTP_POST, SCENES, HTTP_QUERY_PAGE, "",                   \
+    X(SCENES, "/v1/scenes", HTTP_GET | HTTP_POST, PRINCIPAL, HTTP_POST, SCENES, HTTP_QUERY_SCENES, "",                 \
       handle_scene_routes)                                                                                             \
     X(SCENE, "/v1/scenes/{scene}", HTTP_GET | HTTP_PATCH | HTTP_DELETE, PRINCIPAL, HTTP_PATCH | HTTP_DELETE, COMMANDS, \
       "", "", handle_scene_routes)                                                                                     \

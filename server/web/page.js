@@ -1,9 +1,10 @@
 // page.js - which part of the page is shown, by the address behind '#'; asks anew every two seconds while someone looks.
 import { onUnauthenticated, setToken } from "./page/api.js";
+import { listenToChooser } from "./page/chooser.js";
 import { byId } from "./page/dom.js";
 import { refreshGraphs } from "./page/graphs.js";
 import { closeScene, openScene } from "./page/live.js";
-import { refreshOverview, showDetail, turnPage } from "./page/overview.js";
+import { findScenes, refreshOverview, showDetail, turnPage } from "./page/overview.js";
 import { showSettings } from "./page/settings.js";
 import { openTry } from "./page/try.js";
 
@@ -58,12 +59,10 @@ function go() {
 
 onUnauthenticated(() => { byId("login").hidden = false; });
 byId("login").addEventListener("submit", login);
-byId("chooser").addEventListener("submit", (event) => {
-  event.preventDefault();
-  location.hash = `#scene/${byId("chosen").value}`;
-});
+listenToChooser((id) => { location.hash = `#scene/${id}`; });
 byId("scenes-back").addEventListener("click", () => turnPage(0));
 byId("scenes-on").addEventListener("click", () => turnPage(Number(byId("scenes-on").value)));
+byId("scenes-find").addEventListener("input", () => findScenes(byId("scenes-find").value.trim()));
 addEventListener("hashchange", go);
 setInterval(() => { if (!document.hidden && !byId("pause").checked) refresh(); }, PERIOD_MS);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });

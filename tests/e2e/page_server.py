@@ -104,7 +104,8 @@ def two_rings() -> Script:
                    "wrench": [-3, 0, 4, 0, 0.1, 0], "points": [[0, 0.1, 0], [0, -0.1, 0]], "surface": surface}
         floor = {"bodies": [1, 3], "volume": 0.003, "depth": 0.01, "area": 0.02, "center": [-0.6, 0, -0.15], "normal": [0, 0, 1]}
         return {"step": n + 1, "time": n / 60, "poses": poses_of(matrices, [1, 2, 3]), "contacts": [contact, floor], "n_contacts": 2,
-                "truncated": False}
+                "truncated": False, "separations": [{"bodies": [2, 3], "distance": 0.2, "points": [[x, 0.5, -0.2], [x, 0.5, -0.4]]}],
+                "n_separations": 7}
 
     script.frame = frame
     return script
@@ -185,12 +186,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.answer(json.dumps(scene).encode(), "application/json")
 
     def scenes(self, query: dict[str, str]) -> dict:
-        first = int(query.get("after", 0)) + 1
-        last = min(self.script.scenes, first + int(query.get("limit", 1000)) - 1)
-        row = {"name": "", "owner": "", "running_method": "exact", "pixel_size": 0, "resolution": None, "bodies": 2, "contacts": 1,
+        find, limit = query.get("find", ""), int(query.get("limit", 1000))
+        names = {i: f"arm {i}" if i % 2 else "" for i in range(int(query.get("after", 0)) + 1, self.script.scenes + 1)}
+        found = [i for i, name in names.items() if find in name or str(i).startswith(find)]
+        row = {"owner": "", "running_method": "exact", "pixel_size": 0, "resolution": None, "bodies": 2, "contacts": 1,
                "steps": 5, "bytes": 1000}
-        more = {"next": last} if last < self.script.scenes else {}
-        return {"scenes": [{**row, "id": i} for i in range(first, last + 1)], **more}
+        more = {"next": found[limit - 1]} if len(found) > limit else {}
+        return {"scenes": [{**row, "id": i, "name": names[i]} for i in found[:limit]], **more}
 
     def live(self) -> None:
         script = self.script
@@ -204,7 +206,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         with contextlib.suppress(OSError):
-            self.event("scene", {"scene": 1, "method": "exact", "settings": {}, "bodies": script.bodies})
+            self.event("scene", {"scene": 1, "name": "", "method": "exact", "settings": {}, "bodies": script.bodies})
             n = 0
             while not self.stopping.is_set():
                 if script.closed is not None:

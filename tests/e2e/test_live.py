@@ -112,6 +112,23 @@ def test_what_a_viewer_is_told(server, client):
         assert "points" not in told and "surface" not in told and told["volume"] == pytest.approx(result.contacts[0].volume)
 
 
+def test_bodies_that_come_close(server, client):
+    """Those within the margin that have no contact, with the closest points of their surfaces."""
+    scene = a_scene(client, margin=0.5)
+    floor, box, ball = scene.bodies
+    vertices = np.asarray(icosphere(0.3)[0]) + [0, 0, 1.4]
+    with Stream(server, scene.id) as stream:
+        assert stream.frame()["separations"] == []
+        (pair,) = scene.step(poses={box: moved(0, 0, 0.49)}, positions={ball: vertices}).separations
+        frame = stream.frame(1)
+        (told,) = frame["separations"]
+        assert frame["n_separations"] == 1 and told["bodies"] == [box.id, ball.id]
+        assert told["distance"] == pytest.approx(pair.distance) and np.array(told["points"]) == pytest.approx(pair.points, abs=1e-6)
+        scene.configure(margin=0)
+        scene.step()
+        assert stream.frame(2)["separations"] == []
+
+
 def test_changes_and_the_end(server, client):
     scene = a_scene(client)
     with Stream(server, scene.id) as stream, Stream(server, scene.id) as other:

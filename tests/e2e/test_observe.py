@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import urllib.parse
 
 import contactd
 import numpy as np
@@ -133,6 +134,16 @@ def test_pages(make_server):
     assert [m["id"] for m in api.get(f"/v1/meshes?after={meshes[0]}")["meshes"]] == meshes[1:]
     assert api.get("/v1/meshes?limit=3") == api.get("/v1/meshes")
     assert len(api.get("/v1/sessions?limit=1")["sessions"]) == 0
+    named = [api.post("/v1/scenes", {"name": name})["id"] for name in ("Arm 7", "arm 8", "half % = ä")]
+
+    def found(text: str) -> list[int]:
+        return [scene["id"] for scene in api.get("/v1/scenes?" + urllib.parse.urlencode({"find": text}))["scenes"]]
+
+    assert found("ARM") == sorted(named[:2]) and found("arm 8") == named[1:2] and found("% = ä") == named[2:] and found("leg") == []
+    assert found(str(ids[0])) == sorted(i for i in (ids[0], *ids[2:], *named) if str(i).startswith(str(ids[0])))
+    assert api.get("/v1/scenes?find=arm&limit=1")["next"] == min(named[:2])
+    api.refused("GET", "/v1/scenes?find=", 400, "INVALID_ARGUMENT", field="find")
+    api.refused("GET", "/v1/meshes?find=a", 400, "INVALID_ARGUMENT", field="find")
     for query, field in (("limit=0", "limit"), ("limit=2000", "limit"), ("after=x", "after"), ("page=2", "page")):
         api.refused("GET", f"/v1/scenes?{query}", 400, "INVALID_ARGUMENT", field=field)
 

@@ -19,6 +19,7 @@ from http_api import OPENAPI, box, obj
 from page_server import page_server, two_rings
 
 COLORS = {"blue": (0x4E, 0x79, 0xA7), "orange": (0xF2, 0x8E, 0x2B)}  # of the first two bodies
+VIOLET = (0xBE, 0x4B, 0xDB)  # of separations
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +81,14 @@ def test_bodies_and_contacts_are_drawn(watched):
     solid = tab.pixels()
     assert share(solid, COLORS["blue"]) > 0.01 and share(solid, COLORS["orange"]) > 0.01
     assert share(solid, (0xE0, 0x31, 0x31)) > 0.0005, "the arrow of the force"
-    for kind in ("surface", "normal", "force", "points"):
+    assert share(solid, VIOLET) > 0.00002, "the line between bodies that come close"
+    assert "violet lines: 7 pairs within the margin, of which 1 are drawn, the nearest 0.2 m (bodies 2 and 3)" in tab.text("#legend")
+    for kind in ("surface", "normal", "force", "points", "separation"):
         tab.page.uncheck(f"#show-{kind}")
     tab.until_text("#legend", lambda text: "red" not in text)
     assert share(tab.pixels(), (0xE0, 0x31, 0x31)) < 0.0005
-    assert "100 Pa" not in tab.text("#legend")
+    assert share(tab.pixels(), VIOLET) == 0
+    assert not {"100 Pa", "violet"} & set(tab.text("#legend").split())
     assert tab.text("#live-state") == "live" and "3 bodies, 4,608 triangles" in tab.text("#live-facts")
 
 
@@ -430,7 +434,20 @@ def test_a_thousand_scenes(tab):
         tab.page.click("#scenes-on")
         tab.until_text("#scenes", lambda text: text.startswith("101"))
         tab.until_text("#scenes-note", "100 of 1,000")
+        tab.page.fill("#scenes-find", "arm 99")
+        tab.until("() => document.querySelectorAll('#scenes tr').length === 6", "arm 99, 991, 993 ... 999")
+        tab.page.fill("#scenes-find", "leg")
+        tab.until_text("#scenes", "no scene has this in its name")
         tab.page.goto(f"{url}/#scene")
+        tab.page.fill("#chosen", "98")
+        offered = "() => [...document.querySelectorAll('#known option')].map((option) => option.value).join()"
+        tab.until(f"{offered} === '98,980,981,982,983,984,985,986,987,988,989'", "the scenes whose number begins with 98")
+        tab.page.fill("#chosen", "arm 99")
+        tab.page.press("#chosen", "Enter")
+        tab.until_text("#live-title", "Scene 99")
+        tab.page.fill("#chosen", "arm 4")
+        tab.page.press("#chosen", "Enter")
+        tab.until_text("#chooser-note", '20 or more scenes have "arm 4" in their name')
         tab.page.fill("#chosen", "999")
         tab.page.press("#chosen", "Enter")
         tab.until_text("#live-title", "Scene 999")

@@ -1,8 +1,8 @@
 // contacts3d.js - contacts of one frame as three.js objects, drawn over the bodies, which would hide them: surfaces coloured by
-// pressure, arrows for normals and forces, points.
+// pressure, arrows for normals and forces, points; lines for bodies that come close without a contact.
 import {
-  BufferAttribute, BufferGeometry, DoubleSide, Group, InstancedMesh, Matrix4, Mesh, MeshBasicMaterial, Points, PointsMaterial,
-  Vector3,
+  BufferAttribute, BufferGeometry, DoubleSide, Group, InstancedMesh, LineBasicMaterial, LineSegments, Matrix4, Mesh,
+  MeshBasicMaterial, Points, PointsMaterial, Vector3,
 } from "./three.js";
 
 const KINDS = {
@@ -10,6 +10,7 @@ const KINDS = {
   force: { color: 0xe03131, length: 0.25 },
   torque: { color: 0x1c7ed6, length: 0.25 },
 };
+const SEPARATION = 0xbe4bdb;
 // From no pressure to the largest: viridis' corners.
 const RAMP = [[0.27, 0.0, 0.33], [0.23, 0.32, 0.55], [0.13, 0.57, 0.55], [0.37, 0.79, 0.38], [0.99, 0.91, 0.14]];
 
@@ -36,8 +37,8 @@ function arrowGeometry() {
   return geometry;
 }
 
-// What acts on the first body: its force, and its torque about the contact's centre, where it is drawn. The wrench is six numbers,
-// or two times six, of both bodies, and has the torque about the body's origin.
+// What acts on the first body: its force, and its torque about the contact's centre, where it is drawn. On the second body acts
+// the opposite. The wrench is six numbers, or two times six, of both bodies, and has the torque about the body's origin.
 function loadOf(contact, poses) {
   const wrench = Array.isArray(contact.wrench?.[0]) ? contact.wrench[0] : contact.wrench;
   if (!wrench) return null;
@@ -47,12 +48,13 @@ function loadOf(contact, poses) {
   return { force: [fx, fy, fz], torque: [tx - (y * fz - z * fy), ty - (z * fx - x * fz), tz - (x * fy - y * fx)] };
 }
 
+const times = (v, factor) => v.map((x) => factor * x);
 const norm = (v) => Math.hypot(v[0], v[1], v[2]);
 
 export class Contacts {
   constructor() {
     this.group = new Group();
-    this.wanted = { surface: true, normal: true, force: true, points: true };
+    this.wanted = { surface: true, normal: true, force: true, points: true, separation: true };
     this.arrow = arrowGeometry();
     this.arrows = {};
     this.contacts = [];
@@ -61,29 +63,36 @@ export class Contacts {
     this.surface = new Mesh(new BufferGeometry(), new MeshBasicMaterial({ ...over, vertexColors: true, side: DoubleSide, opacity: 0.85 }));
     this.points = new Points(new BufferGeometry(), new PointsMaterial({ ...over, color: 0xffa94d, size: 6, sizeAttenuation: false }));
     this.chosen = new Points(new BufferGeometry(), new PointsMaterial({ ...over, color: 0xff00c8, size: 12, sizeAttenuation: false }));
+    this.lines = new LineSegments(new BufferGeometry(), new LineBasicMaterial({ ...over, color: SEPARATION }));
+    this.ends = new Points(new BufferGeometry(), new PointsMaterial({ ...over, color: SEPARATION, size: 5, sizeAttenuation: false }));
     this.over = over;
-    for (const [i, object] of [this.surface, this.points, this.chosen].entries()) {
+    for (const [i, object] of [this.surface, this.points, this.lines, this.ends, this.chosen].entries()) {
       object.frustumCulled = false;
       object.renderOrder = 1 + i;
       this.group.add(object);
     }
   }
 
-  // size: of the scene, in m, by which arrows are as long as it suits. selected: index of a contact, or null.
-  setFrame({ contacts, poses }, size, selected) {
+  // size: of the scene, in m, by which arrows are as long as it suits. selected: index of a contact, or null. isFixed(body): arrows
+  // are of what acts on the other one, which can move.
+  setFrame({ contacts, poses, separations }, size, selected, isFixed) {
     this.contacts = contacts;
     const chosen = contacts[selected];
     this.#setPoints(this.chosen, chosen?.center ? [chosen.center] : []);
     this.#setPoints(this.points, this.wanted.points ? contacts.flatMap((c) => (c.points ?? []).map((p) => p.position ?? p)) : []);
+    const ends = this.wanted.separation ? separations.flatMap((pair) => pair.points) : [];
+    this.#setPoints(this.lines, ends);
+    this.#setPoints(this.ends, ends);
     const lists = { normal: [], force: [], torque: [] };
     this.largest = { force: 0, torque: 0, pressure: 0 };
     for (const contact of contacts) {
       if (!contact.center) continue;
-      if (this.wanted.normal && contact.normal && norm(contact.normal)) lists.normal.push([contact.center, contact.normal]);
+      const sign = isFixed(contact.bodies[0]) ? -1 : 1;
+      if (this.wanted.normal && contact.normal && norm(contact.normal)) lists.normal.push([contact.center, times(contact.normal, sign)]);
       const load = this.wanted.force && loadOf(contact, poses);
       if (!load) continue;
-      lists.force.push([contact.center, load.force]);
-      lists.torque.push([contact.center, load.torque]);
+      lists.force.push([contact.center, times(load.force, sign)]);
+      lists.torque.push([contact.center, times(load.torque, sign)]);
     }
     for (const kind of ["force", "torque"]) for (const [, v] of lists[kind]) this.largest[kind] = Math.max(this.largest[kind], norm(v));
     for (const [kind, list] of Object.entries(lists)) {
@@ -109,7 +118,7 @@ export class Contacts {
       }
       object = new InstancedMesh(this.arrow, new MeshBasicMaterial({ ...this.over, color: KINDS[kind].color }), 2 * list.length + 16);
       object.frustumCulled = false;
-      object.renderOrder = 4;
+      object.renderOrder = 6;
       this.arrows[kind] = object;
       this.group.add(object);
     }

@@ -49,9 +49,11 @@ export class History {
       bytes += surface.offsets.byteLength + 1.4 * surface.vertices.byteLength;
       return { ...contact, surface };
     });
+    const separations = event.separations ?? [];
+    bytes += 200 * separations.length;
     const frame = {
-      at: now, bytes, step: event.step, time: event.time, poses: this.poses, positions: this.positions, contacts,
-      total: event.n_contacts ?? contacts.length, truncated: event.truncated === true,
+      at: now, bytes, step: event.step, time: event.time, poses: this.poses, positions: this.positions, contacts, separations,
+      n_separations: event.n_separations ?? separations.length, total: event.n_contacts ?? contacts.length, truncated: event.truncated === true,
     };
     if (this.stands) this.waiting = frame;
     else this.#push(frame);

@@ -11,6 +11,13 @@ const contactRow = (contact, index) => ({
   force: norm(Array.isArray(contact.wrench?.[0]) ? contact.wrench[0] : contact.wrench),
 });
 
+// What a frame does not have, in words.
+function leftOut(frame) {
+  if (!frame?.truncated) return "";
+  const n = frame.contacts.length;
+  return n < frame.total ? `the view has ${count(n)} of the step's ${count(frame.total)}` : "some surfaces have more polygons than the view takes";
+}
+
 export class Lists {
   // pick({body?, contact?}): somebody chose a row.
   constructor(pick) {
@@ -50,8 +57,7 @@ export class Lists {
     const { frame, bodies, hidden } = this.latest;
     this.latest = null;
     const contacts = frame?.contacts ?? [];
-    this.contacts.setRows(contacts.map(contactRow),
-      frame?.truncated ? `the view has ${count(contacts.length)} of the step's ${count(frame.total)}` : "");
+    this.contacts.setRows(contacts.map(contactRow), leftOut(frame));
     const counts = new Map();
     for (const contact of contacts) for (const id of new Set(contact.bodies)) counts.set(id, (counts.get(id) ?? 0) + 1);
     this.bodies.setRows(bodies.map((body) => ({

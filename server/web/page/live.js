@@ -57,12 +57,22 @@ function showSoon() {
   });
 }
 
+// Of those that are drawn.
+function separationText() {
+  const pairs = view.contacts.wanted.separation ? shown.separations : [];
+  if (!pairs.length) return "";
+  const nearest = pairs.reduce((a, b) => (b.distance < a.distance ? b : a));
+  const n = shown.n_separations;
+  return `violet lines: ${count(n)} ${n === 1 ? "pair" : "pairs"} within the margin${n > pairs.length ? `, of which ${count(pairs.length)} are drawn` : ""}, `
+    + `the nearest ${number(nearest.distance, 3)} m (bodies ${nearest.bodies.join(" and ")})`;
+}
+
 function legend() {
   const largest = view?.contacts.largest;
   if (!largest) return;
   byId("legend").textContent = [
     largest.pressure ? `yellow: ${number(largest.pressure, 3)} Pa` : "", largest.force ? `longest red arrow: ${number(largest.force, 3)} N` : "",
-    largest.torque ? `longest blue arrow: ${number(largest.torque, 3)} N m` : "",
+    largest.torque ? `longest blue arrow: ${number(largest.torque, 3)} N m` : "", separationText(),
   ].filter(Boolean).join("; ");
 }
 
@@ -107,6 +117,7 @@ function setScene(value) {
   });
   const triangles = bodies.reduce((sum, b) => sum + (b.triangles ?? 0), 0);
   byId("live-facts").textContent = `${value.method ?? ""}, ${count(bodies.length)} bodies, ${count(triangles)} triangles`;
+  byId("live-title").textContent = value.name ? `Scene ${scene} ${value.name}` : `Scene ${scene}`;
   document.dispatchEvent(new CustomEvent("scene", { detail: value }));
 }
 
@@ -223,7 +234,7 @@ function listen() {
     view.bodies.setOpacity(byId("through").checked ? 0.35 : 1);
     view.touch();
   });
-  for (const kind of ["surface", "normal", "force", "points"]) {
+  for (const kind of ["surface", "normal", "force", "points", "separation"]) {
     byId(`show-${kind}`).addEventListener("change", () => {
       view.contacts.wanted[kind] = byId(`show-${kind}`).checked;
       if (shown) show(shown);

@@ -2,9 +2,12 @@
 import { get } from "./api.js";
 import { byId, bytes, cards, count, make, micros, number, rounded, table, time } from "./dom.js";
 
+// The metrics' names are those of rays; these fit all methods, as the graphs' do.
+const PHASES = { upload: "updates", broadphase: "pairs", raster: "crossing", span: "summing", contact: "contacts" };
 const ROWS = 100; // of a table: as many are asked for
 let before = null; // the last answers, for rates
 let after = 0; // the scenes that are listed follow this one
+let wanted = ""; // is in their names, or begins their numbers
 
 function device(d) {
   const memory = d.memory_budget_bytes ? `, ${bytes(d.memory_used_bytes)} of ${bytes(d.memory_budget_bytes)}` : "";
@@ -59,9 +62,9 @@ function showPhases(text) {
     const bar = make("progress");
     bar.max = 1;
     bar.value = share;
-    bar.ariaLabel = `${name}'s share of the time`;
+    bar.ariaLabel = `${PHASES[name] ?? name}'s share of the time`;
     cell.append(bar, ` ${Math.round(100 * share)} %`);
-    return [name, micros(quantile(phase, 0.5)), micros(quantile(phase, 0.9)), micros(quantile(phase, 0.99)), cell];
+    return [PHASES[name] ?? name, micros(quantile(phase, 0.5)), micros(quantile(phase, 0.9)), micros(quantile(phase, 0.99)), cell];
   }), [1, 2, 3], "no phases");
 }
 
@@ -75,20 +78,13 @@ function showScenes(page, total, seconds) {
     const sampling = s.pixel_size > 0 ? `${number(s.pixel_size)} m` : s.resolution?.join("×");
     const method = sampling ? `${s.running_method} ${sampling}` : s.running_method;
     return [link, s.owner || "–", method, count(s.bodies), count(s.contacts), count(s.steps), rounded(rate), bytes(s.bytes)];
-  }), [3, 4, 5, 6, 7], "no scenes are open");
-  const known = byId("known");
-  if (known.childElementCount !== page.scenes.length || known.firstElementChild?.value !== String(page.scenes[0]?.id)) {
-    known.replaceChildren(...page.scenes.map((s) => {
-      const option = make("option", s.name);
-      option.value = s.id;
-      return option;
-    }));
-  }
+  }), [3, 4, 5, 6, 7], wanted ? "no scene has this in its name, or begins its number with it" : "no scenes are open");
+  byId("scenes-find-bar").hidden = total <= ROWS;
   byId("scenes-back").hidden = byId("scenes-on").hidden = !page.next && !after;
   byId("scenes-back").disabled = !after;
   byId("scenes-on").disabled = !page.next;
   byId("scenes-on").value = page.next ?? "";
-  byId("scenes-note").textContent = page.next || after ? `${count(page.scenes.length)} of ${count(total)} are listed` : "";
+  byId("scenes-note").textContent = page.next || after || wanted ? `${count(page.scenes.length)} of ${count(total)} are listed` : "";
 }
 
 function showMeshes(page, total) {
@@ -104,17 +100,19 @@ export async function showDetail(scene) {
   const stats = await get(`v1/scenes/${scene}/stats`);
   cards(byId("detail-list"), [
     ["Volume", `${number(stats.last.volume)} m³`], ["Contacts", count(stats.last.contacts)],
-    ["Pairs", count(stats.last.pairs)], ["Rays", count(stats.last.rays)], ["Fragments", count(stats.last.fragments)],
+    ["Pairs", count(stats.last.pairs)], ...(stats.last.rays ? [["Rays", count(stats.last.rays)]] : []),
+    [stats.last.rays ? "Fragments" : "Crossings or cubes", count(stats.last.fragments)],
     ["Failed steps", count(stats.failed)], ["Pending", count(stats.pending)],
     ["Latency p50", micros(stats.latency_us.p50 ?? NaN)], ["Latency p99", micros(stats.latency_us.p99 ?? NaN)],
-    ...Object.entries(stats.last.timings_us).map(([name, us]) => [`Time: ${name}`, `${micros(us)} (mean ${micros(stats.mean.timings_us[name])})`]),
+    ...Object.entries(stats.last.timings_us).map(([name, us]) => [`Time: ${PHASES[name] ?? name}`, `${micros(us)} (mean ${micros(stats.mean.timings_us[name])})`]),
   ]);
 }
 
 export async function refreshOverview() {
+  const query = new URLSearchParams({ limit: ROWS, ...(after ? { after } : {}), ...(wanted ? { find: wanted } : {}) });
   try {
     const [status, scenes, meshes, metrics] = await Promise.all([
-      get("v1/status"), get(`v1/scenes?limit=${ROWS}${after ? `&after=${after}` : ""}`), get(`v1/meshes?limit=${ROWS}`),
+      get("v1/status"), get(`v1/scenes?${query}`), get(`v1/meshes?limit=${ROWS}`),
       get("metrics", "text"),
     ]);
     const now = performance.now();
@@ -130,6 +128,11 @@ export async function refreshOverview() {
     byId("state").className = "state bad";
     before = null;
   }
+}
+
+export function findScenes(text) {
+  wanted = text;
+  return turnPage(0);
 }
 
 export function turnPage(first) {

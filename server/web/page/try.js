@@ -22,7 +22,7 @@ const poses = () => new Map(slots.map((slot, i) => [i + 1, Float32Array.from(slo
 
 function draw() {
   if (!view) return;
-  view.setFrame({ poses: poses(), positions: new Map(), contacts: contact ? [contact] : [] });
+  view.setFrame({ poses: poses(), positions: new Map(), contacts: contact ? [contact] : [], separations: [] });
   if (!fitted && slots.every((slot, i) => !slot.mesh || view.bodies.boxOf(i + 1)) && !view.bodies.box().isEmpty()) {
     fitted = true;
     view.fit();

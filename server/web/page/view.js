@@ -101,8 +101,12 @@ export class View {
       this.controls.target.add(move);
       this.controls.update();
     }
-    this.contacts.setFrame(frame, this.size, this.selection.contact);
+    this.#setContacts();
     this.touch();
+  }
+
+  #setContacts() {
+    this.contacts.setFrame(this.frame, this.size, this.selection.contact, (id) => Boolean(this.bodies.bodies.get(id)?.plane));
   }
 
   #center(id) {
@@ -124,14 +128,14 @@ export class View {
     this.camera.far = 20 * (distance + this.size);
     this.camera.updateProjectionMatrix();
     this.controls.update();
-    if (this.frame) this.contacts.setFrame(this.frame, this.size, this.selection.contact);
+    if (this.frame) this.#setContacts();
     this.touch();
   }
 
   select(selection) {
     this.selection = { body: null, contact: null, ...selection };
     this.bodies.selected = this.selection.body;
-    if (this.frame) this.contacts.setFrame(this.frame, this.size, this.selection.contact);
+    if (this.frame) this.#setContacts();
     this.touch();
   }
 

@@ -95,8 +95,22 @@ static void pages(void **state) {
     }
 }
 
+static void scenes_are_found(void **state) {
+    (void)state;
+    scene_list_request list;
+    problem p = {0};
+    assert_true(request_scene_list("", &list, &p) && list.page.limit == 0 && !list.find[0]);
+    assert_true(request_scene_list("find=arm%207&limit=20&after=3", &list, &p));
+    assert_string_equal(list.find, "arm 7");
+    assert_true(list.page.limit == 20 && list.page.after == 3);
+    static const char *const broken[] = {"find=", "find=a&find=b", "limit=0&find=a", "name=a",
+                                         "find=1234567890123456789012345678901234567890123456789012345678901234"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+        if (request_scene_list(broken[i], &list, &p)) fail_msg("%s is taken", broken[i]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_the_default),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_the_default), cmocka_unit_test(scenes_are_found),
                                        cmocka_unit_test(every_parameter_arrives),
                                        cmocka_unit_test(refusals_name_the_parameter), cmocka_unit_test(pages)};
     return cmocka_run_group_tests_name("snapshot query", tests, NULL, NULL);
