@@ -11,6 +11,8 @@
 #   make experiments     the method exact beside rays (smoothness, rest, energy, cost), and the experiments of Faure 2008,
 #                        Allard 2010, Wang 2012 and Dingliana 2005; build/experiments/index.md. EXPERIMENTS='rest cost'
 #                        picks some
+#   make compare         the same scenes by MuJoCo, Drake and contactd in each: build/compare/compare.md, with plots. OUT=docs writes the page
+#                        of the documentation; COMPARE='--scenes nut --simulators mujoco' picks some
 #   make docs            the documentation as a site, build/docs/index.html
 #   make figures         draws the pictures of docs/images with contactd itself
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
@@ -412,7 +414,7 @@ $(VENV)/ready: tests/requirements.txt
 	@$$(tests/tools/packages python) -m venv $(VENV)
 	@tests/tools/again $(PIP_INSTALL) -r tests/requirements.txt
 	@touch $@
-$(VENV)/deploy $(VENV)/adapters $(VENV)/page: $(VENV)/%: tests/requirements-%.txt $(VENV)/ready
+$(VENV)/deploy $(VENV)/adapters $(VENV)/page $(VENV)/compare: $(VENV)/%: tests/requirements-%.txt $(VENV)/ready
 	@tests/tools/again $(PIP_INSTALL) -r $<
 	@touch $@
 $(VENV)/wheel: deploy/wheel/requirements.txt $(VENV)/ready
@@ -457,7 +459,7 @@ e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
 # engine in Python's own process. Simulations, the Python client without memory and the requests made from the OpenAPI
 # document do in the server what other tests do too.
 E2E_SANITIZED = $(addprefix --ignore tests/e2e/test_,client_py_async.py client_py_link.py client_py_wire.py \
-    client_py_no_memory.py columns.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py openapi.py page.py \
+    client_py_no_memory.py columns.py compare.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py openapi.py page.py \
     sim.py torch.py volumes.py \
     $(if $(filter thread,$(SANITIZE)),$(E2E_NUMBERS)))
 # Which numbers come of a step, and how they are shown: the threads are those of the others' steps.
@@ -469,6 +471,11 @@ PAIRS ?= 20000
 manifold: $(B)/tests/manifold/pairs venv
 	MANIFOLD_PAIRS=$(PAIRS) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s -o cache_dir=$(abspath build/pytest) \
 	    tests/manifold $(PYTEST_ARGS)
+
+# The same scenes by MuJoCo, Drake and contactd in each: stability, penetration, time.
+.PHONY: compare
+compare: all $(VENV)/compare
+	PYTHONPATH=$(abspath client_py) $(PYTHON) tests/compare/run.py --build $(abspath $(B)) --out $(or $(OUT),build/compare) $(COMPARE)
 
 # The documentation as a site, build/docs/index.html; links that lead nowhere fail.
 .PHONY: docs
