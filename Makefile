@@ -30,6 +30,7 @@
 #   make deb             Debian packages, in build/deb
 #   make wheel           a Python wheel with client, engine, server and contactctl, in build/wheel: contactd without CUDA, and
 #                        with CUDA=1 contactd-cuda
+#   make sbom            what a build is made of, with licences, as CycloneDX: build/contactd.cdx.json
 #
 # Switches: V=1 (show commands), SANITIZE=address|thread|undefined (built under build/<sanitizer>, at -O1),
 # OPT=-O0 (build/O0), CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere, NVTX=1 (CUDA's stages as named ranges in NVIDIA's
@@ -104,7 +105,7 @@ export PYTHONPYCACHEPREFIX := $(abspath build/pycache)
 FREE_GOALS := setup setup-test setup-dev demo test clean format format-check venv gpu-check catalogue
 BUILD_GOALS := $(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all))
 ifneq ($(filter-out engine-tools,$(BUILD_GOALS)),)
-  TESTS_TOO := $(filter-out all run install deb wheel bench-tools,$(BUILD_GOALS))
+  TESTS_TOO := $(filter-out all run install deb wheel sbom bench-tools,$(BUILD_GOALS))
   PACKAGES  := build $(if $(TESTS_TOO),test) $(if $(filter 1,$(WITH_EGL)),egl $(if $(TESTS_TOO),egl-test))
   FOUND     := build/found-$(subst $() ,-,$(strip $(PACKAGES)))
   ifeq ($(wildcard $(FOUND)),)
@@ -596,7 +597,7 @@ install -d $(DESTDIR)$(PREFIX)/include/$(1) $(DESTDIR)$(LIBDIR)/cmake/$(1)
 	
 endef
 
-.PHONY: install deb wheel clean
+.PHONY: install deb wheel sbom clean
 install: all $(B)/man/contactd.1 $(B)/man/contactctl.1 $(addprefix $(B)/completions/,bash zsh fish)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 755 $(B)/contactd $(B)/contactctl $(DESTDIR)$(PREFIX)/bin
@@ -615,6 +616,10 @@ install: all $(B)/man/contactd.1 $(B)/man/contactctl.1 $(addprefix $(B)/completi
 
 deb: all
 	@MAKE='$(MAKE)' deploy/debian/build $(VERSION) $(B)/deb
+
+sbom: all $(VENV)/wheel
+	@$(PYTHON) deploy/sbom.py $(B) $(B)/contactd.cdx.json
+	@echo "$(B)/contactd.cdx.json"
 
 wheel: all $(VENV)/wheel
 	@deploy/wheel/build $(if $(filter 1,$(WITH_CUDA)),contactd-cuda,contactd) $(PYTHON) $(B) $(B)/wheel

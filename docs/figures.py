@@ -1,4 +1,4 @@
-"""Draws the figures of the documentation with contactd itself: `make figures`."""
+"""Draws the figures of the documentation with contactd itself: `make figures`, or docs/figures.py NAME.png... for some."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "client_py" / "examples"))
-from shapes import bolt, nut  # noqa: E402
+from shapes import blob, bolt, nut, torus  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 
@@ -29,13 +29,82 @@ def nut_on_bolt(client: contactd.Client) -> bytes:
     return scene.snapshot(width=1000, height=520, azimuth=35, elevation=18, show=("bodies", "contacts", "gradients"))
 
 
-FIGURES = {"nut.png": nut_on_bolt}
+def balls(client: contactd.Client, method: str, show: tuple[str, ...], **settings: float) -> bytes:
+    """Two balls with bumps that overlap, as a method sees them."""
+    scene = client.open_scene(method=method, **settings)
+    mesh = client.register_mesh(*blob(0.5, 4))
+    scene.add_body(mesh, at(-0.3, 0, 0))
+    scene.add_body(mesh, at(0.32, 0.05, 0.1))
+    scene.step(want="frame")
+    return scene.snapshot(width=800, height=450, azimuth=-70, elevation=15, show=show, zoom=0.72 if "nodes" in show else 1)
+
+
+def exact(client: contactd.Client) -> bytes:
+    return balls(client, "exact", ("bodies", "contacts", "gradients"))
+
+
+def ldi(client: contactd.Client) -> bytes:
+    return balls(client, "ldi", ("bodies", "samples"), resolution=40)
+
+
+def ebpi(client: contactd.Client) -> bytes:
+    return balls(client, "ebpi", ("bodies", "rays_y"), tolerance_rel=0.01, tolerance=1e-9)
+
+
+def voxtree(client: contactd.Client) -> bytes:
+    return balls(client, "voxtree", ("bodies", "nodes", "normals"), level=4)
+
+
+def patches(client: contactd.Client) -> bytes:
+    """One ring through another: two pieces, each a contact with a colour of its own."""
+    scene = client.open_scene(method="exact", patches=True)
+    ring = client.register_mesh(*torus(0.35, 0.15))
+    scene.add_body(ring, at(0, 0, 0))
+    turned = np.eye(4)
+    turned[:3, :3] = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
+    turned[:3, 3] = 0.2, 0, 0
+    scene.add_body(ring, turned)
+    scene.step(want="frame")
+    return scene.snapshot(width=800, height=450, azimuth=-70, elevation=35, show=("bodies", "contacts"))
+
+
+def pile(client: contactd.Client) -> bytes:
+    """Bodies that were let go over a floor, and have come to rest by the law `pressure`."""
+    scene = client.open_scene(law="pressure", stiction_speed=0.02)
+    scene.add_half_space((0, 0, 1), 0.0, friction=0.6)
+    radius, mass, h, n = 0.1, 1.0, 1e-3, 14
+    mesh = client.register_mesh(*blob(radius, 3, 0.1))
+    inertia = 0.4 * mass * radius**2
+    generator = np.random.default_rng(3)
+    poses = np.tile(np.eye(4)[:3], (n, 1, 1))
+    poses[:, :2, 3] = 0.12 * generator.uniform(-1, 1, (n, 2))
+    poses[:, 2, 3] = 0.13 + 0.17 * np.arange(n)
+    bodies = [scene.add_body(mesh, pose=pose, modulus=1e6, friction=0.6, dissipation=2.0) for pose in poses]
+    velocities = np.zeros((n, 6))
+    for _ in range(1500):
+        result = scene.step(poses=(bodies, poses), velocities=(bodies, velocities), want="frame")
+        wrenches = np.array([result.wrench(body) for body in bodies])
+        velocities[:, :3] += h * (wrenches[:, :3] / mass + [0, 0, -9.81])
+        velocities[:, 3:] += h * wrenches[:, 3:] / inertia
+        velocities *= 1 - 2 * h  # air
+        poses[:, :, 3] += h * velocities[:, :3]
+        for pose, w in zip(poses, h * velocities[:, 3:]):
+            cross = np.array([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
+            u, _, vt = np.linalg.svd((np.eye(3) + cross) @ pose[:, :3])
+            pose[:, :3] = u @ vt
+    return scene.snapshot(width=800, height=450, azimuth=-60, elevation=18, zoom=0.8, show=("bodies", "contacts"))
+
+
+FIGURES = {"nut.png": nut_on_bolt, "exact.png": exact, "ldi.png": ldi, "ebpi.png": ebpi, "voxtree.png": voxtree, "patches.png": patches,
+           "pile.png": pile}
 
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with contactd.connect("embedded", timeout=300) as client:
         for name, draw in FIGURES.items():
+            if sys.argv[1:] and name not in sys.argv[1:]:
+                continue
             (IMAGES / name).write_bytes(draw(client))
             print(f"docs/images/{name}: {(IMAGES / name).stat().st_size} bytes")
 

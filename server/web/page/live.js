@@ -8,7 +8,7 @@ import { History } from "./history.js";
 import { listContacts } from "./listing.js";
 import { Lists } from "./lists.js";
 
-const QUERY = "?rate=15&surface=true&points=true"; // more costs the server more than they are worth
+const QUERY = "?rate=18&surface=true&points=true"; // more costs the server more than they are worth
 const PICTURE_MS = 3000; // between two pictures of the server's
 
 const history = new History();
