@@ -2,6 +2,7 @@
  * finished pixels, so that nothing hides them. */
 #include <math.h>
 
+#include "gpu/base/vec.h"
 #include "gpu/picture/picture.h"
 
 const float ct_axis_color[3][3] = {{0.87f, 0.16f, 0.14f}, {0.13f, 0.60f, 0.16f}, {0.15f, 0.32f, 0.90f}};
@@ -37,7 +38,7 @@ static void draw_line(const canvas *c, const double a[2], const double b[2], dou
         for (uint32_t x = (uint32_t)lo[0]; x < hi[0]; x++) {
             double p[2] = {x + 0.5 - a[0], y + 0.5 - a[1]};
             double t = length2 > 0 ? clamp01((p[0] * d[0] + p[1] * d[1]) / length2) : 0;
-            double cover = clamp01(half + 0.5 - hypot(p[0] - t * d[0], p[1] - t * d[1]));
+            double cover = clamp01(half + 0.5 - ct_length(p[0] - t * d[0], p[1] - t * d[1], 0));
             if (cover > 0) blend_over(c->pixels + 4 * ((size_t)y * c->width + x), color, cover);
         }
 }
@@ -75,7 +76,7 @@ void ct_axes_draw(const ct_camera *camera, uint32_t width, uint32_t height, uint
         const double along[2] = {camera->right[axis], -camera->up[axis]};
         const double tip[2] = {root[0] + arm * along[0], root[1] + arm * along[1]};
         draw_line(&c, root, tip, fmax(arm / 14, 2), ct_axis_color[axis]);
-        double length = hypot(along[0], along[1]), letter_distance = arm * length + 2 * size;
+        double length = ct_length(along[0], along[1], 0), letter_distance = arm * length + 2 * size;
         if (length < 0.1) continue; /* the arrow points at the viewer and has no direction in the picture */
         const double at[2] = {root[0] + letter_distance * along[0] / length,
                               root[1] + letter_distance * along[1] / length};

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "gpu/base/cancel.h"
+#include "gpu/base/vec.h"
 #include "gpu/picture/picture.h"
 
 static const double MARGIN = 1.06; /* the field of view is wider than the framed points by this factor */
@@ -29,7 +30,7 @@ static void cross(const double a[3], const double b[3], double out[3]) {
 }
 
 static double normalize(double a[3]) {
-    double length = hypot(hypot(a[0], a[1]), a[2]);
+    double length = ct_length(a[0], a[1], a[2]);
     for (int i = 0; i < 3 && length > 0; i++) a[i] /= length;
     return length;
 }
@@ -115,7 +116,7 @@ static void use_given_eye(ct_camera_fit *fit, const double at[3], const double m
      * along the new one. */
     double radius = 0, to_middle[3];
     for (int i = 0; i < 3; i++) {
-        radius = hypot(radius, fmax(fit->drawn_hi[i] - at[i], at[i] - fit->drawn_lo[i]));
+        radius = ct_length(radius, fmax(fit->drawn_hi[i] - at[i], at[i] - fit->drawn_lo[i]), 0);
         to_middle[i] = o->eye[i] - middle[i];
     }
     if (normalize(to_middle) > 0) memcpy(camera->back, to_middle, sizeof to_middle);

@@ -9,6 +9,7 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
+#include "gpu/base/vec.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/picture/picture.h"
 
@@ -322,7 +323,7 @@ static ct_status add_part(films *f, const vec corner[3], const bool inside[3]) {
     double edge[3];
     for (int k = 0; k < 3; k++) {
         const double *a = corner[k].x, *b = corner[(k + 1) % 3].x;
-        edge[k] = hypot(hypot(b[0] - a[0], b[1] - a[1]), b[2] - a[2]);
+        edge[k] = ct_length(b[0] - a[0], b[1] - a[1], b[2] - a[2]);
         if (edge[k] > edge[longest]) longest = k;
     }
     const bool is_mixed = inside[0] != inside[1] || inside[0] != inside[2];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/base/fail.h"
+#include "gpu/base/vec.h"
 #include "gpu/picture/picture.h"
 
 enum { COOKIE = 0x51c70001 };
@@ -101,7 +102,7 @@ ct_status ct_snapshot_options_check(const ct_snapshot_options *o, ct_error *erro
     if (o->resolution > CT_MAX_RESOLUTION)
         return ct_fail(error, CT_OUT_OF_RANGE, "resolution", "snapshot: resolution %u, expected at most %d",
                        o->resolution, CT_MAX_RESOLUTION);
-    if (!(hypot(hypot(o->up[0], o->up[1]), o->up[2]) > 1e-30))
+    if (!(ct_length(o->up[0], o->up[1], o->up[2]) > 1e-30))
         return ct_fail(error, CT_INVALID_ARGUMENT, "up", "snapshot: up is 0 0 0, expected a direction");
     if (o->has_eye && o->has_target && o->eye[0] == o->target[0] && o->eye[1] == o->target[1] &&
         o->eye[2] == o->target[2])

@@ -130,7 +130,8 @@ static bool make_room_for_body(scheduler *scheduler, const command *command, con
 }
 
 static void note_size(scene *scene, const ct_mesh_info *info) {
-    double size = hypot(hypot(info->hi[0] - info->lo[0], info->hi[1] - info->lo[1]), info->hi[2] - info->lo[2]);
+    const double x = info->hi[0] - info->lo[0], y = info->hi[1] - info->lo[1], z = info->hi[2] - info->lo[2];
+    const double size = sqrt(x * x + y * y + z * z);
     if (size > scene->size_m[0]) {
         scene->size_m[1] = scene->size_m[0];
         scene->size_m[0] = size;

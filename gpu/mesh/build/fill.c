@@ -5,6 +5,7 @@
 
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/vec.h"
 #include "gpu/mesh/build/repair.h"
 
 double ct_measure_loop(const ct_soup *soup, const ct_loop *loop, double middle[3]) {
@@ -243,7 +244,8 @@ static double quality_of_ear(struct clipping *c, uint32_t place) {
     if (c->n_left > 3 && has_edge(c->edges, c->n_edges, vertices[corner[0]], vertices[corner[2]])) return -1;
     c->blocker[place] = find_inside(&c->points, corner);
     if (c->blocker[place] != UINT32_MAX) return -1;
-    const double a = hypot(q.u - p.u, q.v - p.v), b = hypot(r.u - q.u, r.v - q.v), d = hypot(p.u - r.u, p.v - r.v);
+    const double a = ct_length(q.u - p.u, q.v - p.v, 0), b = ct_length(r.u - q.u, r.v - q.v, 0),
+                 d = ct_length(p.u - r.u, p.v - r.v, 0);
     return fmin(area / (a * b), fmin(area / (b * d), area / (d * a)));
 }
 

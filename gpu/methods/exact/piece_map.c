@@ -525,7 +525,7 @@ static struct line_search meet_line(ct_piece_search *search, const ct_triangle_m
     struct line_search line = {
         .search = search, .map = map, .sight = look_from_gap(map, k, at), .at = at, .nearest = INFINITY};
     const uint32_t n = map->end - map->first;
-    const double length = hypot(line.sight.way[0], line.sight.way[1]);
+    const double length = ct_length(line.sight.way[0], line.sight.way[1], 0);
     double above;
     const double direction = direction_of(k, line.sight.way, &above);
     if (map->views && length > 1e-3 && above > 4 * SEEN_MARGIN) {
