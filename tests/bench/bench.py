@@ -34,6 +34,7 @@ FIGURES = [
     ("small_beside_large_p99", "the same, p99", "us", 6000.0, True),
     ("batch_1024", "1,024 scenes of two 1k-triangle bodies at 32^2, batched", "steps/s", 2500.0, False),
     ("exact_boxes", "exact: two boxes, 1 thread", "ms", 0.006, True),
+    ("exact_hulls", "exact: two hulls of 100 vertices, 6 % of a diameter deep, with frame, 1 thread", "ms", 0.020, True),
     ("exact_bunny_cube", "exact: 69.7k triangles against a cube, rigid, 1 thread", "ms", 1.0, True),
     ("exact_bunny_cube_deforming", "the same, all positions new", "ms", 1.4, True),
     ("exact_armadillos", "exact: two bodies of 346k triangles, deep, 2 threads", "ms", 8.0, True),

@@ -50,6 +50,27 @@ static body make_body(const char *file, struct shape shape, const char *shape_na
     return b;
 }
 
+/* The convex hull of 100 points spread over a ball of radius 1. */
+static body make_hull(const double start[12]) {
+    enum { POINTS = 100 };
+    body b = {.name = "hull of 100 points"};
+    double points[POINTS][3];
+    uint32_t triangles[POINTS - 2][3];
+    ct_mesh_options options;
+    ct_error error = {0};
+    for (unsigned i = 0; i < POINTS; i++) {
+        const double z = 1 - (2 * i + 1.0) / POINTS, r = sqrt(1 - z * z), angle = 2.399963229728653 * i;
+        points[i][0] = r * cos(angle), points[i][1] = r * sin(angle), points[i][2] = z;
+        for (unsigned k = 0; k < 3 && i < POINTS - 2; k++) triangles[i][k] = i + k;
+    }
+    ct_mesh_options_init(&options);
+    options.closing = CT_CLOSING_HULL;
+    if (ct_mesh_create_with(points, CT_F64, POINTS, triangles, POINTS - 2, &options, &b.mesh, NULL, &error))
+        die("hull: %s", error.message);
+    memcpy(b.start, start, sizeof b.start);
+    return b;
+}
+
 static void make_deformable(body *b) {
     ct_mesh_info info;
     ct_mesh_get_info(b->mesh, &info);
@@ -345,6 +366,15 @@ static void exact_scenes(void) {
         b.bodies[0] = make_body(NULL, shape_box(1, 1, 1), "box", pose);
         shape_pose_identity(pose);
         b.bodies[1] = make_body(NULL, shape_box(1, 1, 1), "box", pose);
+        compare_methods(&b, 1);
+    }
+    if (is_wanted("exact_hulls")) {
+        bench b = {
+            .name = "exact_hulls", .n_scenes = 1, .want = CT_WANT_FRAME, .reach = 0.02, .resolution = {32, 32, 32}};
+        shape_pose_identity(pose);
+        b.bodies[0] = make_hull(pose);
+        pose[3] = 1.2, pose[7] = 1.2, pose[11] = 0.8; /* 1.88 away: 6 % of a diameter deep */
+        b.bodies[1] = make_hull(pose);
         compare_methods(&b, 1);
     }
     bunny_and_cube("exact_bunny_cube", 128, false, compare_methods_on_one);

@@ -15,9 +15,26 @@ from http_api import Api
 # A box with a cavity that sticks out of it, which leaves a volume where the winding number is -1; and in either a smaller box.
 OUTER, CAVITY = box((0, 0, 0), (1, 1, 1)), box((0.75, 0.25, 0.25), (1.5, 0.75, 0.75))
 INNER = box((0.125, 0.125, 0.125), (0.625, 0.625, 0.625)), box((1.125, 0.375, 0.375), (1.375, 0.625, 0.625))
+
+
+def split(vertices, triangles, times):
+    """The first triangle split in three, then the next, and so on: all new edges lie inside the first ones."""
+    vertices, triangles = [tuple(v) for v in vertices], [tuple(t) for t in triangles]
+    queue, rest = triangles[:2], triangles[2:]
+    for _ in range(times):
+        (a, b, c), *queue = queue
+        vertices.append(tuple(np.mean([vertices[a], vertices[b], vertices[c]], axis=0)))
+        n = len(vertices) - 1
+        queue += [(a, b, n), (b, c, n), (c, a, n)]
+    return np.array(vertices), np.array(queue + rest)
+
+
+# Registration looks at a few places of a shell, in its triangles' order: it takes this one for a cavity, as nearly all of its triangles,
+# which come first, are inside the outer box.
 INWARD = np.asarray(CAVITY[1])[:, ::-1]
-INWARD = INWARD[np.argsort(np.asarray(CAVITY[0])[INWARD, 0].sum(axis=1), kind="stable")]  # those inside the outer box first
-BODY = np.concatenate([OUTER[0], CAVITY[0]]), np.concatenate([OUTER[1], INWARD + 8])
+INWARD = INWARD[np.argsort(np.asarray(CAVITY[0])[INWARD, 0].sum(axis=1), kind="stable")]
+INWARD = split(CAVITY[0], INWARD, 40)
+BODY = np.concatenate([OUTER[0], INWARD[0]]), np.concatenate([OUTER[1], INWARD[1] + 8])
 PROBES = np.concatenate([INNER[0][0], INNER[1][0]]), np.concatenate([INNER[0][1], np.asarray(INNER[1][1]) + 8])
 VOLUME, INVERTED = 0.125, 1 / 64
 

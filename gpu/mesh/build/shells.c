@@ -210,6 +210,7 @@ static void forget(struct around *around) {
 
 struct judge {
     struct tree tree;
+    uint32_t *members, *first_member; /* [n_triangles] triangles by shell; [n_shells + 1] */
     const uint32_t *shell;
     ct_shell *shells;
     const double *scale;
@@ -262,17 +263,19 @@ static const double DIRECTIONS[][3] = {{0.5377, 0.7213, 0.4367},  {-0.3181, 0.60
                                        {0.2671, 0.4591, -0.8473}, {-0.8101, 0.3769, -0.4489}};
 enum { RAYS = sizeof DIRECTIONS / sizeof *DIRECTIONS };
 
-/* Looks around from the middle of one of the shell's triangles; from others, and in other directions, while that comes
- * too close to an edge or another shell. Where all do, the last one counts. */
-static void look_around(struct judge *j, uint32_t s) {
+/* Places of a shell that are looked at: shells may cross, and then not all of it lies in the same others. */
+enum { PLACES = 7 };
+
+/* Looks around from the middle of one of the shell's triangles, by place; from others, and in other directions, while
+ * that comes too close to an edge or another shell. Where all do, the last one counts. */
+static void look_around(struct judge *j, uint32_t s, uint32_t place) {
     static const double origin[3] = {0, 0, 0};
-    const ct_soup *soup = j->tree.soup;
-    const uint32_t n = j->shells[s].n_triangles;
-    uint32_t t = j->shells[s].first;
+    const uint32_t n = j->shells[s].n_triangles, *members = j->members + j->first_member[s];
+    uint32_t i = (uint32_t)((uint64_t)place * n / PLACES);
     for (int r = 0; r < RAYS; r++) {
         struct ray ray;
         double p[3][3];
-        corners_of(soup, t, origin, p);
+        corners_of(j->tree.soup, members[i], origin, p);
         for (int k = 0; k < 3; k++) {
             ray.at[k] = (p[0][k] + p[1][k] + p[2][k]) / 3;
             ray.direction[k] = DIRECTIONS[r][k];
@@ -280,16 +283,29 @@ static void look_around(struct judge *j, uint32_t s) {
         }
         forget(&j->around);
         if (cast(j, &ray, s) || ct_is_cancelled()) return;
-        for (uint32_t steps = n / RAYS + 1; steps && t + 1 < soup->n_triangles;) /* on to another of its triangles */
-            steps -= j->shell[++t] == s;
-        if (j->shell[t] != s) t = j->shells[s].first;
+        i = (i + n / RAYS + 1) % n; /* on to another of its triangles */
     }
+}
+
+/* False: out of memory, or cancelled. */
+static bool list_members(struct judge *j, const ct_soup *soup) {
+    j->members = malloc((soup->n_triangles + 1) * sizeof *j->members);
+    j->first_member = calloc(j->n_shells + 2, sizeof *j->first_member);
+    if (!j->members || !j->first_member) return false;
+    uint32_t *const next = j->first_member + 1; /* moves each shell's entry to its end, which is the next one's begin */
+    for (size_t s = 1; s < j->n_shells; s++) next[s] = next[s - 1] + j->shells[s - 1].n_triangles;
+    for (size_t t = 0; t < soup->n_triangles; t++) {
+        if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
+        j->members[next[j->shell[t]]++] = (uint32_t)t;
+    }
+    return true;
 }
 
 /* ---- judging ---- */
 
 struct candidate {
-    uint32_t shell, depth;
+    uint32_t shell, depth; /* in the most others, of all places */
+    bool is_odd;           /* it lies in an odd number of others, at all places */
 };
 
 static int by_depth(const void *a, const void *b) {
@@ -324,20 +340,33 @@ static ct_status judge_one(struct judge *j, const struct candidate *c, bool was_
     if (c->depth == 0) {
         j->shells[c->shell].is_wrong = is_inward;
     } else if (was_mixed) {
-        j->shells[c->shell].is_wrong = is_inward != (c->depth % 2 == 1);
+        j->shells[c->shell].is_wrong = is_inward != c->is_odd;
     } else {
-        look_around(j, c->shell);
-        j->shells[c->shell].is_wrong = winding_now(j) < 1;
+        bool is_wrong = false;
+        for (uint32_t place = 0; place < PLACES && !is_wrong; place++) {
+            look_around(j, c->shell, place);
+            is_wrong = winding_now(j) < 1;
+        }
+        j->shells[c->shell].is_wrong = is_wrong;
     }
     return CT_OK;
+}
+
+static void measure_depth(struct judge *j, struct candidate *c) {
+    c->is_odd = true;
+    for (uint32_t place = 0; place < PLACES; place++) {
+        look_around(j, c->shell, place);
+        const uint32_t depth = depth_now(j);
+        if (depth > c->depth) c->depth = depth;
+        c->is_odd = c->is_odd && depth % 2 == 1;
+    }
 }
 
 static ct_status judge_all(struct judge *j, struct candidate *candidates, size_t n, const bool *was_mixed,
                            ct_error *error) {
     for (size_t i = 0; i < n; i++) {
         if (ct_is_cancelled()) return ct_fail_cancelled(error);
-        look_around(j, candidates[i].shell);
-        candidates[i].depth = depth_now(j);
+        measure_depth(j, &candidates[i]);
         if (j->n_crossings > MOST_CROSSINGS)
             return ct_fail(error, CT_INVALID_MESH, "triangles",
                            "the directions of the %zu shells of %zu triangles cannot be told in reasonable time, as "
@@ -362,19 +391,21 @@ ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_s
     bool has_memory = scale && candidates && measure_shells(soup, shell, shells, n_shells, scale);
     for (uint32_t s = 0; s < n_shells && has_memory; s++)
         if (shells[s].n_triangles && !is_flat(&j, s) && (shells[s].volume < 0 || (was_mixed && was_mixed[s])))
-            candidates[n++] = (struct candidate){s, 0};
+            candidates[n++] = (struct candidate){.shell = s};
     if (n && n_shells == 1) { /* which nothing contains */
         shells[0].is_wrong = shells[0].volume < 0;
     } else if (n && has_memory) {
         j.around.winding = calloc(n_shells, sizeof *j.around.winding);
         j.around.list = malloc(n_shells * sizeof *j.around.list);
         j.was_crossed = calloc(n_shells, 1);
-        has_memory = j.around.winding && j.around.list && j.was_crossed && make_tree(&j.tree, soup);
+        has_memory =
+            j.around.winding && j.around.list && j.was_crossed && list_members(&j, soup) && make_tree(&j.tree, soup);
         if (has_memory) status = judge_all(&j, candidates, n, was_mixed, error);
     }
     if (!has_memory) status = ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", n_shells);
     free_tree(&j.tree);
     free(j.around.winding), free(j.around.list), free(j.was_crossed);
+    free(j.members), free(j.first_member);
     free(candidates);
     free(scale);
     return status;

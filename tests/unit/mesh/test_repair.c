@@ -248,6 +248,35 @@ static void test_directions_of_shells(void **state) {
     }
 }
 
+/* A large shell, wholly or partly inside out, of which a small part lies in another one that it crosses, wherever that
+ * is: it is no cavity. */
+static void test_crossing_shells(void **state) {
+    (void)state;
+    for (uint32_t t = 0; t < 48; t += 5)
+        for (int is_mixed = 0; is_mixed < 2; is_mixed++) {
+            struct shape large = shape_cube(2, 2), small = shape_box(0.2, 0.2, 0.2);
+            const uint32_t *c = large.triangles + 3 * (size_t)t;
+            double middle[3] = {0, 0, 0};
+            for (int i = 0; i < 9; i++) middle[i % 3] += (double)large.positions[3 * (size_t)c[i / 3] + i % 3] / 3;
+            shape_translate(&small, middle[0], middle[1], middle[2]);
+            for (uint32_t k = 0; k < (is_mixed ? 20 : large.n_triangles); k++) flip(&large, k);
+            struct shape both = shape_merge(&large, &small);
+            ct_mesh *mesh;
+            ct_error error = {0};
+            ct_mesh_changes changes;
+            assert_null(shape_to_mesh(&both, &error));
+            assert_int_equal(error.status, CT_INVALID_MESH);
+            must_repair(&both, 0, 8.008, &changes);
+            error.status = CT_OK;
+            assert_int_equal(repair(&both, 0, &mesh, &changes, &error), CT_OK);
+            double overlap;
+            assert_int_equal(ct_mesh_measure_overlap(mesh, &overlap, &error), CT_OK);
+            assert_float_equal(overlap, 0.004, 1e-6); /* half of the small one */
+            ct_mesh_release(&mesh);
+            shape_free(&large), shape_free(&small), shape_free(&both);
+        }
+}
+
 /* Shells at every depth, outward or inward: which of them are refused, and what a repair makes of them. Boxes of sides
  * 8, 4, 2 and 1 around one another, and one beside them; the bits of `inward` say which face inwards. */
 static void test_nested_directions(void **state) {
@@ -682,6 +711,7 @@ int main(void) {
         cmocka_unit_test(test_touching_shells_stay_apart),
         cmocka_unit_test(test_directions_of_shells),
         cmocka_unit_test(test_nested_directions),
+        cmocka_unit_test(test_crossing_shells),
         cmocka_unit_test(test_one_of_many_shells),
         cmocka_unit_test(test_shells_that_share_a_vertex),
         cmocka_unit_test(test_twins),
