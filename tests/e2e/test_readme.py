@@ -19,6 +19,7 @@ DRAWS = "CT_HAVE_EGL" in (BUILD / "flags").read_text() and not INSTRUMENTED  # d
 README = (ROOT / "README.md").read_text()
 PAGES = sorted(path for path in ROOT.glob("**/*.md") if not set(path.relative_to(ROOT).parts) & {"build", "node_modules"}
                and not path.relative_to(ROOT).parts[0].startswith(("build", ".")))
+PROGRAMS = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md")), ROOT / "docs" / "debugging.md"]
 
 
 def blocks(language: str, text: str) -> list[str]:
@@ -94,7 +95,7 @@ def test_readme(fresh_server, folder):
 
 
 @pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
-@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.stem)
 def test_tutorial(page, server, tmp_path):
     """Its programs are one, with the assertions that it has. A word behind "python" is a package that it needs, or "server"."""
     programs = re.findall(r"```python ?(\w*)\n(.*?)```", page.read_text(), re.DOTALL)
