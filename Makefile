@@ -460,7 +460,7 @@ e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
 # engine in Python's own process. Simulations, the Python client without memory and the requests made from the OpenAPI
 # document do in the server what other tests do too.
 E2E_SANITIZED = $(addprefix --ignore tests/e2e/test_,client_py_async.py client_py_link.py client_py_wire.py \
-    client_py_no_memory.py columns.py compare.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py openapi.py page.py \
+    client_py_no_memory.py columns.py compare.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py newton.py openapi.py page.py \
     sim.py torch.py volumes.py \
     $(if $(filter thread,$(SANITIZE)),$(E2E_NUMBERS)))
 # Which numbers come of a step, and how they are shown: the threads are those of the others' steps.

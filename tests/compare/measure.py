@@ -17,7 +17,7 @@ from worlds import AT_REST, ENGINE, FLOOR, World, worlds  # which finds contactd
 import contactd
 from shapes import box
 
-SIMULATORS = ("mujoco", "drake")
+SIMULATORS = ("mujoco", "drake", "newton")
 FRAMES = 100  # that are judged, evenly over the run
 WARM_UP = 5  # steps, of which the first builds caches and compiles
 

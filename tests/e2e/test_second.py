@@ -14,7 +14,7 @@ from contactd import errors
 from geometry import UNIT_BOX, blob, icosphere, moved, place, torus, turned
 from http_api import Api
 
-import newton  # an example, where geometry found its shapes
+import equilibrium  # an example, where geometry found its shapes
 
 
 # Of the box of 0.5, 0.75 and 0.25 m that two unit boxes share of which one is moved by 0.5, 0.25, 0.75, m^5.
@@ -54,7 +54,7 @@ def dense(body, sparse) -> np.ndarray:
 def test_products_are_differences(pair):
     scene, soft, rigid, x, pose, d, twist = pair
     h = 2.0**-16
-    both = [scene.step({soft: x + s * d}, {rigid: newton.moved(pose, s * twist)}).contacts[0] for s in (h, -h)]
+    both = [scene.step({soft: x + s * d}, {rigid: equilibrium.moved(pose, s * twist)}).contacts[0] for s in (h, -h)]
     result = scene.step({soft: x}, {rigid: pose}, directions={soft: d, rigid: twist}, want="gradient")
     (contact,) = result.contacts
     assert result.directions == 1
@@ -88,7 +88,7 @@ def test_many_directions(pair):
 def test_patches_add_up(client):
     """Two tori that meet in several pieces: products add up to the pair's, and so do second moments about one point."""
     ring = client.register_mesh(*torus(0.6, 0.2, 48, 24))
-    turn = newton.moved(np.eye(4), np.array([0, 0, 0, 1.2, 0.3, 0]))
+    turn = equilibrium.moved(np.eye(4), np.array([0, 0, 0, 1.2, 0.3, 0]))
     turn[:3, 3] = 0.1, 0.05, 0.0
     rng = np.random.default_rng(2)
     found = {}
@@ -255,7 +255,7 @@ def test_refused_over_http(pair, server, part, code, field):
 
 def test_newton_converges_quadratically(client):
     """Each step squares the error, down to rounding; Gauss-Newton hardly gets anywhere, as it sees no tilt."""
-    left, gauss = newton.settle(client), newton.settle(client, has_second=False)
+    left, gauss = equilibrium.settle(client), equilibrium.settle(client, has_second=False)
     assert left[0] == gauss[0] > 1000
     assert min(left) < 1e-4 and left[5] < 1e-3
     assert min(gauss) > 1

@@ -5,7 +5,7 @@ forces -k V dV/dq and the weight. Newton's method needs their Jacobian, -k (V H 
 the server gives H times twelve directions with a step. Without H what is left, G G^T, is the Gauss-Newton method. It
 knows how a contact resists being pressed, but not how it resists being tilted.
 
-    python newton.py [--server tcp://127.0.0.1:5555]
+    python equilibrium.py [--server tcp://127.0.0.1:5555]
 """
 
 from __future__ import annotations
