@@ -297,6 +297,8 @@ def test_two_meshes_are_tried_by_each_method(tried):
     tried.until("() => window.contactdTry?.bodies.instances.size === 1 && contactdTry.drawn > 1", "a picture")
     pixels = tried.pixels("#try-canvas")
     assert share(pixels, COLORS["blue"]) > 0.005 and share(pixels, COLORS["orange"]) > 0.005
+    tried.until("() => contactdTry.contacts.surface.visible", "the contact surface of exact")
+    assert share(tried.pixels("#try-canvas"), (0x21, 0x91, 0x8C)) > 0.002
     # The tip of the arrow along x of the second box, dragged away from the first.
     tip = tried.page.evaluate("() => contactdTry.project([0.75 + 0.35 * Math.sqrt(3) * 0.9, 0, 0])")
     further = tried.page.evaluate("() => contactdTry.project([1.75 + 0.35 * Math.sqrt(3) * 0.9, 0, 0])")

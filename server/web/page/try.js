@@ -7,6 +7,7 @@ import { programs } from "./trycode.js";
 
 const PAUSE_MS = 250; // after the last change
 const TOLERANCE_REL = 0.01; // of ebpi
+const MOST_TRIANGLES = 50000; // of a mesh whose contact surface is drawn
 
 let view = null;
 let handles = null;
@@ -51,17 +52,27 @@ function showBodies() {
 
 const placed = (slot) => ({ mesh: slot.mesh.hash, pose: slot.pose });
 
+// What exact is asked for: the contact surface too, unless it may be a text of many megabytes.
+const wanted = () => (slots.every((slot) => slot.mesh.triangles <= MOST_TRIANGLES) ? ["frame", "surface"] : ["frame"]);
+
+// As the view takes it. Nested bodies have none.
+function drawable(contact) {
+  if (!contact?.surface) return contact;
+  const { offsets, vertices, pressures } = contact.surface;
+  return { ...contact, surface: { offsets, vertices: vertices.flat(), pressure: pressures } };
+}
+
 // One method's contact, or null: {contact, us}.
 async function compute(method) {
-  if (method !== "ebpi") {
+  if (method !== "ebpi" && method !== "exact") {
     const answer = await send("POST", "v1/overlap", { a: placed(slots[0]), b: placed(slots[1]), method });
     return { contact: answer.contacts[0] ?? null, us: sum(answer.wall_us) };
   }
-  const scene = await send("POST", "v1/scenes", { name: "try", method, tolerance_rel: TOLERANCE_REL });
+  const scene = await send("POST", "v1/scenes", { name: "try", method, ...(method === "ebpi" ? { tolerance_rel: TOLERANCE_REL } : {}) });
   try {
     for (const slot of slots) await send("POST", `v1/scenes/${scene.id}/bodies`, placed(slot));
-    const answer = await send("POST", `v1/scenes/${scene.id}/step`, { want: ["frame"] });
-    return { contact: answer.contacts[0] ?? null, us: sum(answer.wall_us) };
+    const answer = await send("POST", `v1/scenes/${scene.id}/step`, { want: method === "exact" ? wanted() : ["frame"] });
+    return { contact: drawable(answer.contacts[0] ?? null), us: sum(answer.wall_us) };
   } finally {
     await send("DELETE", `v1/scenes/${scene.id}`);
   }
