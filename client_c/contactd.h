@@ -241,6 +241,8 @@ typedef struct contactd_mesh_options {
     double resolution; /* m, of a wrap: the side of its grid's cubes; 0: a hundredth of the diagonal */
 } contactd_mesh_options;
 void contactd_mesh_options_init(contactd_mesh_options *options);
+/* For `scale`: a unit of length in m, 0.001 of "mm"; also m, dm, cm, um, in, ft. 0: there is no such unit. */
+double contactd_unit(const char *name);
 /* As contactd_register_mesh and contactd_register_mesh_bytes; options NULL: the defaults. */
 contactd_code contactd_register_mesh_with(contactd_client *client, const char *name, const float *positions,
                                           size_t n_vertices, const uint32_t *triangles, size_t n_triangles,

@@ -11,6 +11,7 @@
 #include "client_c/records.h"
 #include "client_c/restore.h"
 #include "client_c/session.h"
+#include "proto/units.h"
 
 static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
     *to = (contactd_mesh_info){.id = from->mesh,
@@ -37,6 +38,10 @@ static void info_of(const wire_mesh_info *from, contactd_mesh_info *to) {
 /* ---- registering ---- */
 
 static const uint32_t MESH_COOKIE = 0x6d65736a;
+
+double contactd_unit(const char *name) {
+    return name ? contactd_unit_of(name, strlen(name)) : 0;
+}
 
 void contactd_mesh_options_init(contactd_mesh_options *options) {
     if (!options) return;

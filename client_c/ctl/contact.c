@@ -453,8 +453,8 @@ static bool motion_of(const ctl *ctl, int n_sides, motion *out) {
 }
 
 static int read_side(const ctl *ctl, side *s) {
-    static const ctl_option making[] = {OPT_REPAIR,         OPT_MAX_HOLE, OPT_WELD,           OPT_SCALE,
-                                        OPT_OPEN_DIRECTION, OPT_CLOSING,  OPT_WRAP_RESOLUTION};
+    static const ctl_option making[] = {OPT_REPAIR, OPT_MAX_HOLE,       OPT_WELD,    OPT_SCALE,
+                                        OPT_UNIT,   OPT_OPEN_DIRECTION, OPT_CLOSING, OPT_WRAP_RESOLUTION};
     s->is_hash = is_hash(s->path);
     for (size_t i = 0; s->is_hash && i < sizeof making / sizeof *making; i++)
         if (ctl->options[making[i]])

@@ -71,6 +71,7 @@ typedef enum ctl_option {
     OPT_MAX_HOLE,
     OPT_WELD,
     OPT_SCALE,
+    OPT_UNIT,
     OPT_OPEN_DIRECTION,
     OPT_CLOSING,
     OPT_WRAP_RESOLUTION,

@@ -142,6 +142,16 @@ bool ctl_mesh_options(ctl *ctl, contactd_mesh_options *out) {
         ctl_mistake("--closing takes hull or wrap, not %s", closing);
         return false;
     }
+    const char *unit = ctl->options[OPT_UNIT];
+    if (unit && ctl->options[OPT_SCALE]) {
+        ctl_mistake("--unit and --scale say the same: leave out one of them");
+        return false;
+    }
+    if (unit) out->scale = contactd_unit(unit);
+    if (unit && !(out->scale > 0)) {
+        ctl_mistake("--unit takes m, dm, cm, mm, um, in or ft, not %s", unit);
+        return false;
+    }
     if (closing) out->closing = is_wrap ? CONTACTD_CLOSING_WRAP : CONTACTD_CLOSING_HULL;
     return ctl_number(ctl, OPT_WRAP_RESOLUTION, &out->resolution) && ctl_number(ctl, OPT_MAX_HOLE, &out->max_hole) &&
            ctl_number(ctl, OPT_WELD, &out->weld) && ctl_number(ctl, OPT_SCALE, &out->scale) &&

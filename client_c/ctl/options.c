@@ -38,6 +38,7 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_WELD] = {"--weld", "M",
                   "--repair welds open edges' vertices within this, in m; default: 1e-4 of the diagonal"},
     [OPT_SCALE] = {"--scale", "M", "what a 1 in the file is, in m: 0.001 for a file in mm"},
+    [OPT_UNIT] = {"--unit", "m|dm|cm|mm|um|in|ft", "what the file is in; in place of --scale"},
     [OPT_OPEN_DIRECTION] = {"--open-direction", "\"X Y Z\"",
                             "the mesh is an open surface that bounds the volume behind it, along this"},
     [OPT_CLOSING] = {"--closing", "hull|wrap",

@@ -9,7 +9,7 @@
      CTL_BIT(OPT_ZOOM) | CTL_BIT(OPT_FIELD_OF_VIEW) | CTL_BIT(OPT_OPACITY) | CTL_BIT(OPT_BACKGROUND))
 
 #define MAKING                                                                                                         \
-    (CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE) | CTL_BIT(OPT_WELD) | CTL_BIT(OPT_SCALE) |                            \
+    (CTL_BIT(OPT_REPAIR) | CTL_BIT(OPT_MAX_HOLE) | CTL_BIT(OPT_WELD) | CTL_BIT(OPT_SCALE) | CTL_BIT(OPT_UNIT) |        \
      CTL_BIT(OPT_OPEN_DIRECTION) | CTL_BIT(OPT_CLOSING) | CTL_BIT(OPT_WRAP_RESOLUTION))
 
 const ctl_command ctl_commands[] = {

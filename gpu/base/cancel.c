@@ -79,8 +79,8 @@ bool ct_cancel_was_seen(const ct_cancel *cancel) {
     return __atomic_load_n(&cancel->is_noted, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* What lets a call end sooner, by what it counted. */
-static const char *remedy_of(const char *what) {
+/* What lets a call end sooner, by what it counted, or by what it did. */
+static const char *remedy_of(const char *what, const char *phase) {
     static const struct {
         const char *what, *remedy;
     } remedies[] = {
@@ -98,9 +98,11 @@ static const char *remedy_of(const char *what) {
         {"separations", "use a smaller margin"},
         {"cells", "use a larger cell_size"},
         {"pixels", "use a lower resolution"},
+        {"measuring distances for a wrap", "use a coarser resolution for it, or a mesh of fewer triangles"},
+        {"making a wrap", "use a coarser resolution for it, or a mesh of fewer triangles"},
     };
-    for (size_t i = 0; what && i < sizeof remedies / sizeof *remedies; i++)
-        if (!strcmp(what, remedies[i].what)) return remedies[i].remedy;
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++)
+        if (!strcmp(what ? what : phase, remedies[i].what)) return remedies[i].remedy;
     return "use smaller meshes";
 }
 
@@ -115,7 +117,7 @@ ct_status ct_fail_cancelled(ct_error *error) {
         snprintf(pair, sizeof pair, " of bodies %u and %u", at.body[0], at.body[1]);
     if (at.what) snprintf(count, sizeof count, ", after %llu %s", (unsigned long long)at.count, at.what);
     snprintf(error->message, sizeof error->message, "cancelled while %s%s%s: %s, or allow more time", at.phase, pair,
-             count, remedy_of(at.what));
+             count, remedy_of(at.what, at.phase));
     error->field[0] = 0;
     error->status = CT_CANCELLED;
     return CT_CANCELLED;

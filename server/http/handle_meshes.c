@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/units.h"
 #include "server/base/name.h"
 #include "server/http/answers.h"
 #include "server/http/geometry.h"
@@ -117,6 +118,12 @@ static bool query_scale(text_view value, upload *out, problem *p) {
            problem_set(p, CONTACTD_INVALID_ARGUMENT, "scale", "the query parameter scale is not a number of m above 0");
 }
 
+static bool query_unit(text_view value, upload *out, problem *p) {
+    out->options.scale = contactd_unit_of(value.data, value.size);
+    return out->options.scale > 0 || problem_set(p, CONTACTD_INVALID_ARGUMENT, "unit",
+                                                 "the query parameter unit is none of " CONTACTD_UNIT_NAMES);
+}
+
 static bool query_open_direction(text_view value, upload *out, problem *p) {
     char text[128], *at = text;
     bool good = text_unescape(value.data, value.size, true, text, sizeof text);
@@ -152,11 +159,17 @@ static bool query_upload(const char *query, upload *out, problem *p) {
     static const struct {
         const char *key;
         bool (*take)(text_view value, upload *out, problem *p);
-    } known[] = {{"name", query_name},       {"repair", query_repair},        {"max_hole", query_max_hole},
-                 {"weld", query_weld},       {"scale", query_scale},          {"open_direction", query_open_direction},
-                 {"closing", query_closing}, {"resolution", query_resolution}};
+    } known[] = {{"name", query_name},
+                 {"repair", query_repair},
+                 {"max_hole", query_max_hole},
+                 {"weld", query_weld},
+                 {"scale", query_scale},
+                 {"unit", query_unit},
+                 {"open_direction", query_open_direction},
+                 {"closing", query_closing},
+                 {"resolution", query_resolution}};
     enum { KNOWN = sizeof known / sizeof *known };
-    bool is_seen[KNOWN] = {false};
+    bool is_seen[KNOWN] = {false}, has_scale = false;
     text_view key, value;
     memset(out, 0, sizeof *out);
     ct_mesh_options_init(&out->options);
@@ -170,6 +183,12 @@ static bool query_upload(const char *query, upload *out, problem *p) {
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, known[k].key, "the query parameter %s stands twice",
                                known[k].key);
         is_seen[k] = true;
+        if (known[k].take == query_scale || known[k].take == query_unit) {
+            if (has_scale)
+                return problem_set(p, CONTACTD_INVALID_ARGUMENT, "scale",
+                                   "the query parameters unit and scale say the same: leave out one of them");
+            has_scale = true;
+        }
         if (!known[k].take(value, out, p)) return false;
     }
     return true;

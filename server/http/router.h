@@ -18,7 +18,7 @@ enum { HTTP_ANY = HTTP_GET | HTTP_POST | HTTP_PATCH | HTTP_DELETE };
 /* Query parameters, in words; the last list is that of query.c. */
 #define HTTP_QUERY_PAGE     "limit after"
 #define HTTP_QUERY_SCENES   HTTP_QUERY_PAGE " find"
-#define HTTP_QUERY_MESH     "name repair max_hole weld scale open_direction closing resolution"
+#define HTTP_QUERY_MESH     "name repair max_hole weld scale unit open_direction closing resolution"
 #define HTTP_QUERY_HISTORY  "seconds"
 #define HTTP_QUERY_LIVE     "rate points surface"
 #define HTTP_QUERY_CONTACTS "offset limit sort body"

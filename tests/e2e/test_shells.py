@@ -124,6 +124,18 @@ def test_units_and_repairs_on_the_command_line_and_over_http(server, tmp_path):
     (tmp_path / "broken.obj").write_text(as_obj(points, broken))
     api = Api(server.http)
     assert api("POST", "/v1/meshes?scale=0.001", (tmp_path / "mm.obj").read_bytes()).json["volume"] == pytest.approx(2.4e-5, rel=1e-6)
+    for unit, m in contactd.client._UNITS.items():
+        answer = api("POST", f"/v1/meshes?unit={unit}", (tmp_path / "mm.obj").read_bytes())
+        assert answer.json["volume"] == pytest.approx(24000 * m**3, rel=1e-6)
+        added = subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "add", tmp_path / "mm.obj", "--unit", unit, "-o", "json"],
+                               capture_output=True, text=True, timeout=PATIENT)
+        assert json.loads(added.stdout)[0]["hash"] == answer.json["hash"]
+    api.refused("POST", "/v1/meshes?unit=inch", 400, "INVALID_ARGUMENT", (tmp_path / "mm.obj").read_bytes(), field="unit")
+    api.refused("POST", "/v1/meshes?unit=mm&scale=1", 400, "INVALID_ARGUMENT", (tmp_path / "mm.obj").read_bytes(), field="scale")
+    for options, words in ((("--unit", "mile"), "um, in or ft"), (("--unit", "mm", "--scale", "1"), "leave out one of them")):
+        refused = subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "add", tmp_path / "mm.obj", *options], capture_output=True,
+                                 text=True, timeout=PATIENT)
+        assert refused.returncode == 2 and words in refused.stderr
     for bad in ("0", "x", "-1", "nan"):
         assert api("POST", f"/v1/meshes?scale={bad}", (tmp_path / "mm.obj").read_bytes(), check=False).status in (400, 422)
 

@@ -99,8 +99,9 @@ static ct_status open_binary(const char *bytes, size_t size, ct_gltf *gltf, ct_e
 
 /* Extensions that leave the geometry as it is, or that are understood. */
 static bool is_understood(const char *name) {
-    static const char *const begins[] = {"KHR_mesh_quantization", "KHR_materials_", "KHR_texture_", "EXT_texture_",
-                                         "MSFT_texture_",         "KHR_lights_",    "EXT_lights_",  "KHR_xmp",
+    static const char *const begins[] = {"KHR_mesh_quantization", "KHR_technique",  "KHR_materials_",
+                                         "KHR_texture_",          "EXT_texture_",   "MSFT_texture_",
+                                         "KHR_lights_",           "EXT_lights_",    "KHR_xmp",
                                          "ADOBE_materials_",      "KHR_animation_", "MSFT_packing_"};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return true;

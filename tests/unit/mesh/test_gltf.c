@@ -382,10 +382,31 @@ static void test_damaged(void **state) {
     assert_true(accepted > 20 && refused > 1000);
 }
 
+/* Wherever it is cancelled it says so, and nothing is lost. */
+static void test_cancelled(void **state) {
+    (void)state;
+    file whole = box_glb(SPLIT);
+    for (int i = 0; i < 2; i++) {
+        ct_cancel cancel;
+        ct_cancel_init(&cancel, 0);
+        if (i) ct_cancel_request(&cancel, CT_CANCEL_CALLER);
+        ct_cancel *before = ct_cancel_scope(&cancel);
+        ct_mesh *mesh;
+        ct_error error = {0};
+        const ct_status status = read_bytes(whole.bytes, whole.size, &mesh, &error);
+        ct_cancel_scope(before);
+        assert_int_equal(status, i ? CT_CANCELLED : CT_OK);
+        assert_int_equal(error.status, status);
+        ct_mesh_release(&mesh);
+    }
+    free(whole.bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ways),    cmocka_unit_test(test_nodes),   cmocka_unit_test(test_kinds_of_numbers),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_hostile), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_ways),      cmocka_unit_test(test_nodes),   cmocka_unit_test(test_kinds_of_numbers),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_hostile), cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_cancelled),
     };
     return cmocka_run_group_tests_name("gltf", tests, NULL, NULL);
 }
