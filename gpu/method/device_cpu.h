@@ -73,6 +73,8 @@ struct ct_resident {
     size_t updates_left; /* updates of this body still to be applied */
     bool takes_low;      /* some update needs `low`, whose memory was reserved */
     bool has_moved;      /* rigid: an applied update changed its pose, and its box is not found yet */
+    uint64_t n_moves;    /* rises whenever pose or positions change, an undone step's included */
+    int at_rest;         /* steps since it moved or came to the scene, with the one that runs; 2 stands for more */
     uint32_t box_level;  /* the body's box is ct_voxel_posed_box's of the mesh's tree of this finest
                             level; 0: that of its vertices */
 };
@@ -106,6 +108,8 @@ typedef struct ct_pair_contact {
     const ct_point *points; /* [contact.n_points], in an arena */
 } ct_pair_contact;
 
+typedef struct ct_kept_pair ct_kept_pair; /* kept_cpu.h */
+
 /* A pair of a step: two bodies whose boxes overlap, or one body twice that may touch itself. */
 typedef struct ct_pair_task {
     const ct_step *step;
@@ -115,6 +119,7 @@ typedef struct ct_pair_task {
     uint32_t n_directions; /* 1 + the largest index of the step's; each body has the indices of its own */
     bool is_alone; /* the only pair of its step, without cells: a single contact's entries become the result's without
                       a copy */
+    ct_kept_pair *kept; /* its answer, which an earlier step computed: it is not planned; NULL: none */
     /* The method's plan: */
     void *plan;          /* of ct_cpu_method.pair_bytes, zero before it is planned */
     ct_window window;    /* of methods that have one */
@@ -264,6 +269,7 @@ typedef struct ct_cpu_method {
     bool needs_volumes;                        /* volumes of deformable bodies are current */
     bool has_voxel_boxes; /* boxes of rigid bodies are those of their voxel trees, unless they are refined */
     bool takes_half_spaces;
+    bool keeps_answers; /* a pair's answer depends on nothing but its bodies, the settings and what the step wants */
 } ct_cpu_method;
 
 /* methods_cpu.c: by ct_method; NULL where there is none. */

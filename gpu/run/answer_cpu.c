@@ -10,6 +10,7 @@
 #include "gpu/method/method.h"
 #include "gpu/methods/ldi/cells.h"
 #include "gpu/methods/ldi/span_k.h"
+#include "gpu/run/kept_cpu.h"
 
 static void fill_spans(ct_result *r, const ct_window *window, const ct_pair_contact *contact, uint64_t first) {
     const ct_raw_span *raw = contact->spans;
@@ -154,6 +155,7 @@ void ct_cpu_answer(ct_device *device, ct_step *step, const ct_cpu_method *method
             pair_error(device, method, &pairs[i], &step->error);
             return;
         }
+    ct_kept_update(step, method, pairs, n_pairs);
     const struct totals totals = count_contacts(pairs, n_pairs);
     ct_result *r = ct_result_new(step->want, totals.contacts, totals.entries, totals.spans, totals.only, &step->error);
     if (!r) return;

@@ -11,6 +11,7 @@
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/device_cpu.h"
 #include "gpu/methods/ldi/pair_cpu.h"
+#include "gpu/run/kept_cpu.h"
 #include "gpu/scene/half_space.h"
 
 /* ---- device ---- */
@@ -139,6 +140,7 @@ static ct_status body_create(ct_device *device, ct_body *body, ct_error *error) 
         body_destroy(device, body);
         return status;
     }
+    resident->at_rest = -1;
     memcpy(resident->origin, mesh->origin, sizeof resident->origin);
     ct_body_place(body, body->given, mesh->origin);
     if (!rigid) {
@@ -157,6 +159,11 @@ static ct_status body_positions(ct_device *device, const ct_body *body, float *o
     if (low && body->resident->has_low) memcpy(low, body->resident->low, bytes);
     if (low && !body->resident->has_low) memset(low, 0, bytes);
     return CT_OK;
+}
+
+static void scene_forget(ct_device *device, ct_scene *scene) {
+    (void)device;
+    ct_kept_forget(scene);
 }
 
 static void spread(ct_device *device, uint32_t n, void (*task)(void *context, uint32_t index, uint32_t worker),
@@ -178,5 +185,6 @@ const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .body_destroy = body_destroy,
                                    .body_positions = body_positions,
                                    .undo = ct_cpu_undo,
+                                   .scene_forget = scene_forget,
                                    .spread = spread,
                                    .threads = threads};

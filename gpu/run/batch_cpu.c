@@ -8,6 +8,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/device_cpu.h"
+#include "gpu/run/kept_cpu.h"
 
 /* Up to this many steps are set up and answered one after the other, each by all threads where it is worth it. */
 enum { FEW_STEPS = 8 };
@@ -106,6 +107,7 @@ static size_t list_step_pairs(struct batch *batch, const ct_step *step, ct_pair_
     const size_t plan_bytes = batch->method->pair_bytes;
     const ct_scene *scene = step->scene;
     const uint32_t n_directions = ct_directions_count(step->directions, step->n_directions);
+    ct_kept_walk kept = ct_kept_begin(step, batch->method);
     size_t n = 0;
     for (size_t p = 0; p < scene->broad.n_pairs; p++) {
         const ct_body *a = scene->bodies[scene->broad.pairs[p].a], *b = scene->bodies[scene->broad.pairs[p].b];
@@ -121,6 +123,7 @@ static size_t list_step_pairs(struct batch *batch, const ct_step *step, ct_pair_
                                   .number = batch->workspace->next_pair++,
                                   .n_directions = n_directions,
                                   .is_alone = scene->broad.n_pairs == 1 && scene->settings.cell_size == 0,
+                                  .kept = ct_kept_find(&kept, step, a, b),
                                   .plan = plan_bytes ? plans + n * plan_bytes : NULL};
         n++;
     }
@@ -132,6 +135,10 @@ static void plan_pair(void *argument, uint32_t i, uint32_t worker) {
     struct batch *batch = argument;
     ct_pair_task *pair = &batch->pairs[i];
     if (batch->is_over) return;
+    if (pair->kept) {
+        ct_kept_answer(pair);
+        return;
+    }
     const ct_working before = work_for_pair(pair);
     ct_enter_phase("planning pairs");
     pair->status = ct_is_cancelled_at("pairs of bodies", i)
@@ -221,17 +228,22 @@ static bool is_refused(const struct batch *batch, size_t i) {
     return batch->pairs[i].step->error.status != CT_OK;
 }
 
+/* It belongs to a step that failed, or has its answer already. */
+static bool has_ended(const struct batch *batch, size_t i) {
+    return is_refused(batch, i) || batch->pairs[i].kept;
+}
+
 static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {
     ct_device *device = batch->device;
     double total = 0;
     for (size_t i = 0; i < n && !batch->is_over; i++) {
         if (CT_POLL_EVERY(i + 1, 1024) && ct_is_cancelled_at("pairs of bodies", i)) note_cancelled(batch);
-        if (!is_refused(batch, i)) total += batch->pairs[i].cost;
+        if (!has_ended(batch, i)) total += batch->pairs[i].cost;
     }
     const bool uses_threads = device->threads > 1 && total > WORTH_SPREADING;
     uint32_t n_small = 0;
     for (size_t i = 0; i < n && !batch->is_over; i++) {
-        if (is_refused(batch, i)) continue;
+        if (has_ended(batch, i)) continue;
         if (uses_threads && !batch->method->compute_all && is_worth_spreading(&batch->pairs[i], total, device->threads))
             compute_pair(batch, &batch->pairs[i], 0, true);
         else

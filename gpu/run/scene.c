@@ -148,6 +148,7 @@ ct_status ct_scene_configure(ct_scene *scene, const ct_scene_settings *settings,
     if (status) return status;
     scene->asked = asked;
     scene->settings = running;
+    scene->version++;
     return CT_OK;
 }
 
@@ -444,7 +445,7 @@ uint64_t ct_scene_bytes(const ct_scene *scene) {
     uint64_t bytes = sizeof *scene + scene->slot_capacity * sizeof(ct_body_slot) +
                      scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
                      scene->strays.update_capacity * sizeof(ct_update) + scene->strays.number_bytes +
-                     scene->broad.bytes + ct_identity_bytes(scene->identity);
+                     scene->broad.bytes + scene->kept_bytes + ct_identity_bytes(scene->identity);
     for (uint32_t i = 0; i < scene->n_bodies; i++) {
         const ct_body *body = scene->bodies[i];
         bytes += sizeof *body;

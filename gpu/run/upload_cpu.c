@@ -162,11 +162,25 @@ static void write_all(ct_body *body, const ct_update *u) {
     }
 }
 
+/* Whether the update changes the body, bit for bit; true also of some that do not. */
+static bool moves(const ct_body *body, const ct_update *u) {
+    if (u->kind == CT_UPDATE_POSE) return memcmp(body->given, u->pose, sizeof body->given) != 0;
+    return u->kind != CT_UPDATE_POSITIONS || u->dtype != CT_F32 || body->is_placed || body->resident->has_low ||
+           memcmp(body->resident->positions, u->positions, u->count * 12) != 0;
+}
+
+static void note_move(ct_resident *resident) {
+    resident->n_moves++;
+    resident->at_rest = 0;
+}
+
 static void apply(ct_body *body, const ct_update *u) {
     ct_resident *resident = body->resident;
     ct_cpu_keep_body(body);
+    const bool is_moved = moves(body, u);
+    if (is_moved) note_move(resident);
     if (u->kind == CT_UPDATE_POSE) {
-        resident->has_moved |= memcmp(body->given, u->pose, sizeof body->given) != 0;
+        resident->has_moved |= is_moved;
         ct_body_place(body, u->pose, body->mesh->origin);
         return;
     }
@@ -227,6 +241,19 @@ static void measure_deformed(const ct_device *device, ct_body *body, const ct_up
     if (ct_body_volume_is_due(body, mesh->n_triangles)) measure_volume(device, body);
 }
 
+static void begin_step(ct_scene *scene) {
+    for (uint32_t b = 0; b < scene->n_bodies; b++) {
+        ct_resident *resident = scene->bodies[b]->resident;
+        resident->before.is_kept = false;
+        resident->at_rest += resident->at_rest < 2;
+    }
+}
+
+static void count_at_rest(ct_scene *scene) {
+    scene->n_at_rest = 0;
+    for (uint32_t b = 0; b < scene->n_bodies; b++) scene->n_at_rest += scene->bodies[b]->resident->at_rest > 0;
+}
+
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
@@ -235,7 +262,7 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     }
     const ct_status reserved = reserve_before(step);
     if (reserved) return reserved;
-    for (uint32_t b = 0; b < step->scene->n_bodies; b++) step->scene->bodies[b]->resident->before.is_kept = false;
+    begin_step(step->scene);
     for (size_t i = 0; i < step->n_updates; i++)
         ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->updates_left++;
     step->scene->is_moved = true;
@@ -246,6 +273,7 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
         if (--body->resident->updates_left) continue; /* box and volume are needed after the last update */
         if (body->kind != CT_BODY_RIGID) measure_deformed(device, body, u);
     }
+    count_at_rest(step->scene);
     return CT_OK;
 }
 
@@ -270,6 +298,7 @@ static void undo_body(ct_body *body) {
     ct_resident *resident = body->resident;
     ct_body_before *before = &resident->before;
     before->is_kept = false;
+    note_move(resident);
     body->box = before->box;
     body->low_reach = before->low_reach;
     memcpy(resident->origin, before->origin, sizeof before->origin);

@@ -16,6 +16,7 @@ struct ct_backend;
 struct ct_resident;
 struct ct_scene_table;
 struct ct_identity;
+struct ct_kept;
 
 typedef struct ct_body {
     uint32_t id; /* the handle that callers know it by */
@@ -124,9 +125,13 @@ struct ct_scene {
     size_t n_pair_materials, pair_material_capacity;
 
     bool is_moved;                /* the updates of the step that runs were applied: see ct_backend.undo */
-    uint64_t version;             /* rises when bodies[] or ignored_ids[] change */
+    uint64_t version;             /* rises when bodies[], ignored_ids[] or settings change */
     struct ct_scene_table *table; /* the backend's state of the scene; NULL if it keeps none */
     uint64_t table_bytes;         /* bytes of the device's own memory that the table holds */
+
+    struct ct_kept *kept; /* the CPU backend's answers of pairs at rest; NULL: none */
+    uint64_t kept_bytes;
+    uint32_t n_at_rest; /* bodies that have not moved in the step that runs, nor come to the scene since the last */
 
     ct_stray_updates strays;      /* for steps that run */
     struct ct_identity *identity; /* the contacts of the last step that wanted ids; NULL: there was none */

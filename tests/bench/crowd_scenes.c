@@ -35,6 +35,7 @@ static const struct ground_scene {
     {"ground_256_deforming", GROUND_FINE, 256, POSITIONS_SENT, 32},
     {"ground_256_resting", GROUND_FINE, 256, NOTHING_SENT, 32},
     {"exact_ground_256", GROUND_FINE, 256, POSES_SENT, 0},
+    {"exact_ground_256_resting", GROUND_FINE, 256, NOTHING_SENT, 0},
 };
 enum { N_GROUND_SCENES = sizeof ground_scenes / sizeof *ground_scenes };
 

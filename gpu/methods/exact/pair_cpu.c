@@ -399,6 +399,7 @@ const ct_cpu_method ct_cpu_exact_method = {.kernels = CT_KERNELS(kernels),
                                            .compute = compute_pair,
                                            .needs_boxes = true,
                                            .needs_volumes = true,
+                                           .keeps_answers = true,
                                            .takes_half_spaces = true};
 
 void ct_cpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps) {

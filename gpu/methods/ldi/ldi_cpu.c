@@ -117,7 +117,8 @@ const ct_cpu_method ct_cpu_ldi_method = {.kernels = CT_KERNELS(kernels),
                                          .release = release,
                                          .plan = plan_pair,
                                          .compute = ct_cpu_compute_pair,
-                                         .compute_small = ct_cpu_draw_pairs};
+                                         .compute_small = ct_cpu_draw_pairs,
+                                         .keeps_answers = true};
 
 void ct_cpu_run_ldi(ct_device *device, ct_step *steps, size_t n_steps) {
     ct_cpu_run_pairs(device, steps, n_steps, &ct_cpu_ldi_method);
