@@ -131,6 +131,8 @@ struct ct_workspace {
     ct_gpu_pinned sides_host;
     uint64_t expected_answer; /* bytes that the next answer is expected to have */
     uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
+    bool has_moved_bodies;    /* the batch's updates of bodies are written, or will be before what is launched later */
+    bool lacks_launch;        /* a kernel was not launched, as the device has no memory left for it: the batch fails */
 };
 
 struct ct_device {
@@ -181,7 +183,7 @@ struct ct_gpu_method {
     bool (*grow)(ct_device *device, ct_workspace *workspace, const ct_gpu_counts *counts, uint32_t shortage,
                  ct_gpu_need *need);
     /* Launches all stages after the update of the bodies, and marks the ends of their phases. Sets b->lacks_memory
-     * where there is none for what *need says. False: the device is lost. */
+     * where there is none for what *need says. False: the device is lost, or lacks a launch. */
     bool (*launch)(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *need);
     /* Copies what the answer does not have. False: no memory for what *need says, or the device is lost. */
     bool (*copy_more)(ct_device *device, ct_workspace *workspace, const ct_batch *b, const ct_gpu_counts *counts,
@@ -215,6 +217,11 @@ struct ct_gpu_method {
 extern const ct_gpu_method *const ct_gpu_methods[];
 const ct_gpu_method *ct_gpu_method_of(ct_method method);
 
+/* Nothing more of the batch can be launched. */
+static inline bool ct_gpu_is_over(const ct_device *device, const ct_workspace *workspace) {
+    return device->lost || workspace->lacks_launch;
+}
+
 template <class T> void ct_gpu_destroy_scratch(void *scratch) {
     ((T *)scratch)->~T();
 }
@@ -231,8 +238,9 @@ extern const ct_kernel_entry ct_probe_kernels[];
 
 /* ---- methods_cuda.cu ---- */
 
-/* Loads every kernel onto the current device. OUT_OF_MEMORY, DEVICE_ERROR: which kernel it was, and why. */
-ct_status ct_gpu_load_kernels(const ct_device *device, ct_error *error);
+/* Loads every kernel onto the current device. *local_bytes: the most that one has of local memory, a thread. OUT_OF_MEMORY,
+ * DEVICE_ERROR: which kernel it was, and why. */
+ct_status ct_gpu_load_kernels(const ct_device *device, size_t *local_bytes, ct_error *error);
 
 /* ---- memory_cuda.cu ---- */
 
@@ -246,9 +254,11 @@ struct ct_guard { /* locks the device's mutex for a scope */
     }
 };
 
-/* Waits for the workspace's stream, and copies on it. `to` of copy_out must be pinned, and has the bytes after a wait.
- * False: the device is lost; `what` was being done. */
-bool ct_gpu_wait(ct_device *device, const ct_workspace *workspace, const char *what);
+/* Waits for the workspace's stream. Before that what kernels should have written is not to be looked at. False: the device
+ * is lost while `what` was being done, or lacks the memory to launch a kernel (ct_workspace.lacks_launch). */
+bool ct_gpu_wait(ct_device *device, ct_workspace *workspace, const char *what);
+/* Copies on the stream. `to` of copy_out must be pinned, and has the bytes after a wait. False: the device is lost while
+ * `what` was being done. */
 bool ct_gpu_copy_out(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,
                      const char *what);
 bool ct_gpu_copy_in(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,

@@ -9,8 +9,12 @@
 
 /* ---- copies ---- */
 
-bool ct_gpu_wait(ct_device *device, const ct_workspace *workspace, const char *what) {
-    return ct_gpu_ok(device, cudaStreamSynchronize(workspace->stream), what);
+bool ct_gpu_wait(ct_device *device, ct_workspace *workspace, const char *what) {
+    const cudaError_t launch = cudaGetLastError();
+    const bool is_done = ct_gpu_ok(device, cudaStreamSynchronize(workspace->stream), what);
+    if (launch != cudaErrorMemoryAllocation) return is_done && ct_gpu_ok(device, launch, "launching kernels");
+    workspace->lacks_launch = true;
+    return false;
 }
 
 bool ct_gpu_copy_out(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,
@@ -72,13 +76,18 @@ static bool free_something(ct_device *device, const ct_workspace *mine) {
     return false;
 }
 
+/* A launch failed for want of memory, which only ct_gpu_wait is to find: what asks now gets none either. */
+static bool has_launch_failed(void) {
+    return cudaPeekAtLastError() == cudaErrorMemoryAllocation;
+}
+
 /* Reserves bytes and calls allocate(), which returns whether it got them, until both succeed or nothing can be freed.
  */
 template <class Allocate>
 static bool allocate_within_budget(ct_device *device, uint64_t bytes, ct_memory_kind kind, const ct_workspace *mine,
                                    Allocate allocate) {
     do {
-        if (device->lost) return false;
+        if (device->lost || has_launch_failed()) return false;
         if (!reserve_bytes(device, bytes, kind)) continue;
         if (allocate()) {
             note_peak(device);
@@ -136,14 +145,20 @@ void ct_gpu_close_pool(ct_device *device) {
     device->pool = NULL;
 }
 
+static bool allocate_in_pool(ct_device *device, void **memory, uint64_t bytes) {
+    return is_allocated(device, cudaMallocFromPoolAsync(memory, bytes, device->pool, device->memory_stream),
+                        "allocating memory") &&
+           ct_gpu_ok(device, cudaStreamSynchronize(device->memory_stream), "allocating memory");
+}
+
 void *ct_gpu_alloc(ct_device *device, uint64_t bytes, ct_memory_kind kind, const ct_workspace *mine) {
     void *memory = NULL;
     bytes = ct_gpu_rounded(bytes);
     const bool ok = allocate_within_budget(device, bytes, kind, mine, [&] {
         if (!device->pool) return is_allocated(device, cudaMalloc(&memory, bytes), "allocating memory");
-        return is_allocated(device, cudaMallocFromPoolAsync(&memory, bytes, device->pool, device->memory_stream),
-                            "allocating memory") &&
-               ct_gpu_ok(device, cudaStreamSynchronize(device->memory_stream), "allocating memory");
+        if (allocate_in_pool(device, &memory, bytes)) return true;
+        ct_gpu_trim_pool(device); /* what it has may be in pieces that are too small */
+        return !device->lost && allocate_in_pool(device, &memory, bytes);
     });
     return ok ? memory : NULL;
 }

@@ -37,7 +37,47 @@ CT_KERNEL probe(uint32_t *out) {
     CT_FOR(i, (uint64_t)CT_BLOCK) out[i] = (uint32_t)(i * i + 1);
 }
 
-const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe), CT_KERNELS_END};
+/* Has so many bytes of local memory. The driver allocates local memory, for all threads that a device holds at a time, at
+ * the first launch of a kernel that needs more than those before. */
+template <unsigned BYTES> static __global__ void hold_local_memory(uint32_t *out, uint64_t n) {
+    uint32_t words[BYTES / 4];
+    CT_FOR(i, n) {
+        for (unsigned k = 0; k < BYTES / 4; k++) words[(k * out[i]) % (BYTES / 4)] = k;
+        out[i] = words[out[i] % (BYTES / 4)];
+    }
+}
+
+const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe),
+                                            CT_KERNEL_ENTRY(hold_local_memory<512>),
+                                            CT_KERNEL_ENTRY(hold_local_memory<1088>),
+                                            CT_KERNEL_ENTRY(hold_local_memory<2048>),
+                                            CT_KERNEL_ENTRY(hold_local_memory<4096>),
+                                            CT_KERNELS_END};
+
+/* Lets the driver allocate now the local memory that the kernels need, as later there may be none left: of the next larger
+ * of the sizes above. It takes no part in the budget, so this comes before that. */
+static bool reserve_local_memory(ct_device *device, size_t bytes, ct_error *error) {
+    uint32_t *const none = NULL;
+    const uint64_t n = 0;
+    const cudaStream_t on = device->setup;
+    device->launches += bytes <= 512    ? CT_LAUNCH(hold_local_memory<512>, 1, on, none, n)
+                        : bytes <= 1088 ? CT_LAUNCH(hold_local_memory<1088>, 1, on, none, n)
+                        : bytes <= 2048 ? CT_LAUNCH(hold_local_memory<2048>, 1, on, none, n)
+                                        : CT_LAUNCH(hold_local_memory<4096>, 1, on, none, n);
+    const cudaError_t launch = cudaGetLastError();
+    if (launch == cudaErrorMemoryAllocation) {
+        ct_fail(error, CT_OUT_OF_MEMORY, "max_device_bytes",
+                "device %d, %s, has no memory for the local memory of kernels, %zu bytes a thread: end what else runs "
+                "on it, or choose another device",
+                device->ordinal, device->name, bytes);
+        return false;
+    }
+    if (ct_gpu_ok(device, launch, "launching a first kernel") &&
+        ct_gpu_ok(device, cudaStreamSynchronize(device->setup), "running a first kernel"))
+        return true;
+    ct_gpu_lost(device, error);
+    return false;
+}
 
 /* Runs a first kernel and checks what it writes. */
 static bool run_probe(ct_device *device, ct_error *error) {
@@ -46,8 +86,8 @@ static bool run_probe(ct_device *device, ct_error *error) {
     if (ok) {
         memset(memory.host, 0, memory.bytes);
         device->launches += CT_LAUNCH(probe, 1, device->setup, (uint32_t *)memory.device);
-        ok = ct_gpu_ok(device, cudaGetLastError(), "launching a first kernel") &&
-             ct_gpu_ok(device, cudaStreamSynchronize(device->setup), "running a first kernel");
+        ok = ct_gpu_ok(device, cudaGetLastError(), "launching a probe") &&
+             ct_gpu_ok(device, cudaStreamSynchronize(device->setup), "running a probe");
     }
     for (uint32_t i = 0; i < CT_BLOCK && ok; i++)
         if (((uint32_t *)memory.host)[i] != i * i + 1) {
@@ -153,12 +193,14 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
          ct_gpu_open_pool(device);
     for (ct_workspace &workspace : device->workspaces) ok = ok && open_workspace(device, &workspace);
     bool has_memory = true;
+    size_t local_bytes;
     for (ct_workspace &workspace : device->workspaces) has_memory = has_memory && ct_gpu_open_tables(&workspace);
     if (!ok)
         ct_gpu_lost(device, &why);
     else if (!has_memory)
         ct_fail(&why, CT_OUT_OF_MEMORY, "", "no memory for a device");
-    else if (ct_gpu_load_kernels(device, &why) == CT_OK && set_budget(device, options, &why) &&
+    else if (ct_gpu_load_kernels(device, &local_bytes, &why) == CT_OK &&
+             reserve_local_memory(device, local_bytes, &why) && set_budget(device, options, &why) &&
              run_probe(device, &why) && (!choice.draws || ct_gpu_gl_open(device, &why) == CT_OK))
         *out = device;
     if (*out) return CT_OK;

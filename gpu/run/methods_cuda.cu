@@ -23,19 +23,19 @@ static const ct_kernel_entry *const common_kernels[] = {
     ct_plan_kernels,  ct_narrow_kernels, ct_side_kernels,     ct_answer_kernels, NULL};
 
 /* The error of one kernel, or cudaSuccess. Asking for a kernel's attributes loads its module and the kernel. */
-static cudaError_t load(const ct_kernel_entry *kernel, int *max_threads) {
-    cudaFuncAttributes attributes;
-    const cudaError_t error = cudaFuncGetAttributes(&attributes, kernel->function);
+static cudaError_t load(const ct_kernel_entry *kernel, cudaFuncAttributes *attributes) {
+    const cudaError_t error = cudaFuncGetAttributes(attributes, kernel->function);
     cudaGetLastError(); /* not an error of a later call */
-    *max_threads = error ? 0 : attributes.maxThreadsPerBlock;
     return error;
 }
 
-static ct_status load_lists(const ct_device *device, const ct_kernel_entry *const *list, ct_error *error) {
+static ct_status load_lists(const ct_device *device, const ct_kernel_entry *const *list, size_t *local_bytes,
+                            ct_error *error) {
     for (; *list; list++)
         for (const ct_kernel_entry *kernel = *list; kernel->name; kernel++) {
-            int max_threads = 0;
-            const cudaError_t code = load(kernel, &max_threads);
+            cudaFuncAttributes attributes = {};
+            const cudaError_t code = load(kernel, &attributes);
+            if (attributes.localSizeBytes > *local_bytes) *local_bytes = attributes.localSizeBytes;
             if (code == cudaErrorMemoryAllocation)
                 return ct_fail(
                     error, CT_OUT_OF_MEMORY, "max_device_bytes",
@@ -46,17 +46,18 @@ static ct_status load_lists(const ct_device *device, const ct_kernel_entry *cons
                 return ct_fail(error, CT_DEVICE_ERROR, "device", "device %d, %s, cannot load kernel %s: %s: %s",
                                device->ordinal, device->name, kernel->name, cudaGetErrorName(code),
                                cudaGetErrorString(code));
-            if (max_threads < (int)CT_BLOCK)
+            if (attributes.maxThreadsPerBlock < (int)CT_BLOCK)
                 return ct_fail(error, CT_DEVICE_ERROR, "device",
                                "device %d, %s, runs kernel %s with at most %d threads a block, and %u are needed",
-                               device->ordinal, device->name, kernel->name, max_threads, CT_BLOCK);
+                               device->ordinal, device->name, kernel->name, attributes.maxThreadsPerBlock, CT_BLOCK);
         }
     return CT_OK;
 }
 
-ct_status ct_gpu_load_kernels(const ct_device *device, ct_error *error) {
-    ct_status status = load_lists(device, common_kernels, error);
+ct_status ct_gpu_load_kernels(const ct_device *device, size_t *local_bytes, ct_error *error) {
+    *local_bytes = 0;
+    ct_status status = load_lists(device, common_kernels, local_bytes, error);
     for (const ct_gpu_method *const *method = ct_gpu_methods; *method && !status; method++)
-        status = load_lists(device, (*method)->kernels, error);
+        status = load_lists(device, (*method)->kernels, local_bytes, error);
     return status;
 }

@@ -56,7 +56,9 @@ static void release_other_workspaces(ct_device *device, const ct_workspace *work
 
 static bool launch_update(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     const ct_trace_range range("update bodies");
-    if (b->n_box_updates) device->launches += ct_cuda_update_bodies(b, device->grid, workspace->stream);
+    const unsigned n = b->n_box_updates ? ct_cuda_update_bodies(b, device->grid, workspace->stream) : 0;
+    device->launches += n;
+    workspace->has_moved_bodies = n > 0; /* the first kernel writes, the others measure */
     return ct_gpu_end_phase(device, workspace, CT_PHASE_UPLOAD);
 }
 
@@ -67,13 +69,12 @@ static bool clear_counts(ct_device *device, ct_workspace *workspace, const ct_ba
 
 /* All stages after the update of the bodies. */
 static bool launch(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *need) {
-    return clear_counts(device, workspace, b) && workspace->method->launch(device, workspace, b, need) &&
-           ct_gpu_ok(device, cudaGetLastError(), "launching kernels");
+    return clear_counts(device, workspace, b) && workspace->method->launch(device, workspace, b, need);
 }
 
 static bool wait(ct_device *device, ct_workspace *workspace) {
     const ct_trace_range range("wait");
-    return ct_gpu_ok(device, cudaStreamSynchronize(workspace->stream), "computing a batch");
+    return ct_gpu_wait(device, workspace, "computing a batch");
 }
 
 /* Copies what the first copy did not take of a computed answer, and expects the next one to have up to a sixteenth
@@ -204,6 +205,22 @@ static void fail_all(ct_device *device, ct_step *const *steps, size_t n_steps) {
         if (!steps[i]->error.status) ct_gpu_lost(device, &steps[i]->error);
 }
 
+/* A kernel was not launched. What was moved is taken back, and what the device could give memory back is given. */
+static void fail_launch(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps) {
+    ct_body **moved = (ct_body **)workspace->moved_bodies.data;
+    for (uint64_t i = 0; workspace->has_moved_bodies && i < workspace->moved_bodies.n; i++) ct_gpu_keep_body(moved[i]);
+    for (size_t i = 0; i < n_steps; i++) {
+        if (steps[i]->error.status) continue;
+        steps[i]->scene->is_moved = steps[i]->scene->is_moved || workspace->has_moved_bodies;
+        ct_fail(&steps[i]->error, CT_OUT_OF_MEMORY, "scratch",
+                "device %d, %s, has no memory left to launch a kernel: end what else runs on it, or lower "
+                "max_device_bytes",
+                device->ordinal, device->name);
+    }
+    workspace->lacks_launch = false;
+    ct_gpu_trim_pool(device);
+}
+
 static void fail_one(const ct_device *device, ct_step *step, const ct_gpu_need *n) {
     const ct_scene *scene = step->scene;
     char whose[64];
@@ -244,6 +261,10 @@ static void run_part(ct_device *device, ct_workspace *workspace, ct_step *const 
     wait(device, workspace); /* before its memory is used for anything else */
     if (device->lost) {
         fail_all(device, steps, n_steps);
+        return;
+    }
+    if (workspace->lacks_launch) {
+        fail_launch(device, workspace, steps, n_steps);
         return;
     }
     /* Steps that were refused have their errors already. */
@@ -296,6 +317,8 @@ static void compute_itself(ct_device *device, ct_workspace *workspace, ct_step *
     for (size_t i = 0; i < n_steps && !device->lost; i++) fail_cancelled(steps[i]);
     if (device->lost) {
         fail_all(device, steps, n_steps);
+    } else if (workspace->lacks_launch) {
+        fail_launch(device, workspace, steps, n_steps);
     } else if (n_steps > 1) {
         compute_itself(device, workspace, steps, n_steps / 2, start, alone);
         compute_itself(device, workspace, steps + n_steps / 2, n_steps - n_steps / 2, start, alone);
@@ -325,6 +348,7 @@ static void run_steps(ct_device *device, ct_step *steps, size_t n_steps, ct_meth
     if (n) {
         ct_workspace *workspace = acquire_workspace(device);
         workspace->method = ct_gpu_method_of(method);
+        workspace->has_moved_bodies = workspace->lacks_launch = false;
         if (device->lost || !ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device"))
             fail_all(device, live, n);
         else if (workspace->method->compute)

@@ -209,6 +209,10 @@ cudaError_t cudaGetLastError(void) {
     return error;
 }
 
+cudaError_t cudaPeekAtLastError(void) {
+    return last;
+}
+
 cudaError_t cudaDriverGetVersion(int *version) {
     *version = (int)variable("CT_SHIM_DRIVER", 13000);
     return cudaSuccess;
@@ -234,7 +238,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     properties->totalGlobalMem = memory_size();
     properties->major = (int)variable("CT_SHIM_CAPABILITY", 90) / 10;
     properties->minor = (int)variable("CT_SHIM_CAPABILITY", 90) % 10;
-    properties->multiProcessorCount = 1;
+    properties->multiProcessorCount = (int)variable("CT_SHIM_SMS", 1);
     return cudaSuccess;
 }
 
@@ -248,6 +252,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *fu
     FAIL_IF_INJECTED("cudaFuncGetAttributes");
     std::lock_guard<std::mutex> lock(the_world().mutex);
     the_world().loaded.insert({current, function});
+    attributes->localSizeBytes = 0;
     attributes->maxThreadsPerBlock = (int)variable("CT_SHIM_MAX_THREADS", 1024);
     return cudaSuccess;
 }
@@ -536,10 +541,9 @@ void ct_shim_launch(const void *function, unsigned grid, cudaStream_t stream, co
     require_loaded(function);
     const cudaError_t wrong = injected_error("launch");
     std::lock_guard<std::mutex> lock(stream->mutex);
-    if (wrong) {
-        stream->failure = wrong;
-        return;
-    }
+    if (wrong >= 700) stream->failure = wrong; /* of the kernel, as it runs */
+    if (wrong) remember(wrong);
+    if (wrong) return;
     stream->touches_all = true;
     stream->queue.push_back([=] { ct_shim_run(grid, (unsigned)variable("CT_SHIM_ORDER", 0), kernel); });
 }

@@ -89,12 +89,14 @@ struct cudaDeviceProp {
 const char *cudaGetErrorName(cudaError_t error);
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError(void);
+cudaError_t cudaPeekAtLastError(void);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 struct cudaFuncAttributes {
     int maxThreadsPerBlock;
+    size_t localSizeBytes;
 };
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function);
 cudaError_t cudaSetDevice(int device);
@@ -162,7 +164,7 @@ template <class... P, class... A>
 void ct_shim_start(void (*kernel)(P...), unsigned grid, cudaStream_t stream, A... arguments) {
     ct_shim_launch((const void *)kernel, grid, stream, [=] { kernel(arguments...); });
 }
-#define CT_LAUNCH(kernel, grid, stream, ...) (ct_shim_start(kernel, grid, stream, __VA_ARGS__), 1u)
+#define CT_START(kernel, grid, stream, ...) ct_shim_start(kernel, grid, stream, __VA_ARGS__)
 
 /* ---- what device code calls ---- */
 

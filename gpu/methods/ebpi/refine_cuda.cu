@@ -82,8 +82,7 @@ bool clear(const ebpi_run *run, void *memory, uint64_t bytes) {
 }
 
 bool wait(const ebpi_run *run, const char *what) {
-    return ct_gpu_ok(run->device, cudaGetLastError(), "launching kernels") &&
-           ct_gpu_wait(run->device, run->workspace, what);
+    return ct_gpu_wait(run->device, run->workspace, what);
 }
 
 /* Lays tables out one after the other, each at a multiple of 16 bytes. */

@@ -24,7 +24,7 @@ constexpr ct_gpu_table TABLES[] = {
              CT_COLUMN(base, 2)),
     CT_TABLE(own_numbers, c->own_numbers, CT_SHORT_SIDES, CT_PLAIN, "winding numbers of bodies with themselves",
              CT_COLUMN(own_numbers, 1)),
-    CT_TABLE(cluster_pairs, c->cluster_pairs, CT_SHORT_CLUSTER_PAIRS, CT_PLAIN, "pairs of clusters",
+    CT_TABLE(cluster_pairs, c->cluster_pairs, CT_SHORT_CLUSTER_PAIRS, CT_INDEXED, "pairs of clusters",
              CT_COLUMN(cluster_pairs, 1)),
     CT_TABLE(triangle_pairs, c->triangle_pairs, CT_SHORT_TRIANGLE_PAIRS, CT_PLAIN, "pairs of triangles",
              CT_COLUMN(triangle_pairs, 1)),
@@ -104,10 +104,10 @@ bool launch(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need
     device->launches += ct_cuda_find_windings(tables, grid, stream);
     if (b->finds_own) device->launches += ct_cuda_find_own_windings(tables, grid, stream);
     if (b->finds_pieces) b->lacks_memory = !ct_gpu_split_pairs(device, workspace, tables, need);
-    if (device->lost) return false;
+    if (ct_gpu_is_over(device, workspace)) return false;
     device->launches += ct_cuda_add_surface(tables, grid, stream);
     if (b->splits_sides && !b->lacks_memory) b->lacks_memory = !split_sides(device, workspace, tables, need);
-    if (device->lost || !ct_gpu_end_phase(device, workspace, CT_PHASE_SPAN)) return false;
+    if (ct_gpu_is_over(device, workspace) || !ct_gpu_end_phase(device, workspace, CT_PHASE_SPAN)) return false;
     device->launches += ct_cuda_finish_exact(tables, grid, stream);
     return ct_gpu_end_phase(device, workspace, CT_PHASE_CONTACT) && ct_gpu_copy_expected(device, workspace, b);
 }

@@ -166,8 +166,8 @@ CT_FN int ct_meet_triangle(const double p[3], const double *const q[3], ct_met_t
     for (int k = 0; k < 3; k++)
         if (!(e[k] / area >= -1e-12)) return 0;
     hit->leaves = area > 0;
-    hit->at[0] = fmax(0.0, e[2] / area);
-    hit->at[1] = fmax(0.0, e[0] / area);
+    hit->at[0] = fmax(0.0, e[2] / area) + 0.0; /* never -0: processors differ in which of 0 and -0 is the larger */
+    hit->at[1] = fmax(0.0, e[0] / area) + 0.0;
     hit->x = q[0][0] + hit->at[0] * (q[1][0] - q[0][0]) + hit->at[1] * (q[2][0] - q[0][0]);
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < 3; i++) hit->corner[k][i] = q[k][i];

@@ -92,7 +92,7 @@ bool launch(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need
         return false;
     b->lacks_memory = (b->splits_sides && !split_sides(device, workspace, b, need)) ||
                       (b->finds_cells && !ct_gpu_find_cells(device, workspace, tables, need));
-    return !device->lost && ct_gpu_launch_answer(device, workspace, b);
+    return !ct_gpu_is_over(device, workspace) && ct_gpu_launch_answer(device, workspace, b);
 }
 
 bool refuses_step(const ct_device *device, const ct_workspace *workspace, ct_step *step, uint64_t index,

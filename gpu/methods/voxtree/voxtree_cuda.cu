@@ -201,7 +201,7 @@ static bool fetch(ct_device *device, ct_workspace *workspace, const void *from, 
                      cudaMemcpyAsync(scratch_of(workspace)->host.host, from, bytes, cudaMemcpyDeviceToHost,
                                      workspace->stream),
                      "copying a level") &&
-           ct_gpu_ok(device, cudaStreamSynchronize(workspace->stream), "computing a level");
+           ct_gpu_wait(device, workspace, "computing a level");
 }
 
 /* Launches the level with so many slots and waits for its counts and sums, which are then in voxel_host. */
@@ -222,7 +222,7 @@ static bool launch_level(ct_device *device, ct_workspace *workspace, voxel_round
         !ct_gpu_clear(device, workspace, tables->slots, n_slots * sizeof(ct_voxel_slot)))
         return false;
     device->launches += ct_cuda_descend(tables, device->grid, workspace->stream);
-    return ct_gpu_ok(device, cudaGetLastError(), "launching kernels") && fetch(device, workspace, tables->counts, sums);
+    return fetch(device, workspace, tables->counts, sums);
 }
 
 static bool has_groups(const ct_voxel_geometry *g) {

@@ -111,7 +111,16 @@ static void test_first_kernel_fails(void **state) {
     (void)state;
     ct_engine_options options = cuda_options();
     set("CT_SHIM_FAIL", "launch:1:209");
-    expect_refused(&options, CT_DEVICE_ERROR, "device", "running a first kernel");
+    expect_refused(&options, CT_DEVICE_ERROR, "device", "launching a first kernel");
+    set("CT_SHIM_FAIL", "launch:1:719");
+    expect_refused(&options, CT_DEVICE_ERROR, "device", "a first kernel");
+    set("CT_SHIM_FAIL", NULL);
+    ct_engine *engine = open_engine(&options); /* the process is as if it had been started anew */
+    ct_engine_destroy(&engine);
+    set("CT_SHIM_FAIL", "launch:1:2");
+    expect_refused(&options, CT_OUT_OF_MEMORY, "max_device_bytes", "no memory for the local memory of kernels");
+    set("CT_SHIM_FAIL", "launch:2:209");
+    expect_refused(&options, CT_DEVICE_ERROR, "device", "launching a probe");
     set("CT_SHIM_FAIL", "cudaStreamCreateWithFlags:2:1");
     expect_refused(&options, CT_DEVICE_ERROR, "device", "making a stream");
     set("CT_SHIM_FAIL", "cudaHostAlloc:1+:2");
@@ -121,9 +130,9 @@ static void test_first_kernel_fails(void **state) {
 static void test_kernels_that_do_not_load(void **state) {
     (void)state;
     ct_engine_options options = cuda_options();
-    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:3:2");
+    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:7:2");
     expect_refused(&options, CT_OUT_OF_MEMORY, "max_device_bytes", "has no memory for kernel compute_boxes");
-    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:2:209");
+    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:6:209");
     expect_refused(&options, CT_DEVICE_ERROR, "device", "cannot load kernel write_positions_and_poses: cudaError");
     set("CT_SHIM_FAIL", NULL);
     set("CT_SHIM_MAX_THREADS", "32");
@@ -627,6 +636,108 @@ static void test_allocations_fail(void **state) {
         }
 }
 
+/* A soft body that touches itself and a rigid ball, both of which a step moves. */
+struct moved {
+    struct stage stage;
+    float *positions;
+    ct_update updates[2];
+};
+
+static ct_scene_settings settings_of_launches(int method) {
+    ct_scene_settings s = method < 2 ? stage_resolution(8) : method < 4 ? stage_exact() : stage_voxtree(3, 0);
+    s.cell_size = method == 1 ? 0.5 : 0;
+    s.patches = method == 3;
+    s.refine = method == 5;
+    if (method == 6) {
+        s = stage_exact();
+        s.method = CT_METHOD_EBPI;
+        s.tolerance = 0.05;
+    }
+    return s;
+}
+
+static struct moved open_moved(ct_engine *engine, int method) {
+    static const double beside[12] = {1, 0, 0, 0.8, 0, 1, 0, 0.1, 0, 0, 1, 0.05};
+    const ct_scene_settings settings = settings_of_launches(method);
+    const ct_body_kind kind = method < 4 ? CT_BODY_DEFORMABLE : CT_BODY_RIGID;
+    struct shape l = shape_l_prism(1, 0.5), ball = shape_icosphere(0.5, 2);
+    struct moved m = {.stage = stage_open(engine, &settings,
+                                          (struct placed[]){{&l, NULL, kind, method < 3, NULL},
+                                                            {&ball, beside, CT_BODY_RIGID, 0, NULL}},
+                                          2)};
+    m.positions = malloc(12 * (size_t)l.n_vertices);
+    for (uint32_t i = 0; i < 3 * l.n_vertices; i++) m.positions[i] = l.positions[i] * 1.1F;
+    m.updates[0] =
+        kind == CT_BODY_DEFORMABLE
+            ? (ct_update){m.stage.body[0], CT_UPDATE_POSITIONS, m.positions, CT_F32, l.n_vertices, NULL, 0, {0}}
+            : (ct_update){.body = m.stage.body[0], .kind = CT_UPDATE_POSE};
+    shape_pose_identity(m.updates[0].pose);
+    m.updates[0].pose[3] = 0.1;
+    m.updates[1] = (ct_update){.body = m.stage.body[1], .kind = CT_UPDATE_POSE};
+    memcpy(m.updates[1].pose, beside, sizeof beside);
+    m.updates[1].pose[3] = 0.6;
+    shape_free(&l);
+    shape_free(&ball);
+    return m;
+}
+
+static void close_moved(struct moved *m) {
+    free(m->positions);
+    stage_close(&m->stage);
+}
+
+static uint32_t wishes_of_launches(int method) {
+    return method == 4 || method == 5 ? CT_WANT_GRADIENT : CT_WANT_GRADIENT | CT_WANT_FRAME;
+}
+
+static void hash_moved(struct moved *m, size_t n_updates, int method, char hex[33]) {
+    ct_result *result = stage_step(&m->stage, m->updates, n_updates, wishes_of_launches(method));
+    stage_hash(result, hex);
+    ct_result_free(&result);
+}
+
+/* Whichever launch finds no memory: the step fails, has changed nothing, and the next one succeeds. */
+static void test_launches_without_memory(void **state) {
+    (void)state;
+    for (int method = 0; method < 7; method++) {
+        char expected[2][33], hex[33]; /* before and after the bodies are moved */
+        int n_failed = 0;
+        bool has_failed = true;
+        ct_engine *engine = open_plain();
+        struct moved m = open_moved(engine, method);
+        for (int i = 0; i < 2; i++) hash_moved(&m, i ? 2 : 0, method, expected[i]);
+        close_moved(&m);
+        for (int nth = 1; has_failed; nth++) {
+            m = open_moved(engine, method);
+            hash_moved(&m, 0, method, hex);
+            assert_string_equal(hex, expected[0]);
+            char fail_at[64];
+            snprintf(fail_at, sizeof fail_at, "launch:%d:2", nth);
+            set("CT_SHIM_FAIL", fail_at);
+            ct_step step = {
+                .scene = m.stage.scene, .updates = m.updates, .n_updates = 2, .want = wishes_of_launches(method)};
+            has_failed = ct_engine_run(engine, &step, 1) != CT_OK;
+            set("CT_SHIM_FAIL", NULL);
+            if (has_failed) {
+                n_failed++;
+                assert_int_equal(step.error.status, CT_OUT_OF_MEMORY);
+                assert_non_null(strstr(step.error.message, "no memory left to launch a kernel"));
+                hash_moved(&m, 0, method, hex);
+                assert_string_equal(hex, expected[0]);
+                hash_moved(&m, 2, method, hex);
+            } else {
+                stage_hash(step.result, hex);
+                ct_result_free(&step.result);
+            }
+            assert_string_equal(hex, expected[1]);
+            assert_false(facts_of(engine).lost);
+            close_moved(&m);
+        }
+        assert_true(n_failed >= (method == 4 ? 1 : 5));
+        ct_engine_destroy(&engine);
+    }
+}
+
 /* ---- a device that is lost ---- */
 
 static void test_lost(void **state) {
@@ -819,6 +930,7 @@ int main(void) {
         TEST(test_one_of_a_batch),
         ONE_THREAD(test_sums_are_sparse),
         ONE_THREAD(test_allocations_fail),
+        ONE_THREAD(test_launches_without_memory),
         TEST(test_lost),
         TEST(test_concurrent_batches),
         TEST(test_uploads_beside_steps),
