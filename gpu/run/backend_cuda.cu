@@ -59,7 +59,7 @@ const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe),
 static bool reserve_local_memory(ct_device *device, size_t bytes, ct_error *error) {
     uint32_t *const none = NULL;
     const uint64_t n = 0;
-    const cudaStream_t on = device->setup;
+    cudaStream_t on = device->setup;
     device->launches += bytes <= 512    ? CT_LAUNCH(hold_local_memory<512>, 1, on, none, n)
                         : bytes <= 1088 ? CT_LAUNCH(hold_local_memory<1088>, 1, on, none, n)
                         : bytes <= 2048 ? CT_LAUNCH(hold_local_memory<2048>, 1, on, none, n)

@@ -2,7 +2,7 @@
  *
  * They are block-level because the numbers of elements are known on the device only, and the host must not wait for
  * them in the middle of a batch. cub::DeviceScan and cub::DeviceRadixSort take the number from the host, so they would
- * process whole capacities. They also need temporary memory and launch kernels of CUB's own, which load.cu cannot load
+ * process whole capacities. They also need temporary memory and launch kernels of CUB's own, which methods_cuda.cu cannot load
  * when a device is opened. Instead the last block of the kernel that counts the elements scans them (ct_scan), several
  * counts of an element in one pass.
  *

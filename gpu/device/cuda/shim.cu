@@ -527,13 +527,14 @@ cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, c
 
 #endif
 
-/* A device on which kernels were loaded runs no others, which proves that load.cu's lists are complete. */
+/* A device on which kernels were loaded runs no others, which proves that the lists of methods_cuda.cu and the methods are complete. */
 static void require_loaded(const void *function) {
     std::lock_guard<std::mutex> lock(the_world().mutex);
     bool any = false;
     for (const auto &entry : the_world().loaded) any = any || entry.first == current;
     if (!any || the_world().loaded.count({current, function})) return;
-    fprintf(stderr, "CUDA shim: a kernel is launched that was not loaded when its device was opened (load.cu)\n");
+    fprintf(stderr,
+            "CUDA shim: a kernel is launched that was not loaded when its device was opened (methods_cuda.cu)\n");
     abort();
 }
 
