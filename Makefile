@@ -484,6 +484,7 @@ docs: all
 	$(PYTHON) -m venv build/docs-venv
 	build/docs-venv/bin/pip install -q -r tests/requirements-docs.txt
 	NO_MKDOCS_2_WARNING=1 CONTACTCTL=$(abspath $(B)/contactctl) build/docs-venv/bin/mkdocs build -q -f docs/site/mkdocs.yml
+	$(PYTHON) docs/site/check_links.py build/docs
 
 # The figures of docs/, drawn by contactd itself.
 .PHONY: figures

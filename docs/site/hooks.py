@@ -8,9 +8,13 @@ import os
 import posixpath
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from mkdocs.structure.files import File
+
+sys.path.insert(0, str(Path(__file__).parent))
+from notebooks import notebook  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
@@ -72,9 +76,17 @@ PAGES = {
 }
 
 
+def notebook_pages() -> list[Path]:
+    return sorted(page for folder in ("tutorials", "howto") for page in (ROOT / "docs" / folder).glob("*.md"))
+
+
 def on_files(files, config):
     for path, make in PAGES.items():
         files.append(File.generated(config, path, content=make()))
+    for page in notebook_pages():
+        uri = f"notebooks/{page.stem}.ipynb"
+        text = re.sub(r"\.md(#[^)]*)?\)", r".html\1)", linked(page.read_text(), page.parent, uri))
+        files.append(File.generated(config, uri, content=notebook(text)))
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for _, target, _, _ in LINK.findall(page.read_text()):
             found = (page.parent / target).resolve()
@@ -86,9 +98,8 @@ def on_files(files, config):
     return files
 
 
-def on_page_markdown(markdown, page, config, files):
-    """Links that leave docs/ lead to copies of what they mean; README's come from outside."""
-    here = ROOT if page.file.src_uri == "index.md" else (ROOT / "docs" / page.file.src_uri).parent
+def linked(markdown: str, here: Path, uri: str) -> str:
+    """The text of a page in the folder `here`, shown at `uri`: links that leave docs/ lead to copies of what they mean."""
 
     def lead(match):
         before, target, anchor, after = match.groups()
@@ -103,6 +114,16 @@ def on_page_markdown(markdown, page, config, files):
             to, anchor = f"files/{found.relative_to(ROOT)}" + (".txt" if found.suffix == ".md" else ""), None
         else:
             to, anchor = "index.md", None  # a folder of the sources
-        return before + posixpath.relpath(to, posixpath.dirname(page.file.src_uri) or ".") + (anchor or "") + after
+        return before + posixpath.relpath(to, posixpath.dirname(uri) or ".") + (anchor or "") + after
 
     return LINK.sub(lead, markdown)
+
+
+def on_page_markdown(markdown, page, config, files):
+    """README's links come from outside."""
+    uri = page.file.src_uri
+    here = ROOT if uri == "index.md" else (ROOT / "docs" / uri).parent
+    if ROOT / "docs" / uri in notebook_pages():
+        title, text = markdown.split("\n", 1)
+        markdown = f"{title}\n\n[This page as a notebook](../notebooks/{Path(uri).stem}.ipynb)\n{text}"
+    return linked(markdown, here, uri)

@@ -3,6 +3,8 @@ must lead somewhere."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import re
 import shutil
@@ -106,6 +108,20 @@ def test_tutorial(page, server, tmp_path):
     text = f"address = {server.stream!r}\n" + "\n".join(program for _, program in programs)
     run([sys.executable, "-c", text], server, tmp_path,
         env=os.environ | {"PYTHONPATH": str(ROOT / "client_py"), "CONTACTD_LIBRARY": str(BUILD / "libcontact.so")})
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.stem)
+def test_notebook(page):
+    """It has the page's programs, which the tests above run, and its texts, in their order."""
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "site" / "notebooks.py")
+    notebooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(notebooks)
+    text = page.read_text()
+    cells = json.loads(notebooks.notebook(text))["cells"]
+    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert [code for code in codes if not code.startswith("address =")] == [program.rstrip("\n") for program in blocks(r"python ?\w*", text)]
+    assert cells[-1]["cell_type"] == "markdown" and "".join(cells[-1]["source"]).endswith(text.rstrip().rsplit(")", 1)[-1])
+    assert len({cell["id"] for cell in cells}) == len(cells)
 
 
 def stl(vertices, triangles) -> str:
