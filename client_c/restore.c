@@ -10,6 +10,7 @@
 #include "client_c/flight.h"
 #include "client_c/records.h"
 #include "client_c/session.h"
+#include "proto/setting_rows.h"
 
 /* ---- meshes ---- */
 
@@ -173,11 +174,33 @@ static contactd_code restore_positions(contactd_client *client, ctc_scene *scene
 
 /* ---- scenes ---- */
 
+contactd_code ctc_check_settings(contactd_client *client, const wire_settings *asked, const wire_settings *told,
+                                 const char *object) {
+    for (int k = 0; k < CT_SETTINGS; k++) {
+        const ct_setting_row *row = &ct_setting_rows[k];
+        const bool is_asked = (asked->given & CT_GIVEN(k)) && !ct_setting_is_zero(row, &asked->to);
+        if (is_asked && !row->is_zero_left_out && !(told->given & CT_GIVEN(k)))
+            return ctc_fail(client, CONTACTD_UNSUPPORTED, object, row->name,
+                            "the server is too old for %s: leave it out", row->name);
+    }
+    return CONTACTD_OK;
+}
+
+/* It would compute something else than what was asked for. */
+static contactd_code close_refused(contactd_client *client, const wire_settings *asked, const char *object) {
+    wire_message m = {.type = WIRE_CLOSE_SCENE, .u.close_scene.scene = client->message.u.scene_info.scene};
+    const wire_settings told = client->message.u.scene_info.settings;
+    const contactd_code code = ctc_exchange(client, &m, WIRE_DONE, object);
+    return code == CONTACTD_OK ? ctc_check_settings(client, asked, &told, object) : code;
+}
+
 contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings) {
     char object[CTC_OBJECT];
     wire_message m = {.type = WIRE_OPEN_SCENE, .u.open_scene = {*settings, scene->name, scene->key, scene->revision}};
     contactd_code code = ctc_exchange(client, &m, WIRE_SCENE_INFO, ctc_scene_object(scene, object));
     if (code != CONTACTD_OK) return code;
+    if (ctc_check_settings(client, settings, &client->message.u.scene_info.settings, object) != CONTACTD_OK)
+        return close_refused(client, settings, object);
     scene->server = client->message.u.scene_info.scene;
     ctc_adopt_settings(scene, &client->message.u.scene_info.settings, client->message.u.scene_info.revision);
     scene->sequence = 0;

@@ -8,6 +8,9 @@
 contactd_code ctc_ensure_mesh(contactd_client *client, ctc_mesh *mesh);
 contactd_code ctc_ensure_scene(contactd_client *client, ctc_scene *scene);
 contactd_code ctc_send_register(contactd_client *client, ctc_mesh *mesh, const wire_register_mesh *source);
+/* UNSUPPORTED where the answer leaves a setting out that was asked for: the server is older than it. */
+contactd_code ctc_check_settings(contactd_client *client, const wire_settings *asked, const wire_settings *told,
+                                 const char *object);
 contactd_code ctc_send_open(contactd_client *client, ctc_scene *scene, const wire_settings *settings);
 contactd_code ctc_send_add_body(contactd_client *client, ctc_scene *scene, ctc_body *body);
 /* Of a body (other NULL), or between two. */

@@ -135,8 +135,9 @@ contactd_code contactd_configure(contactd_client *client, contactd_scene handle,
         code = ctc_exchange(client, &m, WIRE_SCENE_INFO, object);
     } while (code == CTC_AGAIN);
     const wire_scene_info *info = &client->message.u.scene_info;
-    if (code == CONTACTD_OK) ctc_adopt_settings(scene, &info->settings, info->revision);
-    return code;
+    if (code != CONTACTD_OK) return code;
+    ctc_adopt_settings(scene, &info->settings, info->revision);
+    return ctc_check_settings(client, &wire, &info->settings, object);
 }
 
 contactd_code contactd_close_scene(contactd_client *client, contactd_scene handle) {
@@ -224,8 +225,9 @@ contactd_code contactd_configure_by_id(contactd_client *client, uint64_t id, con
         }
         code = ctc_exchange(client, &m, WIRE_SCENE_INFO, object);
     } while (code == CTC_AGAIN);
-    if (code == CONTACTD_OK && out) scene_info_of(&client->message.u.scene_info, out);
-    return code;
+    if (code != CONTACTD_OK) return code;
+    if (out) scene_info_of(&client->message.u.scene_info, out);
+    return settings ? ctc_check_settings(client, &wire, &client->message.u.scene_info.settings, object) : code;
 }
 
 /* ---- bodies ---- */

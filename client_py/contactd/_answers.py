@@ -66,6 +66,11 @@ class Answers:
     def _take_reply(self, request: Request, answer: Decoded) -> None:
         try:
             value = request.done(answer)
+        except ContactdError as e:  # the server is too old for what was asked for, and made something else
+            if request.undo is not None:
+                self._tables.add(request.undo(answer))
+            request.fail(e)
+            return
         except (KeyError, TypeError, _wire.MalformedMessage):
             request.fail(error_for(ErrorCode.MALFORMED, f"{answer.kind} in answer to {request.kind}", object="server"))
             return

@@ -191,14 +191,18 @@ def _find_or_register(mesh: MeshState) -> Generator[TypedMessage, Decoded, int]:
             if e.code not in _MUST_UPLOAD:
                 raise
     body, arrays = mesh.message()
-    return int((yield "RegisterMesh", body, arrays).body["mesh"])
+    info = (yield "RegisterMesh", body, arrays).body
+    mesh.check_made(info)
+    return int(info["mesh"])
 
 
 def _rebuild(scene: SceneState) -> Procedure:
     for body in scene.bodies:
         body.id = 0
-    opened = (yield "OpenScene", scene.open_message(), None).body
+    asked = scene.open_message()
+    opened = (yield "OpenScene", asked, None).body
     scene.id = opened["scene"]
+    _settings.check_known(asked["settings"], opened["settings"])
     scene.adopt(_settings.of_answer(opened["settings"]), opened["running_method"], opened["revision"])
     for body in scene.bodies:
         added = yield "AddBody", body.message(scene), None

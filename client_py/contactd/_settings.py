@@ -51,6 +51,14 @@ def _value(row: Row, value: Any, offered: Sequence[str] | None) -> Any:
     return number
 
 
+def check_known(asked: Mapping[str, Any], answered: Mapping[str, Any]) -> None:
+    """Of the wire's Settings. Raises: UNSUPPORTED where the answer leaves one out that was asked for: the server is older than it."""
+    for row in ROWS:
+        wanted, told = ((table.get("voxels") or {} if row.is_voxels else table).get(row.name) for table in (asked, answered))
+        if wanted and row.may_be_zero and (told is None or told < 0):
+            raise error_for(ErrorCode.UNSUPPORTED, f"the server is too old for {row.name}: leave it out", object="scene", field=row.name)
+
+
 def of_answer(table: Mapping[str, Any]) -> dict[str, Any]:
     """The wire's Settings of an answer, complete: what an older server leaves out is 0."""
     out: dict[str, Any] = {"voxels": {}}

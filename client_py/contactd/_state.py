@@ -13,7 +13,7 @@ import weakref
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -51,6 +51,14 @@ class MeshState:
         body["name"] = self.name
         return body | self.making, arrays
 
+    def check_made(self, info: Mapping[str, Any]) -> None:
+        """Raises: UNSUPPORTED where the server is older than the way in which it was to be made, and made it in another."""
+        if "scale" in self.making and not info.get("shells"):
+            raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to scale meshes: scale the vertices or the file",
+                            object=f"mesh {self.name!r}", field="scale")
+        if self.making.get("closing", 0) != (info.get("closing") or 0):
+            raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to close meshes so: register a closed mesh",
+                            object=f"mesh {self.name!r}", field="closing")
 
     def share(self, other: "MeshState") -> None:
         """What it was made of becomes that of another with the same content, so that it is kept once."""

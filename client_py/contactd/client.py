@@ -535,12 +535,7 @@ class Client(SceneOpener, ShapeMaker):
     def _register(self, state: MeshState, timeout: float | None) -> Mesh:
         def done(answer: Decoded) -> Mesh:
             state.id, state.info = answer.body["mesh"], answer.body
-            if "scale" in state.making and not state.info.get("shells"):
-                raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to scale meshes: scale the vertices or the file",
-                                object=f"mesh {state.name!r}", field="scale")
-            if state.making.get("closing", 0) != (state.info.get("closing") or 0):
-                raise error_for(ErrorCode.UNSUPPORTED, "the server is too old to close meshes so: register a closed mesh",
-                                object=f"mesh {state.name!r}", field="closing")
+            state.check_made(state.info)
             self._link.meshes.add(state)
             mesh = Mesh(self, state)
             doubled, shells = state.info.get("doubled_shells"), state.info.get("shells")
@@ -569,6 +564,7 @@ class Client(SceneOpener, ShapeMaker):
             if request.future.done():
                 return None  # given up: `undo` closes it
             body = answer.body
+            _settings.check_known(state.settings, body["settings"])
             state.id = body["scene"]
             state.adopt(_settings.of_answer(body["settings"]), body["running_method"], body["revision"])
             state.link.scenes.append(state)

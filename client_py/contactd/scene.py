@@ -116,7 +116,13 @@ class Scene(SceneSettings, ShapeAdder):
 
     def _configure(self, given: dict[str, Any], timeout: float | None) -> None:
         settings = _settings.message(given, self.client.server.get("methods"))
-        self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), self._refresh,
+
+        def done(answer: Decoded) -> dict[str, Any]:
+            info = self._refresh(answer)
+            _settings.check_known(settings, answer.body["settings"])
+            return info
+
+        self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), done,
                            timeout=self.client._timeout(timeout)))
 
     @property

@@ -44,6 +44,7 @@ class FakeServer:
         self.vertices = 8
         self.by_hand: list[dict] | None = None  # the contacts of every step, see _result_by_hand
         self.warnings: list[dict] = []  # of every step
+        self.more_settings: dict[str, int | float] = {}  # that it knows, as answers have them
         self.has_meshes = False  # it knows every mesh by its hash
         self._handles = itertools.count(100)
         self._context = zmq.Context()
@@ -130,8 +131,8 @@ class FakeServer:
         if kind == "OpenScene":
             scene = next(self._handles)
             self.scenes[scene] = FakeScene()
-            return "SceneInfo", {"scene": scene, "settings": {"method": 1, "resolution": (64, 64, 64),
-                                                              "pixel_size": 0.0, "stiffness": 1.0, "patches": 0}}
+            return "SceneInfo", {"scene": scene, "settings": {"method": 1, "resolution": (64, 64, 64), "pixel_size": 0.0, "stiffness": 1.0,
+                                                              "patches": 0} | self.more_settings}
         scene = self.scenes.get(body["scene"])
         if scene is None:
             raise Refusal(ErrorCode.NOT_FOUND, "no such scene", object=f"scene {body['scene']}")

@@ -8,6 +8,7 @@ import errno
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 
@@ -19,8 +20,9 @@ from contactd import _tables, errors
 from contactd._reply import Spin
 from contactd._socket import Socket
 from contactd.errors import ErrorCode
-from conftest import PATIENCE, wait_until
+from conftest import CONTACTCTL, PATIENCE, wait_until
 from fake_server import FakeServer, Refusal
+from test_contactctl_details import BOX as BOX_FILE
 
 BOX = np.zeros((8, 3), np.float32)
 FACES = np.arange(36).reshape(12, 3) % 8
@@ -406,6 +408,42 @@ def test_refused_on_re_registration(fake, client):
     with pytest.raises(errors.LimitExceededError):
         scene.step(timeout=PATIENCE)
     client.ping()
+
+
+@pytest.mark.parametrize("setting", [{"law": "pressure"}, {"stiction_speed": 0.1}, {"max_points": 3}, {"margin": 0.5}])
+def test_a_setting_that_an_older_server_leaves_out(fake, client, setting):
+    with pytest.raises(errors.UnsupportedError, match=f"too old for {next(iter(setting))}"):
+        client.open_scene(**setting)
+    wait_until(lambda: "CloseScene" in fake.heard and not fake.scenes, "what it opened instead is closed")
+    assert client.open_scene(stiffness=1.0, law="volume", margin=0).id in fake.scenes  # what it does anyway
+
+
+def test_a_scene_does_not_go_to_a_server_too_old_for_its_settings(fake, client):
+    fake.more_settings = {"law": 1}
+    scene = client.open_scene(law="pressure")
+    scene.step()
+    fake.crash()
+    fake.more_settings = {}
+    fake.start()
+    with pytest.raises(errors.UnsupportedError, match="too old for law"):
+        scene.step(timeout=PATIENCE)
+    client.ping()
+
+
+@pytest.mark.parametrize("making", [{"scale": 0.001}, {"unit": "mm"}, {"closing": "hull"}])
+def test_a_mesh_that_an_older_server_makes_otherwise(fake, client, making):
+    with pytest.raises(errors.UnsupportedError, match="too old"):
+        client.register_mesh(BOX, FACES, **making)
+    scene, a, b = scene_of_two(client)  # the client lives
+    assert volume(scene.step(positions={a: full(1)})) == 24
+
+
+def test_contactctl_tells_what_an_older_server_leaves_out(fake, tmp_path):
+    (tmp_path / "box.off").write_text(BOX_FILE)
+    done = subprocess.run([*CONTACTCTL, "--server", fake.address, "contact", "box.off", "box.off", "--law", "pressure"], cwd=tmp_path,
+                          capture_output=True, text=True)
+    assert done.returncode == 3 and "UNSUPPORTED: the server is too old for law: leave it out [law]" in done.stderr
+    assert fake.heard.count("OpenScene") == fake.heard.count("CloseScene") == 1 and not fake.scenes
 
 
 def test_a_mesh_that_made_room_is_registered_again(fake, client):
