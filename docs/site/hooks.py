@@ -7,14 +7,18 @@ import json
 import os
 import posixpath
 import re
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
 from notebooks import notebook  # noqa: E402
+from remedies import REMEDIES  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
@@ -22,10 +26,12 @@ LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 
 def errors() -> str:
     rows = re.findall(r"X\((\w+), (\d+), (\d+), ([01]), \"(.*?)\"\)", (ROOT / "proto/errors.h").read_text())
+    if {name for name, *_ in rows} != set(REMEDIES):
+        raise SystemExit(f"remedies.py and proto/errors.h differ: {sorted({name for name, *_ in rows} ^ set(REMEDIES))}")
     lines = ["# Errors", "", "An error has a code, the object and the field that it is about, and a message that says what was found, what "
              "was expected and what helps. Codes are the same over the stream, over HTTP, in C (`CONTACTD_BUSY`) and in Python "
-             "(`contactd.errors.BusyError`).", "", "| code | number | HTTP | a retry may help | |", "| --- | --- | --- | --- | --- |"]
-    return "\n".join(lines + [f"| `{name}` | {number} | {http} | {'yes' if int(retry) else 'no'} | {text} |" for name, number, http, retry, text in rows])
+             "(`contactd.errors.BusyError`).", "", "| code | number | HTTP | a retry may help | | what helps |", "| --- | --- | --- | --- | --- | --- |"]
+    return "\n".join(lines + [f"| `{name}` | {number} | {http} | {'yes' if int(retry) else 'no'} | {text} | {REMEDIES[name]} |" for name, number, http, retry, text in rows])
 
 
 def http() -> str:
@@ -63,11 +69,43 @@ def header(title: str, intro: str, *paths: str) -> str:
     return "\n".join(parts)
 
 
+def metrics() -> str:
+    """Those of a server that is started for it."""
+    with socket.create_server(("127.0.0.1", 0)) as http, socket.create_server(("127.0.0.1", 0)) as stream:
+        ports = [server.getsockname()[1] for server in (http, stream)]
+    program = Path(os.environ["CONTACTCTL"]).with_name("contactd")
+    server = subprocess.Popen([program, "--http", f"127.0.0.1:{ports[0]}", "--stream", f"tcp://127.0.0.1:{ports[1]}", "--log-level", "error"])
+    try:
+        text = read(f"http://127.0.0.1:{ports[0]}/metrics", server)
+    finally:
+        server.terminate()
+        server.wait()
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)", text, re.M))
+    lines = ["# Metrics", "", "What a server tells Prometheus at `/metrics`. Rules, a dashboard and a runbook that use them: "
+             "[Monitoring](../../deploy/README.md#monitoring).", "", "| metric | kind | labels | |", "| --- | --- | --- | --- |"]
+    for name, help_text in re.findall(r"^# HELP (\w+) (.*)", text, re.M):
+        labels = {label for line in re.findall(rf"^{name}(?:_bucket)?\{{(.*?)\}} ", text, re.M) for label in re.findall(r"(\w+)=\"", line)}
+        lines.append(f"| `{name}` | {kinds[name]} | {', '.join(f'`{label}`' for label in sorted(labels - {'le'}))} | {help_text} |")
+    return "\n".join(lines)
+
+
+def read(address: str, server: subprocess.Popen) -> str:
+    """Once it answers."""
+    while server.poll() is None:
+        try:
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                return answer.read().decode()
+        except OSError:
+            time.sleep(0.05)
+    raise SystemExit("hooks.py: contactd ended before it answered; its log says why")
+
+
 PAGES = {
     "index.md": lambda: (ROOT / "README.md").read_text(),
     "reference/errors.md": errors,
     "reference/http.md": http,
     "reference/contactctl.md": contactctl,
+    "reference/metrics.md": metrics,
     "reference/python.md": lambda: "# Python\n\n::: contactd\n",
     "reference/c.md": lambda: header("C client", "`client_c/contactd.h`, as it is installed.", "client_c/contactd.h"),
     "reference/engine.md": lambda: header("Engine", "The library `libcontact`, as it is installed under `<contact/…>`.",

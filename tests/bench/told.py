@@ -63,9 +63,9 @@ def random_pairs(client: Any, n: int) -> Iterator[tuple[Any, Any, np.ndarray]]:
         yield meshes[a], meshes[b], moved(*rng.uniform(-0.5, 0.5, 3), rotation * np.sign(np.linalg.det(rotation)))
 
 
-def estimates(client: Any, n: int = 400) -> None:
-    kinds = {"ebpi, 1 %": {"method": "ebpi", "tolerance_rel": 0.01, "tolerance": 1e-9, "ray_budget": 1 << 21},
-             "ebpi, 1 %, strict": {"method": "ebpi", "tolerance_rel": 0.01, "tolerance": 1e-9, "ray_budget": 1 << 21, "strict": True},
+def estimates(client: Any, n: int = 100) -> None:
+    kinds = {"ebpi, 1 %": {"method": "ebpi", "tolerance_rel": 0.01, "tolerance": 1e-9, "ray_budget": 1 << 19},
+             "ebpi, 1 %, strict": {"method": "ebpi", "tolerance_rel": 0.01, "tolerance": 1e-9, "ray_budget": 1 << 19, "strict": True},
              **{f"voxtree, level {level}": {"method": "voxtree", "level": level, "voxel_level": 7} for level in range(2, 8)}}
     above, total = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
     for a, b, pose in random_pairs(client, n):
