@@ -120,7 +120,9 @@ def notebook_pages() -> list[Path]:
 
 def on_files(files, config):
     for path, make in PAGES.items():
-        files.append(File.generated(config, path, content=make()))
+        # In a search, what explains comes before what lists.
+        head = "---\nsearch:\n  boost: 0.05\n---\n" if path.startswith("reference/") else ""
+        files.append(File.generated(config, path, content=head + make()))
     for page in notebook_pages():
         uri = f"notebooks/{page.stem}.ipynb"
         text = re.sub(r"\.md(#[^)]*)?\)", r".html\1)", linked(page.read_text(), page.parent, uri))
@@ -160,6 +162,8 @@ def linked(markdown: str, here: Path, uri: str) -> str:
 def on_page_markdown(markdown, page, config, files):
     """README's links come from outside."""
     uri = page.file.src_uri
+    if uri == "questions.md":
+        page.meta["search"] = {"boost": 4}
     here = ROOT if uri == "index.md" else (ROOT / "docs" / uri).parent
     if ROOT / "docs" / uri in notebook_pages():
         title, text = markdown.split("\n", 1)
