@@ -11,7 +11,7 @@
 #   make experiments     the method exact beside rays (smoothness, rest, energy, cost), and the experiments of Faure 2008,
 #                        Allard 2010, Wang 2012 and Dingliana 2005; build/experiments/index.md. EXPERIMENTS='rest cost'
 #                        picks some
-#   make compare         the same scenes by MuJoCo, Drake and contactd in each: build/compare/compare.md, with plots. OUT=docs writes the page
+#   make compare         the same scenes by MuJoCo, Drake, Newton, PyBullet and contactd in each: build/compare/compare.md, with plots. OUT=docs writes the page
 #                        of the documentation; COMPARE='--scenes nut --simulators mujoco' picks some
 #   make docs            the documentation as a site, build/docs/index.html
 #   make figures         draws the pictures of docs/images with contactd itself
@@ -460,7 +460,7 @@ e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
 # engine in Python's own process. Simulations, the Python client without memory and the requests made from the OpenAPI
 # document do in the server what other tests do too.
 E2E_SANITIZED = $(addprefix --ignore tests/e2e/test_,client_py_async.py client_py_link.py client_py_wire.py \
-    client_py_no_memory.py columns.py compare.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py newton.py openapi.py page.py \
+    client_py_no_memory.py columns.py compare.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py newton.py openapi.py page.py pybullet.py \
     sim.py torch.py volumes.py \
     $(if $(filter thread,$(SANITIZE)),$(E2E_NUMBERS)))
 # Which numbers come of a step, and how they are shown: the threads are those of the others' steps.
@@ -473,7 +473,7 @@ manifold: $(B)/tests/manifold/pairs venv
 	MANIFOLD_PAIRS=$(PAIRS) BUILD=$(abspath $(B)) $(PYTHON) -m pytest -q -s -o cache_dir=$(abspath build/pytest) \
 	    tests/manifold $(PYTEST_ARGS)
 
-# The same scenes by MuJoCo, Drake and contactd in each: stability, penetration, time.
+# The same scenes by MuJoCo, Drake, Newton, PyBullet and contactd in each: stability, penetration, time.
 .PHONY: compare
 compare: all $(VENV)/compare
 	PYTHONPATH=$(abspath client_py) $(PYTHON) tests/compare/run.py --build $(abspath $(B)) --out $(or $(OUT),build/compare) $(COMPARE)

@@ -30,13 +30,13 @@ def _kind(model: Any, geom: int) -> str:
     return str(GEOM(int(model.geom_type[geom])).name).removeprefix("mjGEOM_").lower()
 
 
-def choose(model: Any, geoms: str | Sequence[str | int], groups: Sequence[int] | None) -> list[int]:
+def choose(model: Any, geoms: str | Sequence[str | int], groups: Sequence[int] | None, ignore_bits: bool = False) -> list[int]:
     """The geoms that are taken, in rising order. NOT_FOUND, INVALID_ARGUMENT."""
     known = {model.geom(k).name: k for k in range(model.ngeom)}
     if isinstance(geoms, str):
         if geoms != "all":
             raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected "all" or a list of geoms, got {geoms!r}', field="geoms")
-        chosen = [k for k in range(model.ngeom) if model.geom_contype[k] or model.geom_conaffinity[k]]
+        chosen = [k for k in range(model.ngeom) if ignore_bits or model.geom_contype[k] or model.geom_conaffinity[k]]
     else:
         for geom in geoms:
             if isinstance(geom, str) and geom not in known or not isinstance(geom, str) and not 0 <= int(geom) < model.ngeom:
@@ -72,13 +72,13 @@ def _flexes_by_bits(model: Any) -> NDArray[np.bool_]:
     return np.asarray((of_kind & affinity | kind & of_affinity) != 0)
 
 
-def may_touch(model: Any, geoms: Sequence[int]) -> NDArray[np.bool_]:
-    """(k, k) of these geoms, by MuJoCo's own rules: bits, bodies that are one or parent and child, <exclude>, <pair>."""
+def may_touch(model: Any, geoms: Sequence[int], ignore_bits: bool = False) -> NDArray[np.bool_]:
+    """(k, k) of these geoms, by MuJoCo's own rules: bits, if they count, bodies that are one or parent and child, <exclude>, <pair>."""
     at = np.asarray(geoms)
     body = model.geom_bodyid[at]
     weld = model.body_weldid[body]
     parent = model.body_weldid[model.body_parentid[weld]]
-    out = by_bits(model)[np.ix_(at, at)] & (weld[:, None] != weld[None])
+    out = (by_bits(model)[np.ix_(at, at)] | ignore_bits) & (weld[:, None] != weld[None])
     if not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT:
         related = (weld[:, None] == parent[None]) & (weld[:, None] != 0) & (weld[None] != 0)
         out &= ~(related | related.T)
@@ -207,8 +207,9 @@ class Geoms:
         moving: places of those that may move; the others are where `data` has them.
     """
 
-    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], making: dict[str, Any], **material: Any) -> None:
-        self.model, self.ids, self.touch = model, np.asarray(ids), may_touch(model, ids)
+    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], making: dict[str, Any], ignore_bits: bool = False,
+                 **material: Any) -> None:
+        self.model, self.ids, self.touch = model, np.asarray(ids), may_touch(model, ids, ignore_bits)
         self._offset = np.zeros((len(ids), 3))  # from a geom's origin to its body's, in its frame
         for k, geom in enumerate(ids):
             if model.geom_type[geom] == GEOM.mjGEOM_HFIELD:

@@ -36,6 +36,7 @@ from . import _arrays
 from ._judge import Report, judge_scene
 from ._mujoco_model import Geoms, Takeover, choose, mujoco, name_of
 from ._own_engine import own_engine
+from ._want import Want
 from .client import Client, Closing
 from .errors import ErrorCode, error_for
 from .result import StepResult
@@ -43,6 +44,7 @@ from .result import StepResult
 How = Literal["constraints", "wrenches"]
 STICTION = 100.0  # m/s^2, times the time step: friction is explicit, and a stack's lowest body bears the weight of all
 STIFFEST = 0.05  # of the mass over the time step's square: what explicit pressure may be, over a body's whole width
+CURVED = 0.97  # length of the mean of a contact's normals, below which it is one of points
 LEAST = 1e-5  # m, of what limits twisting and tilting
 LEAST_FRICTION = 1e-5  # MuJoCo's own (mjMINMU): its solver divides by friction
 
@@ -97,15 +99,16 @@ class Attachment:
     """
 
     def __init__(self, model: Any, data: Any, geoms: Sequence[int], how: How, client: Client, material: dict[str, float],
-                 making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None) -> None:
+                 making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, points: int) -> None:
         self._solref, self._solimp = (None if v is None else np.array(_arrays.vector(v, (n,), field=name)) for v, n, name in (
             (solref, 2, "solref"), (solimp, 5, "solimp")))
         self.model, self.how, self.geoms = model, how, list(geoms)
+        self._want: tuple[Want, ...] = ("frame", "points") if points else ("frame",)
         self.result: StepResult | None = None
-        self.scene = client.open_scene(method="exact", law="pressure", patches=True, name="MuJoCo",
+        self.scene = client.open_scene(method="exact", law="pressure", patches=True, name="MuJoCo", max_points=points or None,
                                        stiction_speed=STICTION * model.opt.timestep)
         try:
-            self._geoms = Geoms(model, data, self.scene, geoms, making, **material)
+            self._geoms = Geoms(model, data, self.scene, geoms, making, ignore_bits, **material)
             if how == "wrenches":
                 self._set_frictions()
             self._takeover = Takeover(model, geoms)
@@ -141,7 +144,7 @@ class Attachment:
         geoms = self._geoms
         poses = geoms.poses(data)[geoms.moving]
         twists = (geoms.movers, geoms.twists(data, poses[:, :, 3])) if velocities else None
-        result = self.scene.step(poses=(geoms.movers, poses), velocities=twists, want="frame")
+        result = self.scene.step(poses=(geoms.movers, poses), velocities=twists, want=self._want)
         if len(result) and not (result.areas > 0).all():
             self._warn(result)
         self.result = result
@@ -166,21 +169,44 @@ class Attachment:
         centers, extents, axes = result.centers, result.extents, result.axes
         frames = np.concatenate([-normals, axes[:, 0], _cross(axes[:, 0], normals)], axis=1)
         twisting = np.hypot(extents[:, 0], extents[:, 1]) / 2
+        is_curved = self._add_points(data, result)
         for row, (a, b) in enumerate(result.body_pairs.tolist()):
-            if not areas[row] > 0:
+            if is_curved[row] or not areas[row] > 0:
                 continue
             contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
-            contact.dist, contact.pos, contact.frame = -depths[row], centers[row], frames[row]
+            contact.dim, contact.dist, contact.pos, contact.frame = 6, -depths[row], centers[row], frames[row]
             # A torque about the first axis shifts the centre of pressure along the second, and the other way round.
             contact.friction = (friction, friction, max(friction * twisting[row], LEAST), max(extents[row, 1], LEAST),
                                 max(extents[row, 0], LEAST))
-            if mujoco.mj_addContact(model, data, contact):
-                raise error_for(ErrorCode.LIMIT_EXCEEDED, f"MuJoCo's memory is full after {data.ncon} contacts: give the model more, "
-                                '<size memory="...">', object="model", field="memory")
+            self._put(data, contact)
         mujoco.mj_makeConstraint(model, data)
         mujoco.mj_island(model, data)
         mujoco.mj_projectConstraint(model, data)
         mujoco.mj_referenceConstraint(model, data)
+
+    def _add_points(self, data: Any, result: StepResult) -> NDArray[np.bool_]:
+        """Adds the points of curved contacts, whose normals differ; (n,) which these are: one normal cannot say how a thread turns."""
+        if "points" not in self._want:
+            return np.zeros(len(result), bool)
+        points, mean = result.points, np.zeros((len(result), 3))
+        np.add.at(mean, points.contact, points.weight[:, None] * points.normal)
+        is_curved = (np.linalg.norm(mean, axis=1) < CURVED) & (np.bincount(points.contact, minlength=len(result)) > 0)
+        normals = -points.normal
+        across = _cross(normals, np.eye(3)[np.abs(normals).argmin(axis=1)])
+        across /= np.linalg.norm(across, axis=1, keepdims=True)
+        frames, pairs = np.concatenate([normals, across, _cross(normals, across)], axis=1), result.body_pairs.tolist()
+        for row in np.flatnonzero(is_curved[points.contact]):
+            a, b = pairs[points.contact[row]]
+            contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
+            contact.dim, contact.dist, contact.pos, contact.frame = 3, -points.depth[row], points.position[row], frames[row]
+            contact.friction = (friction, friction, LEAST, LEAST, LEAST)
+            self._put(data, contact)
+        return np.asarray(is_curved)
+
+    def _put(self, data: Any, contact: Any) -> None:
+        if mujoco.mj_addContact(self.model, data, contact):
+            raise error_for(ErrorCode.LIMIT_EXCEEDED, f"MuJoCo's memory is full after {data.ncon} contacts: give the model more, "
+                            '<size memory="...">', object="model", field="memory")
 
     def _pair(self, a: int, b: int) -> tuple[Any, float]:
         contact = mujoco.MjContact()
@@ -268,7 +294,7 @@ def _check_flags(model: Any, how: How) -> None:
 def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", groups: Sequence[int] | None = None,
            how: How = "constraints", client: Client | None = None, solref: ArrayLike | None = None,
            solimp: ArrayLike | None = None, modulus: float | None = None, dissipation: float = 1.0,
-           repair: bool = False, closing: Closing | None = None) -> Attachment:
+           repair: bool = False, closing: Closing | None = None, ignore_bits: bool = False, points: int = 0) -> Attachment:
     """Gives a model's contacts to contactd; see the module.
 
     Args:
@@ -282,18 +308,24 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
         modulus: N/m^3, pressure by depth, of each geom, for "wrenches"; None: as much as the time step lets the lightest of the bodies have.
         dissipation: s/m, likewise (Hunt and Crossley).
         repair, closing: as of Client.register_mesh, for meshes that are not closed.
+        ignore_bits: geoms that are taken may touch each other whatever their contype and conaffinity say, such as the meshes that a model shows
+            (name them, or their group), in place of the simpler geoms that it collides. Those keep their contacts: give them no bits.
+        points: for "constraints": a curved contact, as of a thread, a socket or a peg, is up to so many contacts of 3 dimensions, each with the normal
+            that is between the surfaces there. They cost a few times as much. 0: it is one of 6 dimensions, as flat ones are.
     Raises: InvalidMeshError names the mesh, what is wrong, and what mends it; NotFoundError; InvalidArgumentError where the model has contacts
         or actuation disabled, by "wrenches" springs and dampers both; ConflictError where it is attached already.
     """
     if how not in _CALLBACKS:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected "constraints" or "wrenches", got {how!r}', field="how")
+    if not 0 <= points <= 64 or points and how != "constraints":
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected 0 to 64, and 0 but with how="constraints", got {points}', field="points")
     if _attached(model):
         raise error_for(ErrorCode.CONFLICT, "the model is attached already: detach it first", object="model")
     _check_flags(model, how)
-    ids = choose(model, geoms, groups)
+    ids = choose(model, geoms, groups, ignore_bits)
     material = {"modulus": _modulus(model, ids) if modulus is None else modulus, "dissipation": dissipation} if how == "wrenches" else {}
     making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
-    return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp)
+    return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp, ignore_bits, points)
 
 
 def _mocap(given: ArrayLike | None, name: str, frames: int, bodies: int, k: int) -> np.ndarray | None:
@@ -307,7 +339,7 @@ def _mocap(given: ArrayLike | None, name: str, frames: int, bodies: int, k: int)
 
 def judge(model: Any, qpos: ArrayLike, *, times: ArrayLike | None = None, geoms: str | Sequence[str | int] = "all",
           groups: Sequence[int] | None = None, client: Client | None = None, repair: bool = False,
-          closing: Closing | None = None, mocap_pos: ArrayLike | None = None, mocap_quat: ArrayLike | None = None) -> Report:
+          closing: Closing | None = None, mocap_pos: ArrayLike | None = None, mocap_quat: ArrayLike | None = None, ignore_bits: bool = False) -> Report:
     """How far a trajectory's geoms are inside each other, whatever has simulated it; see contactd.judge.
 
     Args:
@@ -315,7 +347,7 @@ def judge(model: Any, qpos: ArrayLike, *, times: ArrayLike | None = None, geoms:
         qpos: (T, nq), as data.qpos was.
         times: (T,) s; None: a time step of the model each.
         mocap_pos, mocap_quat: (T, nmocap, 3), (T, nmocap, 4), as in data; None: mocap bodies are where the model has them.
-        geoms, groups, repair, closing, client: as of attach. Pairs that MuJoCo lets touch are looked at, as they are where the model is not
+        geoms, groups, repair, closing, client, ignore_bits: as of attach. Pairs that MuJoCo lets touch are looked at, as they are where the model is not
             attached. While it judges no other thread may step a model that is attached.
     """
     rows = np.asarray(qpos, float)
@@ -327,8 +359,8 @@ def judge(model: Any, qpos: ArrayLike, *, times: ArrayLike | None = None, geoms:
     making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
     with (client or own_engine()).open_scene(method="exact", patches=True, name="judge") as scene:
         with own._takeover.suspended() if own else contextlib.nullcontext():
-            ids = choose(model, geoms, groups)
-            bodies = Geoms(model, data, scene, ids, making)
+            ids = choose(model, geoms, groups, ignore_bits)
+            bodies = Geoms(model, data, scene, ids, making, ignore_bits)
         poses = np.empty((len(rows), len(ids), 3, 4))
         for frame, row in enumerate(rows):
             data.qpos[:] = row

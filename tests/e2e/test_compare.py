@@ -43,10 +43,10 @@ def told(simulator, contacts, **values) -> dict:
 
 def test_a_peer_that_is_better_is_named():
     world = {"name": "s", "title": "S", "seconds": 1.0, "right": "1 mm", "rests": True}
-    runs = [told("Peer", "hull", right=False, ms_a_step=1e-3), told("Peer", "SDF", ms_a_step=0.5, deepest=5e-5),
+    runs = [told("Peer", "hull", right=False, processor_ms_a_step=1e-3), told("Peer", "SDF", processor_ms_a_step=0.5, deepest=5e-5),
             told("Peer", "contactd", deepest_at_end=1e-6)]
     text = page.section(world, runs)
-    assert "- the least time: Peer, SDF, 0.25 s for a second. contactd's best is Peer, contactd, 0.5 s for a second" in text
+    assert "- the least time: Peer, SDF, 0.25 s of processors for a second. contactd's best is Peer, contactd, 0.5 s of processors for a second" in text
     assert "- the least deep: Peer, SDF, 50 µm. contactd's best is Peer, contactd, 100 µm" in text
     assert "- the least deep at the end: Peer, contactd, 1 µm\n" in text
     assert "| Peer, hull | no | 1 |" in text

@@ -96,6 +96,43 @@ def test_a_nut_stays_on_its_bolt(cm):
     assert z < -5e-4 and turned == pytest.approx(z, abs=3e-4)  # the threads have 0.16 mm of play
 
 
+def screw(around: int, friction: float = 1e-3):
+    """A nut on a fixed bolt, scaled to 8 mm of radius: the model, its data, and the acceleration of the nut without friction."""
+    assets = ""
+    for name, mesh in (("bolt", threads.bolt(around)), ("nut", threads.nut(around))):
+        v, f = (" ".join(map(repr, part.ravel().tolist())) for part in (mesh[0] * 0.016, mesh[1]))
+        assets += f"<mesh name='{name}' vertex='{v}' face='{f}' inertia='exact'/>"
+    model, data = made("<mujoco><option timestep='0.002' cone='elliptic'/><asset>" + assets + "</asset><worldbody>"
+                       f"<geom name='bolt' type='mesh' mesh='bolt' friction='{friction}'/><body name='nut'><freejoint/>"
+                       f"<geom name='nut' type='mesh' mesh='nut' density='7800' friction='{friction}'/></body></worldbody></mujoco>")
+    inertia = model.body_inertia[1].max()  # about the axis: it is the largest
+    return model, data, 9.81 / (1 + inertia / model.body_mass[1] * (2 * np.pi / (threads.PITCH * 0.016)) ** 2)
+
+
+def test_curved_contacts_as_points(cm):
+    """A thread so fine that its contact is one patch around the bolt, whose one normal lies along the axis: as points it turns the nut."""
+    fallen = {}
+    for points in (0, 8):
+        model, data, acceleration = screw(80)
+        with cm.attach(model, data, points=points, **STIFF):
+            run(model, data, 0.2)
+        assert (data.contact.dim == 3).any() == bool(points)
+        fallen[points] = -data.qpos[2] / (acceleration * 0.2**2 / 2)
+    assert 0.6 < fallen[8] < 1.2 and fallen[0] < 0.4
+    turned = 2 * np.arctan2(data.qpos[6], data.qpos[3]) / (2 * np.pi) * threads.PITCH * 0.016
+    assert turned == pytest.approx(data.qpos[2], abs=3e-4) and np.hypot(*data.qpos[:2]) < 2e-4
+
+
+def test_flat_contacts_stay_whole_beside_points(cm):
+    model, data = made(stack(crate(), 0.1, 0.0501))
+    with cm.attach(model, data, points=4, **STIFF):
+        run(model, data, 0.1)
+        assert (data.contact.dim == 6).all() and data.ncon == 3
+    for wrong in ({"points": -1}, {"points": 65}, {"points": 4, "how": "wrenches"}):
+        with pytest.raises(errors.InvalidArgumentError, match="points"):
+            cm.attach(model, data, **wrong)
+
+
 @pytest.mark.parametrize("how", ["constraints", "wrenches"])
 @pytest.mark.parametrize("geom, height", [
     ("type='box' size='.1 .1 .05'", 0.05), ("type='sphere' size='.1'", 0.1), ("type='cylinder' size='.1 .05'", 0.05),
@@ -161,6 +198,28 @@ def test_pairs_are_mujocos(cm):
     run(model, data, 0.002)
     for pair in data.contact.geom:
         assert touch[pair[0], pair[1]]
+
+
+def test_bits_can_be_ignored(cm):
+    """A crate that is shown, and has no bits, holds what the box that stands for it in collisions cannot."""
+    vertices, faces = (" ".join(map(repr, part.ravel().tolist())) for part in crate())
+    shown = "<geom name='shown' type='mesh' mesh='c' group='2' contype='0' conaffinity='0' mass='.5'/>"
+    xml = (f"<mujoco><option timestep='0.002'/><asset><mesh name='c' vertex='{vertices}' face='{faces}'/></asset><worldbody>"
+           "<geom name='floor' type='plane' size='1 1 .1'/><body pos='0 0 .05'><freejoint/>" + shown + "<geom name='simple' type='box' "
+           "size='.1 .1 .05' group='3' contype='0' conaffinity='0' mass='0'/></body>" + free("ball", "type='sphere' size='.03'", "0 0 .0401") + "</worldbody></mujoco>")
+    model, data = made(xml)
+    geoms = ["floor", "shown", "ball"]
+    with cm.attach(model, data, geoms=geoms, ignore_bits=True, **STIFF) as contacts:
+        run(model, data, 0.2)
+        touching = {frozenset(model.geom(contacts.geoms[k]).name for k in pair) for pair in contacts.result.body_pairs.tolist()}
+        assert touching == {frozenset({"floor", "shown"}), frozenset({"shown", "ball"})}
+    assert data.qpos[2] == pytest.approx(0.05, abs=1e-4) and data.qpos[9] == pytest.approx(0.04, abs=1e-4)
+    assert not model.geom_contype[1:3].any()  # as they were
+    report = cm.judge(model, data.qpos[None], geoms=geoms, ignore_bits=True)
+    assert sorted(report.pair_name(k) for k in range(len(report.pairs))) == ["floor – shown", "shown – ball"]
+    assert cm.judge(model, data.qpos[None], geoms=geoms).worst is None
+    with cm.attach(model, data, groups=[0, 2], ignore_bits=True) as contacts:
+        assert [model.geom(k).name for k in contacts.geoms] == geoms
 
 
 def test_callbacks_that_were_there_are_called(cm):
