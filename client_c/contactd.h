@@ -300,7 +300,10 @@ typedef struct contactd_change {
 typedef struct contactd_repair {
     contactd_closing closing;
     double deviation; /* m, of a wrap: no point of it is further from the triangles given */
-    int was_asked;    /* 0: the mesh was registered without a repair; all below is 0 */
+    uint64_t
+        uneven_polygons; /* of a file: faces of more than three corners that are not flat, cut where the area is least */
+    double unevenness;   /* m, the most that a corner of one is off the plane of its face */
+    int was_asked;       /* 0: the mesh was registered without a repair; all below is 0 */
     uint64_t counts[CONTACTD_CHANGE_KINDS], fill_triangles;
     double moved; /* m, the most that welding has moved a corner of a triangle */
     double

@@ -69,8 +69,11 @@ static contactd_code take_options(contactd_client *client, const contactd_mesh_o
 
 static void take_repair(const wire_mesh_info *info, contactd_repair *to) {
     const double *from = info->repair;
-    *to = (contactd_repair){
-        .closing = (contactd_closing)info->closing, .deviation = info->deviation, .was_asked = from != NULL};
+    *to = (contactd_repair){.closing = (contactd_closing)info->closing,
+                            .deviation = info->deviation,
+                            .uneven_polygons = info->uneven_polygons,
+                            .unevenness = info->unevenness,
+                            .was_asked = from != NULL};
     if (!from) return;
     for (int k = 0; k < CONTACTD_CHANGE_KINDS; k++) to->counts[k] = (uint64_t)from[k];
     to->fill_triangles = (uint64_t)from[CONTACTD_CHANGE_KINDS];

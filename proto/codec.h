@@ -125,6 +125,8 @@ typedef struct wire_mesh_info {
     double deviation; /* m, of a wrap */
     uint8_t closed_as; /* a wire_mesh_closing, or one of a later version */
     double self_overlap; /* m^3, with a repair, else 0; -1: not measured */
+    uint64_t uneven_polygons;
+    double unevenness; /* m */
 } wire_mesh_info;
 typedef struct wire_get_mesh { uint64_t mesh; const char *hash; bool with_geometry, takes_doubles; } wire_get_mesh;
 typedef struct wire_mesh_geometry { wire_mesh_info info; wire_array vertices, triangles; } wire_mesh_geometry;

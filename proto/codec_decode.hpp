@@ -182,6 +182,8 @@ struct Decoder {
         out->moved = in->moved();
         out->deviation = in->deviation();
         out->closed_as = in->closed_as();
+        out->uneven_polygons = in->uneven_polygons();
+        out->unevenness = in->unevenness();
         out->self_overlap = in->repair() ? in->self_overlap() : 0;
         if (!closing(in->closing(), &out->closing)) return false;
         if (!numbers(in->center_of_mass(), "center_of_mass", 3, nullptr, out->center_of_mass) ||

@@ -287,7 +287,7 @@ struct Encoder {
         return fb::CreateMeshInfo(*fbb, m.mesh, hash, name, m.vertices, m.triangles, m.bytes, m.volume, m.area, lo, hi,
                                   m.bodies, m.existed, repair, m.closing_vertices, m.shells, m.doubled_shells, center,
                                   inertia, m.moved, fb::MeshClosing(m.closing), m.deviation, m.closed_as,
-                                  m.repair ? m.self_overlap : -1);
+                                  m.repair ? m.self_overlap : -1, m.uneven_polygons, m.unevenness);
     }
 
     Offset<fb::SceneInfo> scene_info(const wire_scene_info &s) {

@@ -115,6 +115,10 @@ static void mesh_json(const contactd_mesh_info *m, const contactd_repair *repair
         json_text("closing", "wrap");
         json_number("deviation", repair ? repair->deviation : m->deviation);
     }
+    if (repair && repair->uneven_polygons) {
+        json_count("uneven_polygons", repair->uneven_polygons);
+        json_number("unevenness", repair->unevenness);
+    }
     if (repair && repair->was_asked) repair_json(repair);
     json_close('}');
 }
@@ -190,6 +194,9 @@ int ctl_mesh_add(ctl *ctl) {
         if (!ctl->json && repair.closing == CONTACTD_CLOSING_HULL) printf("  it is the convex hull\n");
         if (!ctl->json && repair.closing == CONTACTD_CLOSING_WRAP)
             printf("  it is a wrap, at most %g m from the triangles\n", repair.deviation);
+        if (!ctl->json && repair.uneven_polygons)
+            printf("  %" PRIu64 " of its faces are not flat, by %g m at most: each is cut where its area is least\n",
+                   repair.uneven_polygons, repair.unevenness);
         if (!ctl->json && repair.was_asked) repair_rows(&repair);
     }
     if (shown && ctl->json) json_close(']');

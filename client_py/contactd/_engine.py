@@ -526,6 +526,7 @@ class EngineLink:
                 native.free("ct_mesh", out[0])
         facts = facts | {"mesh": number, "closing": int(options.closing)}
         facts |= {"deviation": changes.deviation} if options.closing else {}
+        facts |= {"uneven_polygons": changes.uneven_polygons, "unevenness": changes.unevenness}
         if options.repair:
             kinds = range(_CHANGES)
             first = [(k, c.index, *c.at, c.edges) for k in kinds

@@ -337,7 +337,7 @@ class Mesh:
     def info(self) -> dict[str, Any]:
         """What the server knows of it, by names of the properties here."""
         names = ("name", "hash", "vertex_count", "triangle_count", "closing_vertices", "volume", "area", "bounds", "center_of_mass",
-                 "inertia", "n_shells", "doubled_shells", "bytes", "closing", "deviation", "repair")
+                 "inertia", "n_shells", "doubled_shells", "bytes", "closing", "deviation", "uneven_polygons", "unevenness", "repair")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -356,6 +356,16 @@ class Mesh:
     def deviation(self) -> float:
         """m, of a wrap: no point of it is further from the triangles given. 0: it is none."""
         return self._state.info.get("deviation") or 0.0 if self.closing == "wrap" else 0.0
+
+    @property
+    def uneven_polygons(self) -> int:
+        """Of a file: how many of its faces of more than three corners were not flat. Each is cut where its area is least."""
+        return int(self._state.info.get("uneven_polygons") or 0)
+
+    @property
+    def unevenness(self) -> float:
+        """m, the most that a corner of one of the uneven_polygons is off the plane of its face."""
+        return float(self._state.info.get("unevenness") or 0.0)
 
     @property
     def repair(self) -> MeshRepair | None:

@@ -42,7 +42,7 @@ static void repair(json_out *out, const ct_mesh_changes *changes) {
 }
 
 void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, const ct_mesh_changes *changes,
-                 ct_closing closing, double deviation) {
+                 bool was_repaired, ct_closing closing, double deviation) {
     json_out_object(out, NULL);
     json_out_integer(out, "id", mesh->handle);
     json_out_string(out, "hash", mesh->info.hash);
@@ -69,7 +69,11 @@ void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, 
         json_out_string(out, "closing", "wrap");
         json_out_number(out, "deviation", deviation);
     }
-    if (changes) repair(out, changes);
+    if (changes && changes->uneven_polygons) {
+        json_out_integer(out, "uneven_polygons", changes->uneven_polygons);
+        json_out_number(out, "unevenness", changes->unevenness);
+    }
+    if (changes && was_repaired) repair(out, changes);
     json_out_object_end(out);
 }
 

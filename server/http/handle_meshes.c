@@ -53,8 +53,8 @@ typedef struct upload {
 
 /* how: it was just registered; NULL: it was there. */
 static void show(const service *service, json_out *out, const mesh_record *mesh, const upload *how) {
-    answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash),
-                how && how->options.repair ? &how->changes : NULL, how ? how->options.closing : mesh->info.closing,
+    answer_mesh(out, mesh, ct_engine_mesh_bytes(service->engine, mesh->info.hash), how ? &how->changes : NULL,
+                how && how->options.repair, how ? how->options.closing : mesh->info.closing,
                 how ? how->changes.deviation : mesh->info.deviation);
 }
 

@@ -123,7 +123,7 @@ static void register_mesh(work *work) { /* on a worker */
     options.closing = (ct_closing)in->closing;
     options.resolution = in->resolution;
     memcpy(options.open_direction, in->open_direction, sizeof options.open_direction);
-    if ((in->repair || in->closing) && !(request->changes = calloc(1, sizeof *request->changes))) {
+    if (!(request->changes = calloc(1, sizeof *request->changes))) {
         server_fail(&request->error, CONTACTD_OUT_OF_MEMORY, "mesh", "repair",
                     "no memory to note what the repair or the closing does");
     } else if (in->file.dtype != WIRE_NONE) {

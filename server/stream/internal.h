@@ -70,7 +70,7 @@ typedef struct request {
     many_steps *many;           /* StepMany; else NULL */
     each_scene *each;           /* ResetScenes, CloseScenes, CopyScene; else NULL */
     mesh_record mesh;           /* RegisterMesh */
-    ct_mesh_changes *changes;   /* RegisterMesh: what the repair did; NULL: none was asked for */
+    ct_mesh_changes *changes;   /* RegisterMesh: what was done to make it */
     picture picture;            /* GetSnapshot */
     json_out report;            /* GetReport */
     server_error error;         /* RegisterMesh, RemoveMesh, GetSnapshot, GetReport: code OK if it succeeded */
@@ -157,7 +157,7 @@ void reply(stream *stream, request *request, wire_type type,
 void reply_error(stream *stream, request *request, uint64_t number, const server_error *error, bool retry);
 /* takes_doubles: as in wire_get_mesh. */
 void reply_geometry(stream *stream, request *request, const mesh_record *record, ct_mesh *mesh, bool takes_doubles);
-/* changes: what a repair did; NULL: none was asked for. */
+/* changes: of a registration; NULL: it is none. */
 void reply_mesh(stream *stream, request *request, const mesh_record *record, const ct_mesh_changes *changes);
 void reply_meshes(stream *stream, request *request, const mesh_record *records, size_t n);
 void reply_scene(stream *stream, request *request, const scene_record *record);

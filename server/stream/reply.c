@@ -266,6 +266,10 @@ void reply_mesh(stream *stream, request *request, const mesh_record *record, con
         request->message.type == WIRE_REGISTER_MESH ? &request->message.u.register_mesh : NULL;
     if (in) message.u.mesh_info.closing = in->closing;
     if (changes && in->closing) message.u.mesh_info.deviation = changes->deviation;
+    if (changes) {
+        message.u.mesh_info.uneven_polygons = changes->uneven_polygons;
+        message.u.mesh_info.unevenness = changes->unevenness;
+    }
     if (changes && in->repair) {
         message.u.mesh_info.repair = repair;
         message.u.mesh_info.n_repair = repair_numbers(changes, repair);

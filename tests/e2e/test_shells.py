@@ -117,6 +117,29 @@ def test_units(server_or_engine, tmp_path):
         server_or_engine.register_mesh(np.asarray(points, "f4") * 1e30, faces, scale=1e10)
 
 
+def test_faces_that_are_not_flat(server, server_or_engine, tmp_path):
+    """A box of quads, one corner of which is 1 cm too high: the top's cut is the one with the least area, and is told."""
+    corners = [(x, y, z) for z in (0, 1) for y in (0, 1) for x in (0, 1)]
+    faces = [(1, 3, 4, 2), (5, 6, 8, 7), (1, 2, 6, 5), (3, 7, 8, 4), (1, 5, 7, 3), (2, 4, 8, 6)]
+    for high in (0, 1e-2):
+        path = tmp_path / f"box{high}.obj"
+        path.write_text("".join(f"v {x} {y} {z + high * (x + y + z == 3)}\n" for x, y, z in corners)
+                        + "".join("f %d %d %d %d\n" % f for f in faces))
+        mesh = server_or_engine.load(path)
+        assert mesh.uneven_polygons == (1 if high else 0) and mesh.info["unevenness"] == mesh.unevenness
+        assert mesh.volume == pytest.approx(1 + high / 3, abs=high / 3 + 1e-7)
+        assert 0.2 * high <= mesh.unevenness <= high
+        answer = Api(server.http)("POST", "/v1/meshes", path.read_bytes()).json
+        assert answer.get("uneven_polygons", 0) == mesh.uneven_polygons and answer.get("unevenness", 0) == pytest.approx(mesh.unevenness)
+
+        def add(*options):
+            return subprocess.run([*CONTACTCTL, "--server", server.stream, "mesh", "add", path, *options], capture_output=True, text=True,
+                                  timeout=PATIENT).stdout
+
+        assert ("1 of its faces are not flat" in add()) == (high > 0)
+        assert json.loads(add("-o", "json"))[0].get("uneven_polygons", 0) == mesh.uneven_polygons
+
+
 def test_units_and_repairs_on_the_command_line_and_over_http(server, tmp_path):
     points, faces = box((0, 0, 0), (20, 30, 40))
     (tmp_path / "mm.obj").write_text(as_obj(points, faces))

@@ -456,6 +456,8 @@ static inline const char *differ_mesh(const wire_mesh_info *a, const wire_mesh_i
     SAME(deviation);
     SAME(closed_as);
     SAME(self_overlap);
+    SAME(uneven_polygons);
+    SAME(unevenness);
     if (!a->repair != !b->repair) return "repair";
     if (a->repair && memcmp(a->repair, b->repair, a->n_repair * sizeof *a->repair) != 0) return "repair";
     return NULL;

@@ -1001,6 +1001,8 @@ static void facts_of_meshes_round_trip(void **state) {
         info->moved = 1e-5 * shells;
         info->repair = shells ? unchanged : NULL;
         info->n_repair = shells ? WIRE_REPAIR_COUNTS : 0;
+        info->uneven_polygons = shells;
+        info->unevenness = 0.25 * shells;
         info->self_overlap = shells ? 0.125 : 0;
         for (int k = 0; k < 3 && shells; k++) info->center_of_mass[k] = 0.25 * k - 1;
         for (int k = 0; k < 9 && shells; k++) info->inertia[k] = 1.0 / (k + 1);
