@@ -226,6 +226,9 @@ static void test_meshes(void **state) {
     blames(contactd_register_mesh_bytes_with(client, "m", "x", 1, CONTACTD_FORMAT_AUTO, &options, &out),
            CONTACTD_INVALID_ARGUMENT, "options");
     contactd_mesh_options_init(&options);
+    assert_true(contactd_unit("mm") == 1e-3 && contactd_unit("m") == 1 && contactd_unit("in") == 0.0254);
+    assert_true(contactd_unit("mile") == 0 && contactd_unit("") == 0 && contactd_unit("mmm") == 0 &&
+                contactd_unit(NULL) == 0);
     assert_true(options.cookie && !options.repair && options.max_hole == 0);
     contactd_repair repair;
     NULL_IS_REFUSED(contactd_get_mesh_repair(client, mesh, NULL), "out");
