@@ -1,5 +1,4 @@
 /* contacts.c - contactctl contacts: the contacts of a scene's last step, once or again and again. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,57 +80,10 @@ static void sort_by(json_t *list, const char *field) {
 
 /* ---- showing ---- */
 
-/* In a column of this width, "-" where the step did not want it. */
-static void put_number(const json_t *contact, const char *key, int width) {
-    const json_t *value = json_object_get(contact, key);
-    if (json_is_number(value))
-        printf(" %*.*g", width, 6, json_number_value(value));
-    else
-        printf(" %*s", width, "-");
-}
-
-static void put_vector(const json_t *contact, const char *key) {
-    const json_t *value = json_object_get(contact, key);
-    if (json_array_size(value) != 3) {
-        printf("  %-28s", "-");
-        return;
-    }
-    char text[96];
-    snprintf(text, sizeof text, "%.4g %.4g %.4g", json_number_value(json_array_get(value, 0)),
-             json_number_value(json_array_get(value, 1)), json_number_value(json_array_get(value, 2)));
-    printf("  %-28s", text);
-}
-
 static size_t most_rows(bool is_live) {
     struct winsize size;
     if (!is_live || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= HEAD_ROWS + 2) return SIZE_MAX;
     return (size_t)size.ws_row - HEAD_ROWS - 1;
-}
-
-static void put_table(const json_t *report, const json_t *list, bool is_live) {
-    const json_t *contact;
-    const size_t most = most_rows(is_live);
-    size_t i;
-    printf("scene %" PRIu64 ", step %" PRIu64 ": %zu contacts\n\n", ctl_count_of(report, "scene"),
-           ctl_count_of(report, "step"), json_array_size(list));
-    printf("%-8s %-15s %12s %12s %12s  %-28s  %s\n", "ID", "BODIES", "VOLUME m^3", "DEPTH m", "AREA m^2", "NORMAL",
-           "CENTER m");
-    json_array_foreach(list, i, contact) {
-        if (i == most) break;
-        const json_t *bodies = json_object_get(contact, "bodies"), *id = json_object_get(contact, "id");
-        char pair[32], number[24] = "-";
-        snprintf(pair, sizeof pair, "%" PRIu64 " %" PRIu64, (uint64_t)json_integer_value(json_array_get(bodies, 0)),
-                 (uint64_t)json_integer_value(json_array_get(bodies, 1)));
-        if (id) snprintf(number, sizeof number, "%" PRIu64, (uint64_t)json_integer_value(id));
-        printf("%-8s %-15s", number, pair);
-        put_number(contact, "volume", 12);
-        put_number(contact, "depth", 12);
-        put_number(contact, "area", 12);
-        put_vector(contact, "normal");
-        put_vector(contact, "center");
-        putchar('\n');
-    }
-    if (json_array_size(list) > most) printf("and %zu more\n", json_array_size(list) - most);
 }
 
 static int show(const contacts *c, bool is_live) {
@@ -146,7 +98,7 @@ static int show(const contacts *c, bool is_live) {
     if (c->ctl->json)
         ctl_put_report(report);
     else
-        put_table(report, list, is_live);
+        ctl_put_contacts(report, most_rows(is_live));
     json_decref(report);
     return fflush(stdout) == 0 ? EXIT_OK : EXIT_SERVER;
 }

@@ -335,6 +335,8 @@ static int scene_by_id(ctl *ctl, const contactd_settings *settings) {
 }
 
 /* The scene, and a row for each of its bodies; as JSON, which contactctl bodies has of them, the scene alone. */
+enum { SHOWN_CONTACTS = 20 }; /* contactctl contacts shows all */
+
 int ctl_scene_show(ctl *ctl) {
     uint64_t id;
     json_t *report;
@@ -344,6 +346,11 @@ int ctl_scene_show(ctl *ctl) {
     if (code != EXIT_OK) return code;
     putchar('\n');
     ctl_put_bodies(report);
+    json_decref(report);
+    code = ctl_get_newer_report(ctl, CONTACTD_REPORT_CONTACTS, id, "scene show", &report);
+    if (code != EXIT_OK || !report) return code;
+    putchar('\n');
+    ctl_put_contacts(report, SHOWN_CONTACTS);
     json_decref(report);
     return EXIT_OK;
 }

@@ -42,7 +42,8 @@ const ctl_command ctl_commands[] = {
     {"scene", "list", "", "the server's scenes", 0, 0, 0, ctl_scene_list,
      "scene list\n"
      "--server tcp://lab:5555 scene list -o json\n"},
-    {"scene", "show", "ID", "one scene and its bodies", 1, 1, 0, ctl_scene_show, "scene show 3\n"},
+    {"scene", "show", "ID", "one scene, its bodies, and the contacts of its last step", 1, 1, 0, ctl_scene_show,
+     "scene show 3\n"},
     {"scene", "set", "ID", "change a scene's settings, from its next step on", 1, 1, SETTINGS | CTL_BIT(OPT_NO_PATCHES),
      ctl_scene_set,
      "scene set 3 --margin 0.002\n"

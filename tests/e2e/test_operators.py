@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import struct
@@ -503,3 +504,7 @@ def test_scene_show_has_the_bodies(server, ctl):
             scene.add_body(mesh, pose=np.eye(4))
         shown = ctl("scene", "show", str(scene.id))
         assert shown.count(" rigid ") == 2 and "MESH" in shown and shown.count(mesh.hash) == 2
+        assert "step 0: 0 contacts" in shown
+        scene.step()
+        shown = ctl("scene", "show", str(scene.id))
+        assert "step 1: 1 contacts" in shown and re.search(r"^- +1 2 +1 ", shown, re.M)
