@@ -21,11 +21,11 @@ from .client import Client, Mesh, MeshChange, MeshRepair, Overlap, connect, conn
 from ._judge import Report, Worst, judge
 from .engine import Engine
 from .errors import ContactdError, ErrorCode, UnreachableError
-from ._many import ManyResult
+from ._many import ManyResult, Scenes
 from .result import Contact, PairProgress, Points, Separation, StepResult, StepWarning
 from .scene import Future, Scene, plane_pose
 from ._surface import Surface
 
 __all__ = ["Body", "Client", "Contact", "ContactdError", "Engine", "ErrorCode", "Future", "Mesh", "MeshChange", "MeshRepair",
-           "ManyResult", "Overlap", "PairProgress", "Points", "Report", "Scene", "Separation", "StepResult", "StepWarning", "Surface", "UnreachableError", "Worst",
+           "ManyResult", "Overlap", "PairProgress", "Points", "Report", "Scene", "Scenes", "Separation", "StepResult", "StepWarning", "Surface", "UnreachableError", "Worst",
            "connect", "connect_async", "errors", "judge", "__version__", "plane_pose"]

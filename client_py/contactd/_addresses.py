@@ -20,7 +20,25 @@ def is_several(address: str | os.PathLike[str] | Sequence[str]) -> bool:
 
 def is_endpoint(address: str) -> bool:
     """Whether it is the address of one server."""
-    return _ENDPOINT.match(address) is not None
+    return _ENDPOINT.match(address) is not None and not is_port_missing(address)
+
+
+def is_port_missing(address: str) -> bool:
+    """Whether it is of TCP, but its port is none: ZeroMQ would take 99999 for 34463."""
+    port = address.rpartition(":")[2]
+    return address.startswith("tcp://") and not (port.isdecimal() and 0 < int(port) <= 65535)
+
+
+def unknown_name(address: str) -> str | None:
+    """Why the host of tcp://HOST:PORT has no address; None: it has one, or it is another kind of address."""
+    if not (address.startswith("tcp://") and is_endpoint(address)):
+        return None
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    try:
+        socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except OSError as e:
+        return f"the name {host} has no address ({e.strerror}): check it, or give an address in numbers"
+    return None
 
 
 def with_scheme(address: str) -> str:
@@ -68,7 +86,7 @@ class Addresses:
 
 
 def _check(address: str, given: str) -> None:
-    if not _ENDPOINT.match(address):
+    if not is_endpoint(address):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"{given!r} is not an address: expected tcp://HOST:PORT, ipc://PATH, "
                         "HOST:PORT, dns://HOST:PORT or file:PATH", field="address")
 
@@ -87,7 +105,7 @@ def _read(path: pathlib.Path) -> list[str]:
             continue  # its server ended just now
         for line in text.splitlines():
             address = line.partition("#")[0].strip()
-            if address and not _ENDPOINT.match(address):
+            if address and not is_endpoint(address):
                 raise ValueError(f"{file} has {address!r}, which is no address")
             if address:
                 found.append(address)

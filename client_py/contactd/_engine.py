@@ -509,8 +509,8 @@ class EngineLink:
             status = lib.ct_mesh_create_with(ffi.from_buffer(points), _DTYPES[points.dtype.str], len(points),
                                              ffi.from_buffer(faces), len(faces), options, out, changes, error)
         native.check(status, error, name)
+        overlap = ffi.new("double *")
         if options.repair:
-            overlap = ffi.new("double *")
             status = lib.ct_mesh_measure_overlap(out[0], overlap, error)
             if status != lib.CT_OK:
                 native.free("ct_mesh", out[0])

@@ -10,6 +10,7 @@ Every request ends by its deadline, whatever happens.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import threading
@@ -18,6 +19,7 @@ from typing import Any, Callable
 
 import zmq
 
+from ._addresses import is_port_missing
 from ._connection import Connection
 from ._keys import Keys
 from ._reply import Spin
@@ -64,6 +66,8 @@ class Link:
             os.set_blocking(self._wake_read, False)
             os.set_blocking(self._wake_write, False)
             self._poller.register(self._wake_read, zmq.POLLIN)
+            if is_port_missing(address):
+                raise zmq.ZMQError(errno.EINVAL)
             self._connection.open()
             Spin.own_threads.add(self.thread)
             self.thread.start()

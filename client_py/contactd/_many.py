@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Sequence
+from typing import Any, Sequence, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,29 @@ from .result import StepResult
 from .scene import Scene
 
 FRAME_OR_LESS = FRAME | INERTIA | IDS
+
+
+class Scenes(list[Scene]):
+    """Scenes that are stepped together: a list from which an array of indices takes some, and so does a mask, as `scenes[done]`."""
+
+    # Arrays before indices, unlike in list: an array is a SupportsIndex, too, for those of one number.
+    @overload  # type: ignore[override]
+    def __getitem__(self, at: slice | NDArray[np.bool_] | NDArray[np.integer[Any]]) -> "Scenes": ...  # type: ignore[overload-overlap]
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Scene: ...
+
+    def __getitem__(self, at: Any) -> Any:  # pyright: ignore
+        if isinstance(at, slice):
+            return Scenes(super().__getitem__(at))
+        if not isinstance(at, np.ndarray) or not at.ndim:
+            return super().__getitem__(at)
+        if at.dtype == bool and at.shape == (len(self),):
+            at = np.flatnonzero(at)
+        if at.ndim != 1 or not np.issubdtype(at.dtype, np.integer):
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected indices, or a mask of shape ({len(self)},), got {at.dtype} {at.shape}",
+                            object="scenes")
+        return Scenes(super(Scenes, self).__getitem__(i) for i in at.tolist())
 
 
 class ManyResult(ContactColumns):

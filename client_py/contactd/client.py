@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _embedded, _gltf, _link_scenes, _settings
-from ._addresses import Addresses, is_several, with_scheme
+from ._addresses import Addresses, is_several, unknown_name, with_scheme
 from ._keys import keys_of
 from ._link import VERSION, Link
 from ._link_many import step_many
@@ -25,12 +25,12 @@ from ._schema import ENUMS
 from ._servers import MAX_BUCKETS, Servers
 from ._scene_opener import SceneOpener
 from ._scene_settings import Method
-from ._many import ManyResult, Motion, check_want, step_each
+from ._many import ManyResult, Motion, Scenes, check_want, step_each
 from ._state import MeshState, Request, SceneState
 from ._want import Want
 from ._wire import Decoded
 from .body import Body
-from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, error_for
+from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, UnreachableError, error_for
 from .result import StepResult
 from .scene import Scene
 from .shapes import ShapeMaker
@@ -100,8 +100,10 @@ def connect(address: str | Sequence[str] | None = None, *, timeout: float = 30.0
                     client_key=client_key or os.environ.get("CONTACTD_CLIENT_KEY"))
     try:
         client.ping()
-    except BaseException:
+    except BaseException as e:
         client.close()
+        if isinstance(e, UnreachableError) and isinstance(address, str) and (why := unknown_name(with_scheme(address))):
+            raise error_for(ErrorCode.UNREACHABLE, why, object="server", field="address", retry=True) from None
         raise
     return client
 
@@ -589,7 +591,7 @@ class Client(SceneOpener, ShapeMaker):
         scene: Scene = state.link.call(request)
         return scene
 
-    def open_scenes(self, count: int, template: Scene, timeout: float | None = None) -> list[Scene]:
+    def open_scenes(self, count: int, template: Scene, timeout: float | None = None) -> Scenes:
         """Copies of a scene: its settings, and its bodies with their meshes, poses (those of the last step), groups, masks,
         materials and what they ignore. Deformable bodies start at their meshes' positions. Meshes are shared. One request for all of
         them, which waits for steps submitted before. For step_many."""
@@ -597,8 +599,8 @@ class Client(SceneOpener, ShapeMaker):
         n, link = _arrays.unsigned(count, field="count"), template._state.link
         copies = _link_scenes.copy(link, template._state, n, self._timeout(timeout)) if n else []
         if copies is not None:
-            return [Scene(self, state) for state in copies]
-        return [self._copy(template, timeout) for _ in range(n)]
+            return Scenes(Scene(self, state) for state in copies)
+        return Scenes(self._copy(template, timeout) for _ in range(n))
 
     def _copy(self, template: Scene, timeout: float | None) -> Scene:
         """On a server that makes none itself."""

@@ -93,6 +93,7 @@ def test_scenes_tell_methods_by_name(server):
 MYPY = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context"]
 GOOD = """
     import numpy as np
+    from numpy.typing import NDArray
     import contactd
     from contactd.errors import InvalidMeshError, NotFoundError
 
@@ -107,6 +108,12 @@ GOOD = """
             total = float(result.volumes.sum()) + float(result.generalized_gradients[0, 1, 3]) + float(gradient[0, 0])
             picture: bytes = scene.snapshot(show=["bodies", "contacts"])
             return total + len(rows) + len(picture) + future.result(3.0).quality
+
+    def many(client: contactd.Client, template: contactd.Scene, done: NDArray[np.bool_]) -> str:
+        scenes = client.open_scenes(4, template)
+        client.reset(scenes[done])
+        volumes: NDArray[np.float64] = client.step_many(scenes[1:]).volumes
+        return repr(scenes[0]) + repr(volumes)
 
     async def wait(scene: contactd.Scene) -> int:
         return (await scene.step_async()).pairs + (await scene.submit()).passes

@@ -487,10 +487,16 @@ def test_no_contactd_there(fake):
     assert "no contactd server answers" in str(e.value)
 
 
-def test_address_that_is_none():
+@pytest.mark.parametrize("address", ["nonsense", "localhost:99999", "tcp://localhost:99999", "tcp://localhost:0", "tcp://localhost:x", "localhost"])
+def test_address_that_is_none(address):
     with pytest.raises(ValueError) as e:
-        contactd.connect("nonsense")
+        contactd.connect(address)
     assert e.value.field == "address"
+
+
+def test_a_name_that_there_is_not():
+    with pytest.raises(contactd.UnreachableError, match="the name no-such-host.invalid has no address"):
+        contactd.connect("no-such-host.invalid:5555")
 
 
 def test_other_version(fake):

@@ -92,6 +92,24 @@ def test_copies(client):
     assert client.open_scenes(0, first) == []
 
 
+def test_scenes_are_taken_by_masks(client):
+    scenes = client.open_scenes(4, scenes_of(client, 1)[0])
+    done = np.array([True, False, False, True])
+    assert scenes[done] == [scenes[0], scenes[3]] == scenes[np.array([0, -1])] == scenes[::3]
+    assert scenes[done][np.array([False, True])] == [scenes[3]] and scenes[np.zeros(4, bool)] == []
+    rest = client.step_many(scenes[done]).volumes
+    moved_away = client.step_many(scenes, ([1, 2], motions(4)[0]))
+    assert not np.array_equal(client.step_many(scenes[done]).volumes, rest)
+    client.reset(scenes[done])
+    assert np.array_equal(client.step_many(scenes[done]).volumes, rest)
+    assert np.array_equal(client.step_many(scenes[~done]).volumes, moved_away.volumes[np.isin(moved_away.scene_index, [1, 2])])
+    for wrong in (np.zeros(3, bool), np.zeros((4, 1), bool), np.zeros(4), np.zeros((2, 2), int)):
+        with pytest.raises(errors.WrongLengthError, match="scenes"):
+            scenes[wrong]
+    with pytest.raises(IndexError):
+        scenes[np.array([4])]
+
+
 def test_one_fails_alone(client):
     scenes = scenes_of(client, 3)
     poses, _ = motions(3)
