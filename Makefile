@@ -488,7 +488,7 @@ docs: all
 
 # The figures of docs/, drawn by contactd itself.
 .PHONY: figures
-figures: all venv
+figures: all $(VENV)/page
 	CONTACTD_PROGRAM=$(abspath $(B)/contactd) PYTHONPATH=$(abspath client_py) $(PYTHON) docs/figures.py
 
 .PHONY: experiments

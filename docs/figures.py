@@ -1,9 +1,16 @@
-"""Draws the figures of the documentation with contactd itself: `make figures`, or docs/figures.py NAME.png... for some."""
+"""Draws the figures of the documentation with contactd itself: `make figures`, or docs/figures.py NAME.png... for some. page.png wants
+Chromium and tests/requirements-page.txt."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
 import sys
 from pathlib import Path
+from typing import Iterator
 
 import contactd
 import numpy as np
@@ -95,6 +102,45 @@ def pile(client: contactd.Client) -> bytes:
     return scene.snapshot(width=800, height=450, azimuth=-60, elevation=18, zoom=0.8, show=("bodies", "contacts"))
 
 
+@contextlib.contextmanager
+def served() -> Iterator[tuple[str, str]]:
+    """Addresses of a server of its own, of the stream and over HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as a, socket.create_server(("127.0.0.1", 0)) as b:
+        stream, http = f"tcp://127.0.0.1:{a.getsockname()[1]}", f"127.0.0.1:{b.getsockname()[1]}"
+    program = os.environ.get("CONTACTD_PROGRAM", "contactd")
+    server = subprocess.Popen([program, "--stream", stream, "--http", http, "--log-level", "error"])
+    try:
+        yield stream, f"http://{http}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def page() -> bytes:
+    """The live page, in Chromium, which draws what the server tells it: stones that overlap on a floor, with forces and pressures."""
+    from playwright.sync_api import sync_playwright
+
+    program = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))))
+    with served() as (stream, http), contactd.connect(stream, timeout=300, wait=60) as client, sync_playwright() as playwright:
+        scene = client.open_scene(name="stones", law="pressure", margin=0.08, max_points=4)
+        scene.add_half_space((0, 0, 1), 0.0, friction=0.6)
+        mesh = client.register_mesh(*blob(0.25, 4, 0.1))
+        places = ((0, 0, 0.22), (0.43, 0.05, 0.22), (0.2, 0.38, 0.23), (0.2, 0.12, 0.58), (-0.5, 0.1, 0.23))
+        bodies = {scene.add_body(mesh, at(*place), modulus=1e6, friction=0.6): np.zeros(6) for place in places}
+        scene.step(velocities=bodies, want=("frame", "forces", "surface", "points"))
+        browser = playwright.chromium.launch(executable_path=program, args=[
+            "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist", "--disable-dev-shm-usage"])
+        tab = browser.new_page(viewport={"width": 1000, "height": 1000})
+        tab.goto(f"{http}/#scene/{scene.id}")
+        while not tab.evaluate("() => window.contactdView?.drawn > 3 && contactdView.size !== 1"):
+            tab.wait_for_timeout(100)
+        tab.evaluate("() => contactdView.turn(0, 0, 1.5)")
+        tab.wait_for_timeout(2000)  # until all is drawn as fine as it is
+        picture: bytes = tab.screenshot()
+        browser.close()
+    return picture
+
+
 FIGURES = {"nut.png": nut_on_bolt, "exact.png": exact, "ldi.png": ldi, "ebpi.png": ebpi, "voxtree.png": voxtree, "patches.png": patches,
            "pile.png": pile}
 
@@ -107,6 +153,8 @@ def main() -> None:
                 continue
             (IMAGES / name).write_bytes(draw(client))
             print(f"docs/images/{name}: {(IMAGES / name).stat().st_size} bytes")
+    if not sys.argv[1:] or "page.png" in sys.argv[1:]:
+        (IMAGES / "page.png").write_bytes(page())
 
 
 if __name__ == "__main__":

@@ -130,7 +130,8 @@ export class Contacts {
       z.fromArray(vector).normalize();
       x.set(Math.abs(z.x) > 0.9 ? 0 : 1, Math.abs(z.x) > 0.9 ? 1 : 0, 0).cross(z).normalize();
       y.crossVectors(z, x);
-      matrix.makeBasis(x.multiplyScalar(longest), y.multiplyScalar(longest), z.multiplyScalar(length)).setPosition(...at);
+      const thickness = Math.min(longest, 4 * length); // a short arrow is a small one, not a disc
+      matrix.makeBasis(x.multiplyScalar(thickness), y.multiplyScalar(thickness), z.multiplyScalar(length)).setPosition(...at);
       object.setMatrixAt(object.count++, matrix);
     }
     object.instanceMatrix.needsUpdate = true;

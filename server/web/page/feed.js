@@ -34,7 +34,7 @@ export function follow(scene, query, on) {
         const again = error.status === undefined || error.status === 429 || error.status === 503;
         if (error.problem?.title === "no such resource") return on.state("absent", "this server has no live view");
         const mayCome = error.status === 404 && performance.now() - last < ABSENCE_MS;
-        if (error.status === 404 && !mayCome) return on.state("closed", `scene ${scene} is not there any more`);
+        if (error.status === 404 && !mayCome) return on.state("closed", `scene ${scene} is not there${Number.isFinite(last) ? " any more" : ", or is another principal's"}`);
         if (!again && !mayCome) return on.state("refused", error.message);
         on.state("waiting", error.status ? `${error.message}; trying again` : "no answer from the server; trying again");
       }
