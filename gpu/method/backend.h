@@ -10,7 +10,7 @@
 #include "gpu/include/contact.h"
 #include "gpu/scene/scene.h"
 
-#define CT_BACKEND_VERSION 5
+#define CT_BACKEND_VERSION 6
 
 typedef struct ct_device ct_device;     /* one device with its memory, opaque outside the backend */
 typedef struct ct_resident ct_resident; /* a body's state on the device */
@@ -42,6 +42,8 @@ typedef struct ct_backend {
     uint64_t (*mesh_bytes)(ct_device *device, const char *hash);
     /* Frees what the device keeps of a scene; its bodies are gone already. NULL: the backend keeps nothing. */
     void (*scene_forget)(ct_device *device, ct_scene *scene);
+    /* Frees scratch that no step has used for so many seconds; returns its bytes. On any thread. */
+    uint64_t (*release_scratch)(ct_device *device, double seconds);
 
     /* Host threads for what is computed from finished results: runs task(context, 0..n-1, worker), worker <
      * threads(device), on them and on the calling thread, and returns when all are done. Both NULL: the backend has

@@ -164,7 +164,8 @@ typedef struct ct_workspace {
     void *of_method[CT_CPU_SLOTS]; /* of ct_cpu_method.workspace_bytes */
     /* Guarded by the device's mutex: */
     bool is_taken, in_background;
-    bool is_waiting; /* its batch waits for exclusive use and is not computing */
+    double used_until; /* of ct_now: when its last batch ended; 0: it has no scratch to give back */
+    bool is_waiting;   /* its batch waits for exclusive use and is not computing */
 } ct_workspace;
 
 struct ct_device {
@@ -203,6 +204,7 @@ void ct_workspace_end_exclusive(ct_workspace *workspace);
 /* Frees the scratch that workspaces whose batches do not compute keep for later pairs; not the answers and pair lists
  * of taken ones. Needs exclusive use. */
 void ct_workspaces_free_scratch(ct_device *device);
+uint64_t ct_workspaces_release_idle(ct_device *device, double seconds); /* as ct_backend.release_scratch */
 
 /* upload_cpu.c: applies the updates of a step or refuses them all; brings the bodies' boxes up to date and marks their
  * cluster boxes stale. */

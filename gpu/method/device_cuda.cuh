@@ -106,6 +106,7 @@ struct ct_gpu_room {
 
 struct ct_workspace {
     bool busy;
+    double used_until;           /* of ct_gpu_now: when its last batch ended; 0: it has no scratch to give back */
     const ct_gpu_method *method; /* the batch's */
     ct_gpu_room room[CT_GPU_ROOMS];
     cudaStream_t stream;
@@ -291,6 +292,7 @@ bool ct_gpu_reserve(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *b
 bool ct_gpu_reserve_pinned(ct_device *device, ct_workspace *workspace, ct_gpu_pinned *pinned, uint64_t bytes);
 void ct_gpu_free_pinned(ct_device *device, ct_gpu_pinned *pinned);
 void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace); /* all memory of a workspace that is not in use */
+uint64_t ct_gpu_release_idle(ct_device *device, double seconds);      /* as ct_backend.release_scratch */
 void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace); /* and its stream and events */
 
 /* Appends n elements of `size` bytes. Returns the first of them; NULL: no memory. */

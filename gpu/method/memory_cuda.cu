@@ -256,6 +256,22 @@ void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace) {
     workspace->capacity = ct_gpu_capacity();
 }
 
+uint64_t ct_gpu_release_idle(ct_device *device, double seconds) {
+    ct_guard guard(device);
+    if (device->lost || !ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device")) return 0;
+    const uint64_t used = device->used;
+    uint64_t freed = 0;
+    for (ct_workspace &workspace : device->workspaces) {
+        if (workspace.busy || workspace.used_until <= 0 || ct_gpu_now() - workspace.used_until < seconds) continue;
+        const uint64_t before = device->used;
+        ct_gpu_free_scratch(device, &workspace);
+        workspace.used_until = 0;
+        freed += before - device->used;
+    }
+    if (device->used < used) ct_gpu_trim_pool(device);
+    return freed;
+}
+
 void ct_gpu_free_workspace(ct_device *device, ct_workspace *workspace) {
     ct_gpu_free_scratch(device, workspace);
     for (const ct_gpu_method *const *method = ct_gpu_methods; *method; method++) {

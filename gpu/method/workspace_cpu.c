@@ -9,7 +9,8 @@
 
 /* ---- scratch ---- */
 
-static void free_scratch(ct_workspace *workspace) {
+/* is_unused: no batch has it, so what batches keep to their end goes too. */
+static void free_scratch(ct_workspace *workspace, bool is_unused) {
     ct_device *device = workspace->device;
     ct_budget *budget = &device->budget;
     for (int m = 0; m < CT_CPU_SLOTS; m++)
@@ -19,9 +20,9 @@ static void free_scratch(ct_workspace *workspace) {
         ct_buffer_free(&scratch->sides.pieces, budget);
         ct_buffer_free(&scratch->sides.forces, budget);
         ct_arena_free(&scratch->arena, budget);
-        if (!workspace->is_taken) ct_arena_free(&scratch->answers, &device->answers);
+        if (is_unused) ct_arena_free(&scratch->answers, &device->answers);
     }
-    if (!workspace->is_taken) ct_buffer_free(&workspace->pairs, budget);
+    if (is_unused) ct_buffer_free(&workspace->pairs, budget);
 }
 
 /* ---- slots ---- */
@@ -141,6 +142,7 @@ void ct_workspace_release(ct_workspace *workspace) {
     ct_device *device = workspace->device;
     pthread_mutex_lock(&device->mutex);
     workspace->is_taken = false;
+    workspace->used_until = ct_now();
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->mutex);
 }
@@ -184,13 +186,49 @@ void ct_workspace_end_exclusive(ct_workspace *workspace) {
 }
 
 void ct_workspace_give_back(ct_workspace *workspace) {
-    free_scratch(workspace);
+    free_scratch(workspace, false);
     ct_buffer_free(&workspace->pairs, &workspace->device->budget);
 }
 
 void ct_workspaces_free_scratch(ct_device *device) {
     pthread_mutex_lock(&device->mutex);
     for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++)
-        if (!is_computing(&device->workspaces[i])) free_scratch(&device->workspaces[i]);
+        if (!is_computing(&device->workspaces[i]))
+            free_scratch(&device->workspaces[i], !device->workspaces[i].is_taken);
     pthread_mutex_unlock(&device->mutex);
+}
+
+static uint64_t scratch_bytes(ct_device *device) {
+    return atomic_load(&device->budget.used) + atomic_load(&device->answers.used);
+}
+
+/* Takes the workspace if no batch has used it for so many seconds. */
+static bool take_idle(ct_workspace *workspace, double seconds) {
+    ct_device *device = workspace->device;
+    pthread_mutex_lock(&device->mutex);
+    const bool is_idle = !workspace->is_taken && !device->exclusive && workspace->used_until > 0 &&
+                         ct_now() - workspace->used_until >= seconds;
+    if (is_idle) {
+        workspace->is_taken = true;
+        workspace->in_background = false; /* it is short */
+    }
+    pthread_mutex_unlock(&device->mutex);
+    return is_idle;
+}
+
+uint64_t ct_workspaces_release_idle(ct_device *device, double seconds) {
+    uint64_t freed = 0;
+    for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES; i++) {
+        ct_workspace *workspace = &device->workspaces[i];
+        if (!take_idle(workspace, seconds)) continue;
+        const uint64_t before = scratch_bytes(device);
+        free_scratch(workspace, true);
+        const uint64_t now = scratch_bytes(device); /* of other batches too, which may grow */
+        freed += before > now ? before - now : 0;
+        ct_workspace_release(workspace);
+        pthread_mutex_lock(&device->mutex);
+        if (!workspace->is_taken) workspace->used_until = 0;
+        pthread_mutex_unlock(&device->mutex);
+    }
+    return freed;
 }

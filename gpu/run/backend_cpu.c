@@ -186,5 +186,6 @@ const ct_backend ct_backend_cpu = {.version = CT_BACKEND_VERSION,
                                    .body_positions = body_positions,
                                    .undo = ct_cpu_undo,
                                    .scene_forget = scene_forget,
+                                   .release_scratch = ct_workspaces_release_idle,
                                    .spread = spread,
                                    .threads = threads};

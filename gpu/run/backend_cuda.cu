@@ -242,5 +242,6 @@ extern "C" const ct_backend ct_backend_cuda = {CT_BACKEND_VERSION,
                                                ct_gpu_mesh_forget,
                                                ct_gpu_mesh_bytes,
                                                ct_gpu_scene_forget,
+                                               ct_gpu_release_idle,
                                                nullptr,
                                                nullptr};

@@ -126,6 +126,13 @@ uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash) {
     return bytes;
 }
 
+uint64_t ct_engine_release_scratch(ct_engine *engine, double seconds) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < engine->n_devices; i++)
+        bytes += engine->backend->release_scratch(engine->devices[i].device, seconds);
+    return bytes;
+}
+
 /* ---- running a batch ---- */
 
 static ct_method_run *run_of(const ct_engine *engine, const ct_step *step) {

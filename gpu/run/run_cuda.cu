@@ -22,6 +22,7 @@ static ct_workspace *acquire_workspace(ct_device *device) {
 static void release_workspace(ct_device *device, ct_workspace *workspace) {
     ct_guard guard(device);
     workspace->busy = false;
+    workspace->used_until = ct_gpu_now();
     pthread_cond_broadcast(&device->workspace_free);
 }
 

@@ -52,6 +52,7 @@
     SIZE(scene_memory, "8G", 1 << 16, INT64_MAX, "memory for scenes: bodies' positions and kept answers")              \
     SIZE(scratch_memory, "0", 0, INT64_MAX,                                                                            \
          "memory for the steps that run; 0: a quarter of the memory, or a GPU's own")                                  \
+    DURATION(scratch_idle, "1m", "working memory that no step has used for so long is given back")                     \
     COUNT(max_cells, "4096", 1, 1048576, "cells of one contact; a step with more fails")                               \
     SIZE(max_message, "256M", 1 << 16, INT64_C(1) << 40, "largest message or HTTP body")                               \
     SIZE(unread_per_client, "64M", 1 << 16, INT64_MAX, "answers that one client may leave unread; more are BUSY")      \

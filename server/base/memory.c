@@ -33,6 +33,10 @@ bool memory_should_trim(memory_trimmer *trimmer, uint64_t bytes_in_use, uint64_t
     return true;
 }
 
+bool memory_is_worth_trimming(uint64_t freed_bytes) {
+    return freed_bytes >= TRIM_BYTES;
+}
+
 void memory_trim(void) {
     malloc_trim(0);
 }

@@ -17,6 +17,8 @@ typedef struct memory_trimmer {
 
 /* Called a few times a second with the bytes in use now. True: it is time to call memory_trim. */
 bool memory_should_trim(memory_trimmer *trimmer, uint64_t bytes_in_use, uint64_t now_ns);
+/* So many bytes were freed at once: whether that is worth a memory_trim. */
+bool memory_is_worth_trimming(uint64_t freed_bytes);
 /* Returns freed memory to the system. Takes milliseconds: not for an I/O thread. */
 void memory_trim(void);
 

@@ -104,6 +104,7 @@ struct stream {
     uint32_t guard_generation; /* of the list by which the connections were last identified */
     memory_trimmer trimmer;
     work trim;
+    uint64_t released_ns;        /* of clock_ns(): when idle scratch was looked for */
     atomic_bool is_trimming;     /* `trim` waits or runs */
     atomic_bool announces_drain; /* to all clients, once */
     bool is_drained;             /* the socket had no message left at the last look */

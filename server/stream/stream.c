@@ -275,16 +275,33 @@ static void run_trim(work *work) { /* on a worker */
     atomic_store(&stream->is_trimming, false);
 }
 
-/* Returns memory to the system after clients' bytes were freed. */
+static void run_release(work *work) { /* on a worker */
+    stream *stream = (struct stream *)((char *)work - offsetof(struct stream, trim));
+    const service *service = stream->service;
+    const uint64_t freed = ct_engine_release_scratch(service->engine, 1e-3 * (double)service->config->scratch_idle);
+    if (freed > 0) log_debug("stream", "%" PRIu64 " MiB of working memory were given back", freed >> 20);
+    if (memory_is_worth_trimming(freed)) memory_trim();
+    atomic_store(&stream->is_trimming, false);
+}
+
+static void queue_trim(stream *stream, void (*run)(work *work)) {
+    if (atomic_exchange(&stream->is_trimming, true)) return;
+    stream->trim.run = run;
+    if (workers_add(stream->service->workers, WORK_SCENES, &(identity){0}, &stream->trim) != WORKERS_QUEUED)
+        atomic_store(&stream->is_trimming, false);
+}
+
+/* Returns memory to the system after clients' bytes were freed, and looks now and then for what steps need no more. */
 static void trim_memory(stream *stream, uint64_t now) {
     registry_totals totals;
     registry_get_totals(stream->service->registry, &totals);
     uint64_t in_use = stream->in_hand.used + peers_unread_bytes(stream->peers) + peers_unfinished_bytes(stream->peers) +
                       totals.scene_bytes + totals.mesh_bytes;
-    if (!memory_should_trim(&stream->trimmer, in_use, now) || atomic_exchange(&stream->is_trimming, true)) return;
-    stream->trim.run = run_trim;
-    if (workers_add(stream->service->workers, WORK_SCENES, &(identity){0}, &stream->trim) != WORKERS_QUEUED)
-        atomic_store(&stream->is_trimming, false);
+    if (memory_should_trim(&stream->trimmer, in_use, now)) queue_trim(stream, run_trim);
+    const uint64_t period = stream->service->config->scratch_idle * UINT64_C(1000000) / 4;
+    if (now - stream->released_ns < period) return;
+    stream->released_ns = now;
+    queue_trim(stream, run_release);
 }
 
 /* Work that is due a few times a second. Returns when it is due next, of clock_ns(). */

@@ -65,6 +65,18 @@ def test_metrics_are_what_prometheus_takes(fresh_server):
     assert found["contactd_io_silence_seconds"][()] < 30 * SLOW
 
 
+def test_scratch_that_no_step_needs_is_given_back(make_server):
+    server = make_server("--scratch-idle", "0.2")
+    with contactd.connect(server.stream, timeout=10 * SLOW) as client:
+        scene, body = two_boxes(client)
+        peak = []
+        for shift in (0.1, 0.2):  # and the next step allocates it anew
+            scene.step(poses={body: moved(x=shift)})
+            wait_until(lambda: scrape(server)["contactd_scratch_bytes"][()] == 0, "scratch without a byte")
+            peak.append(scrape(server)["contactd_scratch_peak_bytes"][()])
+    assert peak[0] > 50_000
+
+
 def test_promtool_has_no_complaint(fresh_server):
     if not shutil.which("promtool"):
         pytest.skip("promtool (Debian: prometheus) is not installed")

@@ -21,9 +21,17 @@ static struct stage open_large(ct_engine *engine) {
     return open_ball_and_torus(engine, 4, 30, 48);
 }
 
+/* A scene that is configured anew keeps no answers: its next step computes all pairs. */
+static void forget_answers(struct stage *stage) {
+    ct_scene_settings settings;
+    ct_scene_get_settings(stage->scene, &settings);
+    assert_int_equal(ct_scene_configure(stage->scene, &settings, NULL), CT_OK);
+}
+
 /* Runs the scenes as one batch. False: a step failed; hashes: of those that did not. */
 static bool run_batch(struct stage *stages, int n, uint32_t want, char hashes[][33]) {
     ct_step steps[SMALL];
+    for (int i = 0; i < n; i++) forget_answers(&stages[i]);
     for (int i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[i].scene, .want = want};
     bool good = ct_engine_run(stages[0].engine, steps, (size_t)n) == CT_OK;
     for (int i = 0; i < n; i++) {
@@ -188,10 +196,46 @@ static void test_background_lets_others_on(void **state) {
     ct_engine_destroy(&engine);
 }
 
+static uint64_t scratch_of(ct_engine *engine) {
+    ct_engine_facts facts;
+    ct_engine_get_facts(engine, 0, &facts);
+    return facts.scratch_bytes;
+}
+
+/* Scratch that was not used for a while is given back, also while other batches run; the next step allocates it anew. */
+static void test_idle_scratch_is_released(void **state) {
+    (void)state;
+    char large[1][33], hash[1][33];
+    reference(open_large, CT_WANT_ALL, large, NULL);
+    ct_engine *engine = engine_of(2, 0);
+    struct stage stage = open_large(engine);
+    for (int round = 0; round < 2; round++) {
+        assert_true(run_batch(&stage, 1, CT_WANT_ALL, hash));
+        assert_string_equal(hash[0], large[0]);
+        const uint64_t held = scratch_of(engine);
+        assert_true(held > 100000);
+        assert_int_equal(ct_engine_release_scratch(engine, 1e9), 0);
+        assert_int_equal(scratch_of(engine), held);
+        assert_int_equal(ct_engine_release_scratch(engine, 0), held);
+        assert_int_equal(scratch_of(engine), 0);
+        assert_int_equal(ct_engine_release_scratch(engine, 0), 0);
+    }
+    struct caller caller = {engine, open_large, 1, 12, CT_WANT_ALL, large[0], 0, 0, 0};
+    pthread_t thread;
+    pthread_create(&thread, NULL, call, &caller);
+    while (atomic_load(&caller.done) < 12) ct_engine_release_scratch(engine, 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(caller.failed + caller.wrong, 0);
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_fits_beside_a_neighbour),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits),
+                                       cmocka_unit_test(test_fits_beside_a_neighbour),
                                        cmocka_unit_test(test_second_does_not_wait),
                                        cmocka_unit_test(test_further_ones_wait),
-                                       cmocka_unit_test(test_background_lets_others_on)};
+                                       cmocka_unit_test(test_background_lets_others_on),
+                                       cmocka_unit_test(test_idle_scratch_is_released)};
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }
