@@ -30,8 +30,8 @@ def _kind(model: Any, geom: int) -> str:
     return str(GEOM(int(model.geom_type[geom])).name).removeprefix("mjGEOM_").lower()
 
 
-def choose(model: Any, geoms: str | Sequence[str | int], groups: Sequence[int] | None, ignore_bits: bool = False) -> list[int]:
-    """The geoms that are taken, in rising order. NOT_FOUND, INVALID_ARGUMENT."""
+def choose(model: Any, geoms: str | Sequence[str | int], groups: Sequence[int] | None, ignore_bits: bool = False, n_flexes: int = 0) -> list[int]:
+    """The geoms that are taken, in rising order; n_flexes: that are taken, too. NOT_FOUND, INVALID_ARGUMENT."""
     known = {model.geom(k).name: k for k in range(model.ngeom)}
     if isinstance(geoms, str):
         if geoms != "all":
@@ -48,8 +48,8 @@ def choose(model: Any, geoms: str | Sequence[str | int], groups: Sequence[int] |
     taken = [k for k in chosen if _kind(model, k) in _ADD]
     for k in sorted(set(chosen) - set(taken)):
         warnings.warn(f"{name_of(model, k)} is of kind {_kind(model, k)}, which is not taken: it stays with MuJoCo", stacklevel=4)
-    if model.nflex:
-        warnings.warn(f"the model has {model.nflex} flexes, which are not taken: they stay with MuJoCo", stacklevel=4)
+    if model.nflex > n_flexes:
+        warnings.warn(f"the model has {model.nflex - n_flexes} flexes, which are not taken: they stay with MuJoCo", stacklevel=4)
     if not taken:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"no geom is taken: of the model's {model.ngeom} geoms none is of kinds "
                         f"{', '.join(_ADD)} and chosen", field="geoms")
@@ -65,7 +65,7 @@ def by_bits(model: Any) -> NDArray[np.bool_]:
     return np.asarray(one_way | one_way.T)
 
 
-def _flexes_by_bits(model: Any) -> NDArray[np.bool_]:
+def flexes_by_bits(model: Any) -> NDArray[np.bool_]:
     """(nflex, ngeom): the same of flexes and geoms."""
     kind, affinity = (getattr(model, f"geom_{name}").astype(np.int64) for name in ("contype", "conaffinity"))
     of_kind, of_affinity = (getattr(model, f"flex_{name}").astype(np.int64)[:, None] for name in ("contype", "conaffinity"))
@@ -97,22 +97,22 @@ class Takeover:
     """Keeps MuJoCo from looking for contacts between the geoms that are taken. Those of a taken geom with another one, or
     with a flex, stay."""
 
-    def __init__(self, model: Any, geoms: Sequence[int]) -> None:
+    def __init__(self, model: Any, geoms: Sequence[int], flexes: Sequence[int] = ()) -> None:
         self.model = model
         names = ("geom_contype", "geom_conaffinity", "body_contype", "body_conaffinity", "flex_contype", "pair_margin")
         self._before = {name: getattr(model, name).copy() for name in names if hasattr(model, name)}
         taken = np.zeros(model.ngeom, bool)
         taken[list(geoms)] = True
-        self._set_bits(taken)
+        self._set_bits(taken, np.isin(np.arange(model.nflex), flexes))
         for k, (a, b) in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
             if taken[a] and taken[b]:
                 model.pair_margin[k] = -1e6  # never as near as that
 
-    def _set_bits(self, taken: NDArray[np.bool_]) -> None:
-        """Taken geoms get no type, and the affinity for bits that are added to the types of other geoms and of flexes, one for each kind
+    def _set_bits(self, taken: NDArray[np.bool_], taken_flexes: NDArray[np.bool_]) -> None:
+        """Taken geoms get no type, and the affinity for bits that are added to the types of other geoms and of other flexes, one for each kind
         of them."""
         model = self.model
-        geoms, flexes = by_bits(model)[:, taken], _flexes_by_bits(model)[:, taken]
+        geoms, flexes = by_bits(model)[:, taken], flexes_by_bits(model)[:, taken] & ~taken_flexes[:, None]
         rows = {tuple(row) for row in [*geoms[~taken].tolist(), *flexes.tolist()]} - {(False,) * int(taken.sum())}
         used = int(np.bitwise_or.reduce(np.concatenate([model.geom_contype, model.geom_conaffinity, model.flex_contype,
                                                         model.flex_conaffinity]), initial=0))

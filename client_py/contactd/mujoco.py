@@ -15,7 +15,8 @@ accelerations; a callback that was set before is called first; one that is set l
 next model is attached.
 
 how="wrenches": the contact law "pressure" acts as forces, with friction as MuJoCo mixes it. They are explicit: modulus times area, N/m,
-has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise.
+has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise. Flexes that `flexes` names get forces
+on their vertices.
 
 Both count for all MjData of the model, also those that mj_step is given in turn. MuJoCo cannot compile models while a callback of Python is
 set ("Python exception raised"): load all models before the first is attached. Needs the package mujoco.
@@ -34,6 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays
 from ._judge import Report, judge_scene
+from ._mujoco_flex import Flexes, choose_flexes
 from ._mujoco_model import Geoms, Takeover, choose, mujoco, name_of
 from ._own_engine import own_engine
 from ._want import Want
@@ -44,7 +46,7 @@ from .result import StepResult
 How = Literal["constraints", "wrenches"]
 STICTION = 100.0  # m/s^2, times the time step: friction is explicit, and a stack's lowest body bears the weight of all
 STIFFEST = 0.05  # of the mass over the time step's square: what explicit pressure may be, over a body's whole width
-CURVED = 0.97  # length of the mean of a contact's normals, below which it is one of points
+CURVED = 0.995  # length of the mean of a pair's normals, below which its contacts are points
 LEAST = 1e-5  # m, of what limits twisting and tilting
 LEAST_FRICTION = 1e-5  # MuJoCo's own (mjMINMU): its solver divides by friction
 
@@ -99,19 +101,20 @@ class Attachment:
     """
 
     def __init__(self, model: Any, data: Any, geoms: Sequence[int], how: How, client: Client, material: dict[str, float],
-                 making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, points: int) -> None:
+                 making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, points: int, flexes: Sequence[int]) -> None:
         self._solref, self._solimp = (None if v is None else np.array(_arrays.vector(v, (n,), field=name)) for v, n, name in (
             (solref, 2, "solref"), (solimp, 5, "solimp")))
         self.model, self.how, self.geoms = model, how, list(geoms)
-        self._want: tuple[Want, ...] = ("frame", "points") if points else ("frame",)
+        self._want: tuple[Want, ...] = ("frame", *(("points",) if points else ()), *(("forces", "friction") if flexes else ()))
         self.result: StepResult | None = None
         self.scene = client.open_scene(method="exact", law="pressure", patches=True, name="MuJoCo", max_points=points or None,
                                        stiction_speed=STICTION * model.opt.timestep)
         try:
             self._geoms = Geoms(model, data, self.scene, geoms, making, ignore_bits, **material)
+            self._flexes = Flexes(model, data, self.scene, flexes, self._geoms, making, **material) if flexes else None
             if how == "wrenches":
                 self._set_frictions()
-            self._takeover = Takeover(model, geoms)
+            self._takeover = Takeover(model, geoms, flexes)
             self._is_taken = np.zeros(model.ngeom + 1, bool)  # the last is that of no geom, -1
             self._is_taken[self.geoms] = True
         except BaseException:
@@ -143,8 +146,12 @@ class Attachment:
     def _step(self, data: Any, velocities: bool) -> StepResult:
         geoms = self._geoms
         poses = geoms.poses(data)[geoms.moving]
-        twists = (geoms.movers, geoms.twists(data, poses[:, :, 3])) if velocities else None
-        result = self.scene.step(poses=(geoms.movers, poses), velocities=twists, want=self._want)
+        twists: Any = (geoms.movers, geoms.twists(data, poses[:, :, 3])) if velocities else None
+        soft: Any = None
+        if self._flexes:
+            soft = self._flexes.positions(data)
+            twists = dict(zip(*twists)) | self._flexes.velocities(data)
+        result = self.scene.step(positions=soft, poses=(geoms.movers, poses), velocities=twists, want=self._want)
         if len(result) and not (result.areas > 0).all():
             self._warn(result)
         self.result = result
@@ -185,12 +192,15 @@ class Attachment:
         mujoco.mj_referenceConstraint(model, data)
 
     def _add_points(self, data: Any, result: StepResult) -> NDArray[np.bool_]:
-        """Adds the points of curved contacts, whose normals differ; (n,) which these are: one normal cannot say how a thread turns."""
+        """Adds the points of curved contacts; (n,) which these are. A contact is curved where normals differ between its pair's points: one normal
+        cannot say how a thread turns, and limits of tilting, of each of its patches, would hold it."""
         if "points" not in self._want:
             return np.zeros(len(result), bool)
-        points, mean = result.points, np.zeros((len(result), 3))
-        np.add.at(mean, points.contact, points.weight[:, None] * points.normal)
-        is_curved = (np.linalg.norm(mean, axis=1) < CURVED) & (np.bincount(points.contact, minlength=len(result)) > 0)
+        points = result.points
+        _, pair = np.unique(result.body_pairs, axis=0, return_inverse=True)
+        sums = np.zeros((len(result), 4))
+        np.add.at(sums, pair[points.contact], points.area[:, None] * np.column_stack([points.normal, np.ones(len(points.area))]))
+        is_curved = (np.linalg.norm(sums[:, :3], axis=1) < CURVED * sums[:, 3])[pair] & (np.bincount(points.contact, minlength=len(result)) > 0)
         normals = -points.normal
         across = _cross(normals, np.eye(3)[np.abs(normals).argmin(axis=1)])
         across /= np.linalg.norm(across, axis=1, keepdims=True)
@@ -232,6 +242,8 @@ class Attachment:
     def _add_wrenches(self, data: Any) -> None:
         result, geoms, model = self._step(data, velocities=True), self._geoms, self.model
         wrenches = result.body_wrenches if len(result) else np.zeros((0, 6))
+        if self._flexes:
+            self._flexes.apply(data, result)
         for place in geoms.moving if len(result) else ():
             wrench = wrenches[place]
             if wrench.any():
@@ -294,7 +306,7 @@ def _check_flags(model: Any, how: How) -> None:
 def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", groups: Sequence[int] | None = None,
            how: How = "constraints", client: Client | None = None, solref: ArrayLike | None = None,
            solimp: ArrayLike | None = None, modulus: float | None = None, dissipation: float = 1.0,
-           repair: bool = False, closing: Closing | None = None, ignore_bits: bool = False, points: int = 0) -> Attachment:
+           repair: bool = False, closing: Closing | None = None, ignore_bits: bool = False, points: int = 0, flexes: str | Sequence[str | int] = ()) -> Attachment:
     """Gives a model's contacts to contactd; see the module.
 
     Args:
@@ -312,6 +324,8 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
             (name them, or their group), in place of the simpler geoms that it collides. Those keep their contacts: give them no bits.
         points: for "constraints": a curved contact, as of a thread, a socket or a peg, is up to so many contacts of 3 dimensions, each with the normal
             that is between the surfaces there. They cost a few times as much. 0: it is one of 6 dimensions, as flat ones are.
+        flexes: for "wrenches": "all", or some by name or number: soft bodies, whose contacts with the geoms that are taken are forces on their vertices.
+            Solids, or closed surfaces, with vertices of their own (dof="full"); contacts of flexes with each other stay MuJoCo's.
     Raises: InvalidMeshError names the mesh, what is wrong, and what mends it; NotFoundError; InvalidArgumentError where the model has contacts
         or actuation disabled, by "wrenches" springs and dampers both; ConflictError where it is attached already.
     """
@@ -322,10 +336,13 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
     if _attached(model):
         raise error_for(ErrorCode.CONFLICT, "the model is attached already: detach it first", object="model")
     _check_flags(model, how)
-    ids = choose(model, geoms, groups, ignore_bits)
+    soft = choose_flexes(model, flexes)
+    if soft and how != "wrenches":
+        raise error_for(ErrorCode.INVALID_ARGUMENT, 'flexes get forces on their vertices: how="wrenches" does that', field="flexes")
+    ids = choose(model, geoms, groups, ignore_bits, len(soft))
     material = {"modulus": _modulus(model, ids) if modulus is None else modulus, "dissipation": dissipation} if how == "wrenches" else {}
     making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
-    return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp, ignore_bits, points)
+    return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp, ignore_bits, points, soft)
 
 
 def _mocap(given: ArrayLike | None, name: str, frames: int, bodies: int, k: int) -> np.ndarray | None:

@@ -10,8 +10,9 @@ from worlds import World
 
 from crates import STIFF
 
-NAME, CONTACTS = "MuJoCo", ("hull", "SDF", "contactd")
-DT = {"hull": 2e-3, "SDF": 2e-3, "contactd": 2e-3}  # s
+NAME, CONTACTS = "MuJoCo", ("hull", "SDF", "contactd", "contactd, points")
+DT = 2e-3  # s
+POINTS = 8  # of each curved contact
 
 
 def version() -> str:
@@ -32,7 +33,7 @@ def mjcf(world: World, contacts: str) -> str:
         bodies += (f'<body name="{body.name}" pos="{at}">{joint}<geom name="{body.name}" type="{kind}" mesh="{meshes[id(body.mesh)]}" '
                    f'{mass}/></body>')
     solref, solimp = (" ".join(map(str, STIFF[key])) for key in ("solref", "solimp"))
-    return (f'<mujoco><option timestep="{DT[contacts]}" integrator="implicitfast" cone="elliptic" sdf_initpoints="40" sdf_iterations="10"/>'
+    return (f'<mujoco><option timestep="{DT}" integrator="implicitfast" cone="elliptic" sdf_initpoints="40" sdf_iterations="10"/>'
             f'<default><geom friction="{world.friction}" solref="{solref}" solimp="{solimp}"/></default><asset>{assets}</asset><worldbody>{bodies}</worldbody></mujoco>')
 
 
@@ -40,16 +41,16 @@ def prepare(world: World, contacts: str) -> tuple[float, Callable[[], None], Cal
     """A time step, what makes it, and where the bodies are: (b, 7)."""
     model = mujoco.MjModel.from_xml_string(mjcf(world, contacts))
     data = mujoco.MjData(model)
-    if contacts == "contactd":
+    if contacts.startswith("contactd"):
         import contactd.mujoco
 
-        contactd.mujoco.attach(model, data)
+        contactd.mujoco.attach(model, data, points=POINTS if contacts.endswith("points") else 0)
     ids = [model.body(body.name).id for body in world.bodies]
     mujoco.mj_forward(model, data)
 
     def poses() -> np.ndarray:
         return np.concatenate([data.xpos[ids], data.xquat[ids][:, [1, 2, 3, 0]]], axis=1)
 
-    return DT[contacts], lambda: mujoco.mj_step(model, data), poses
+    return DT, lambda: mujoco.mj_step(model, data), poses
 
 

@@ -24,7 +24,8 @@ penetration of all frames and of the last one (volume over area of the surface i
 all threads, which says more where other programs share the machine); how much of processors' time a second takes; and what it takes to
 prepare, by the clock. A run is stopped after a minute. Who is best is said below each table, a peer too.
 
-- MuJoCo: its contacts and contactd's have one `solref` and `solimp` (0.005, 1; 0.99, 0.999, 10⁻⁴), steps of 2 ms. contactd's go into its solver.
+- MuJoCo: its contacts and contactd's have one `solref` and `solimp` (0.005, 1; 0.99, 0.999, 10⁻⁴), steps of 2 ms. contactd's go
+  into its solver, one for each connected part of an intersection; with `points=8` a curved one, as the thread's, is points with normals of their own.
 - Drake: hydroelastic bodies have 10⁸ Pa, tetrahedra made by gmsh, steps of 2 ms. contactd's forces (2·10⁷ N/m³) are explicit here, steps of 0.5 ms.
 - Newton: the solver XPBD, 20 iterations, steps of 2 ms, on the processor; it is made for GPUs, where its own contacts are much faster.
 - PyBullet: hulls, and convex parts by V-HACD, with a margin of 0.1 mm, steps of 2 ms; what is fixed is a concave mesh. contactd's forces as in Drake.
@@ -36,6 +37,10 @@ TABLE = ("| contacts | right? | {said} | at the end, mm/s | deepest, µm | at th
 
 def name_of(run: dict[str, Any]) -> str:
     return f"{run['simulator']}, {run['contacts']}"
+
+
+def is_ours(run: dict[str, Any]) -> bool:
+    return str(run["contacts"]).startswith("contactd")
 
 
 def number(value: float) -> str:
@@ -78,7 +83,7 @@ def verdicts(world: dict[str, Any], runs: list[dict[str, Any]]) -> list[str]:
         if what == "the most at rest" and not world["rests"]:
             continue
         ranked = sorted(right, key=key)
-        ours = next((run for run in ranked if run["contacts"] == "contactd"), None)
+        ours = next((run for run in ranked if is_ours(run)), None)
         text = f"- {what}: {name_of(ranked[0])}, {number(scale * key(ranked[0]))} {unit}"
         if ours is None:
             text += "; none with contactd's contacts came out right"
@@ -122,15 +127,20 @@ def draw(data: dict[str, Any], folder: pathlib.Path) -> None:
             if run["scene"] != world["name"] or "curve" not in run:
                 continue
             depths = [max(1e6 * depth, 0.1) for depth in run["curve"]["depth"]]
-            ours = run["contacts"] == "contactd"
             kinds = list(dict.fromkeys(r["contacts"] for r in data["runs"] if r["simulator"] == run["simulator"]))
             axes.semilogy(run["curve"]["times"], depths, label=name_of(run) + ("" if run["right"] else " (not right)"),
-                          color=COLOURS.get(run["simulator"], "#444"), linestyle="-" if ours else DASHES[1 + kinds.index(run["contacts"])],
-                          linewidth=2.5 if ours else 1.3)
+                          color=COLOURS.get(run["simulator"], "#444"), linestyle="-" if run["contacts"] == "contactd" else DASHES[1 + kinds.index(run["contacts"]) % 3],
+                          linewidth=2.5 if is_ours(run) else 1.3)
         axes.set(xlabel="time, s", ylabel="deepest penetration, µm (0.1: none)", title=world["title"])
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
         figure.savefig(folder / f"compare-{world['name']}.png", dpi=100)
+
+
+def text_of(data: dict[str, Any]) -> str:
+    """The data as JSON, a run on each line."""
+    head = json.dumps({key: value for key, value in data.items() if key != "runs"}, indent=1, ensure_ascii=False)
+    return head.removesuffix("\n}") + ',\n "runs": [\n' + ",\n".join(json.dumps(run, ensure_ascii=False) for run in data["runs"]) + "\n ]\n}\n"
 
 
 def write(data: dict[str, Any], folder: pathlib.Path) -> None:

@@ -99,7 +99,7 @@ def main() -> None:
     given = parser.parse_args()
     data = compare(given)
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "compare.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    (given.out / "compare.json").write_text(page.text_of(data), encoding="utf-8")
     page.write(data, given.out)
     print(f"{given.out}/compare.md")
 

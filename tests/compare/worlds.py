@@ -22,7 +22,7 @@ import shapes  # noqa: E402
 Mesh = tuple[np.ndarray, np.ndarray]
 AT_REST = 0.01  # m/s
 G = 9.81  # m/s^2
-NUT_AROUND = 40  # edges of nut and bolt a turn
+NUT_AROUND = 80  # edges of nut and bolt a turn
 SCREW = 0.016  # m, of a metre of the example's nut and bolt: the thread's radius is 8 mm
 FLOOR = (np.array([-0.8, -0.8, -0.2]), np.array([0.8, 0.8, 0.0]))  # a block whose top is the floor
 

@@ -30,6 +30,7 @@ def library(monkeypatch):
 def test_the_page_is_what_was_measured():
     data = json.loads((ROOT / "docs" / "compare.json").read_text(encoding="utf-8"))
     assert (ROOT / "docs" / "compare.md").read_text(encoding="utf-8") == page.render(data)
+    assert json.loads(page.text_of(data)) == data
     assert {run["scene"] for run in data["runs"]} == set(worlds()) and {"MuJoCo", "Drake"} <= {run["simulator"] for run in data["runs"]}
     for name in worlds():
         assert (ROOT / "docs" / "images" / f"compare-{name}.png").exists()
@@ -128,7 +129,7 @@ def test_it_runs_with_mujoco(tmp_path):
     pytest.importorskip("mujoco", reason="pip install mujoco runs these", exc_type=ImportError)
     pytest.importorskip("matplotlib")
     data = compare(tmp_path, "--simulators", "mujoco", "--scenes", "crates", "--seconds", "0.05", "--most", "1000")
-    assert [(run["contacts"], run["ended"], run["steps"]) for run in data["runs"]] == [(c, "completed", 25) for c in ("hull", "SDF", "contactd")]
+    assert [(run["contacts"], run["ended"], run["steps"]) for run in data["runs"]] == [(c, "completed", 25) for c in ("hull", "SDF", "contactd", "contactd, points")]
     assert all(0 < run["deepest"] < 1e-3 and run["ms_a_step"] > 0 for run in data["runs"])
     assert (tmp_path / "compare.md").read_text(encoding="utf-8") == page.render(data)
     assert (tmp_path / "images" / "compare-crates.png").read_bytes()[:4] == b"\x89PNG"

@@ -3,6 +3,7 @@ of its trajectories."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -278,6 +279,64 @@ def test_flexes_stay_with_mujoco(cm):
         assert of_flex.sum() == 16 and (data.contact.flex[of_flex].max(axis=1) == 0).all()
         assert (~of_flex).sum() == 1 and data.contact.dim[~of_flex] == 6
     assert np.array_equal(model.flex_contype, before)
+
+
+def soft(name: str, at: str, more: str = "", contact: str = "", count: str = "4 4 3") -> str:
+    """A block of 0.15 x 0.15 x 0.1 m, 0.5 kg, about `at`."""
+    return (f"<flexcomp name='{name}' type='grid' count='{count}' spacing='.05 .05 .05' pos='{at}' radius='.001' mass='.5' dim='3' {more}>"
+            f"<contact selfcollide='none' {contact}/><elasticity young='3e4' poisson='0.2' damping='0.002'/></flexcomp>")
+
+
+def test_a_soft_block_rests_in_a_crate(cm):
+    """As deep as the law says; MuJoCo's own contacts would hold it on the crate's hull."""
+    vertices, faces = (" ".join(map(repr, part.ravel().tolist())) for part in crate())
+    assets = f"<mesh name='c' vertex='{vertices}' face='{faces}'/>"
+    model, data = made(scene("<geom name='crate' type='mesh' mesh='c' pos='0 0 .05'/>", soft("block", "0 0 .0605"), assets=assets))
+    model.opt.timestep = 2.5e-4
+    with cm.attach(model, data, how="wrenches", flexes=["block"], modulus=2e6, dissipation=5.0) as contacts:
+        run(model, data, 0.5)
+        assert data.ncon == 0
+        assert contacts.result.body_pairs.tolist() == [[1, 2]]
+        block = contacts.scene.bodies[2]
+        assert contacts.result.wrench(block)[2] == pytest.approx(0.5 * 9.81, rel=0.05)
+        lowest = data.flexvert_xpos[:, 2].min()
+        depth = 0.5 * 9.81 / (2e6 / 2 * 0.15**2)  # of two like bodies in series, on the crate's floor of 10 mm
+        assert contacts.result.depths[0] == pytest.approx(depth, rel=0.1) and 0.009 < lowest < 0.01
+        assert np.abs(data.qvel).max() < 0.02
+    mujoco.mj_forward(model, data)
+    assert data.ncon  # it is MuJoCo's again
+
+
+def test_a_soft_block_slides_and_is_held(cm):
+    """Velocities of vertices count: friction stops it where there is some."""
+    ways = {}
+    for mu in (0.0, 0.5):
+        xml = scene(soft("block", "0 0 .0499", contact=f"friction='{mu}'")).replace("name='floor'", f"name='floor' friction='{mu}'")
+        model, data = made(xml)
+        model.opt.timestep = 5e-4
+        data.qvel[0::3] = 0.5
+        with cm.attach(model, data, how="wrenches", flexes="all", modulus=2e6, dissipation=5.0):
+            run(model, data, 0.15)
+        ways[mu] = data.flexvert_xpos[:, 0].mean(), data.qvel[0::3].mean()
+    assert ways[0.0] == pytest.approx((0.075, 0.5), rel=0.02)
+    assert ways[0.5][0] == pytest.approx(0.5**2 / (2 * 0.5 * 9.81), rel=0.2) and abs(ways[0.5][1]) < 0.05
+
+
+def test_flexes_that_cannot_be_taken(cm):
+    cloth = ("<flexcomp name='cloth' type='grid' count='4 4 1' spacing='.05 .05 .05' pos='0 0 1' radius='.01' mass='.1' dim='2'>"
+             "<edge equality='true'/></flexcomp>")
+    model, data = made(scene(soft("block", "0 0 .5"), cloth, soft("few", "0 0 .8", more="dof='trilinear'")))
+    for flexes, how, error, message in (
+            (["none"], "wrenches", errors.NotFoundError, "no flex 'none'; its 3 flexes are block, cloth, few"),
+            ("some", "wrenches", errors.InvalidArgumentError, 'expected "all" or a list of flexes'),
+            (["block"], "constraints", errors.InvalidArgumentError, 'how="wrenches" does that'),
+            (["few"], "wrenches", errors.InvalidArgumentError, 'flex \'few\' is interpolated.*dof="full"'),
+            (["cloth"], "wrenches", errors.InvalidMeshError, "flex cloth")):
+        with pytest.warns(UserWarning) if how == "wrenches" and flexes == ["cloth"] else contextlib.nullcontext():
+            with pytest.raises(error, match=message):
+                cm.attach(model, data, how=how, flexes=flexes)
+    with pytest.warns(UserWarning, match="has 2 flexes, which are not taken"):
+        cm.attach(model, data, how="wrenches", flexes=[0]).detach()
 
 
 SLIDES = {
