@@ -9,6 +9,7 @@ import { listContacts } from "./listing.js";
 import { Lists } from "./lists.js";
 
 const QUERY = "?rate=18&surface=true&points=true"; // more costs the server more than they are worth
+const WORDS_MS = 200; // words that change faster cannot be read, and cost a browser without a GPU a fifth of a picture
 const PICTURE_MS = 3000; // between two pictures of the server's
 
 const history = new History();
@@ -22,6 +23,7 @@ let paused = false;
 let fitted = false;
 let timer = 0;
 let soon = 0; // a request of showSoon
+let words = 0; // a timer of tellSoon
 
 function state(kind, text) {
   byId("live-state").textContent = text;
@@ -39,6 +41,11 @@ function show(frame) {
     }
   }
   lists.setFrame(frame, bodies, view?.bodies.hidden ?? new Set());
+}
+
+// Of the frame that is shown, in words.
+function tell() {
+  const frame = shown;
   const ago = (history.frames.at(-1).at - frame.at) / 1000;
   byId("frame").textContent = `step ${count(frame.step)}, ${count(frame.total)} contacts${ago > 0.05 ? `, ${ago.toFixed(1)} s ago` : ""}`;
   const scrub = byId("scrub");
@@ -49,11 +56,25 @@ function show(frame) {
   describe();
 }
 
+function tellSoon() {
+  words ||= setTimeout(() => {
+    words = 0;
+    if (shown) tell();
+  }, WORDS_MS);
+}
+
+function showNow(frame) {
+  show(frame);
+  tell();
+}
+
 // Of frames that come faster than the screen shows, the newest.
 function showSoon() {
   soon ||= requestAnimationFrame(() => {
     soon = 0;
-    if (!paused && history.frames.length) show(history.frames.at(-1));
+    if (paused || !history.frames.length) return;
+    show(history.frames.at(-1));
+    tellSoon();
   });
 }
 
@@ -113,7 +134,7 @@ function setScene(value) {
   }, (error) => {
     if (error) byId("view-note").textContent = `A mesh could not be read: ${error.message}`;
     view.bodies.setOpacity(byId("through").checked ? 0.35 : 1);
-    if (shown) show(shown);
+    if (shown) showNow(shown);
   });
   const triangles = bodies.reduce((sum, b) => sum + (b.triangles ?? 0), 0);
   byId("live-facts").textContent = `${value.method ?? ""}, ${count(bodies.length)} bodies, ${count(triangles)} triangles`;
@@ -179,7 +200,7 @@ export async function openScene(id) {
     scene: setScene,
     frame: (event) => {
       const frame = history.add(event, performance.now());
-      if (!shown) show(frame);
+      if (!shown) showNow(frame);
       else if (!paused) showSoon();
     },
     state: (kind, text) => {
@@ -201,6 +222,7 @@ function setPaused(value) {
   byId("hold").ariaPressed = String(paused);
   byId("hold").textContent = paused ? "Go on" : "Pause";
   if (!paused && history.frames.length) show(history.frames.at(-1));
+  if (shown) tell();
 }
 
 // A contact of the server's list: in the view if that has it, else by its first body.
@@ -217,18 +239,18 @@ function listen() {
     const frame = history.frames[Number(byId("scrub").value)];
     if (!frame) return;
     if (!paused) setPaused(true);
-    show(frame);
+    showNow(frame);
   });
   byId("fit").addEventListener("click", () => view?.fit(lists.selection.body));
   byId("follow").addEventListener("change", () => { if (view) view.follows = byId("follow").checked; });
   byId("hide").addEventListener("click", () => {
     view.bodies.hidden.add(lists.selection.body);
     pick({});
-    if (shown) show(shown);
+    if (shown) showNow(shown);
   });
   byId("show-all").addEventListener("click", () => {
     view.bodies.hidden.clear();
-    if (shown) show(shown);
+    if (shown) showNow(shown);
   });
   byId("through").addEventListener("change", () => {
     view.bodies.setOpacity(byId("through").checked ? 0.35 : 1);
@@ -237,7 +259,7 @@ function listen() {
   for (const kind of ["surface", "normal", "force", "points", "separation"]) {
     byId(`show-${kind}`).addEventListener("change", () => {
       view.contacts.wanted[kind] = byId(`show-${kind}`).checked;
-      if (shown) show(shown);
+      if (shown) showNow(shown);
     });
   }
   byId("export").addEventListener("click", () => {
