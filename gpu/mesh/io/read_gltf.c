@@ -341,7 +341,8 @@ ct_status ct_read_gltf(const char *bytes, size_t size, ct_soup *soup, ct_error *
                          "the mesh is empty: the scene of this glTF file has %zu vertices and no triangle", r.n_points);
     ct_gltf_close(&r.gltf);
     if (status == CT_OK)
-        status = ct_weld(&r, r.n_corners, soup->digits.is_wide ? read_wide : read_rounded, soup, error);
+        status = ct_weld_points(&r, r.n_corners, soup->digits.is_wide ? read_wide : read_rounded, r.corners, r.n_points,
+                                soup, error);
     free(r.points);
     free(r.corners);
     free(r.is_seen);

@@ -7,6 +7,7 @@
 
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
+#include "gpu/base/large.h"
 
 static inline uint64_t rotate(uint64_t x, int n) {
     return x << n | x >> (64 - n);
@@ -93,9 +94,13 @@ __attribute__((always_inline)) static inline ct_status find_or_add(vertex_table 
     return ct_soup_add_point(soup, point, error);
 }
 
-/* Inlined once for each number of words. */
+#define NONE UINT32_MAX
+
+/* Inlined once for each number of words. found: [n_points] of `points`, the vertices of those that were looked up; NULL: all
+ * corners are. */
 __attribute__((always_inline)) static inline ct_status weld(vertex_table *table, const void *corners, size_t n,
-                                                            ct_read_corner_fn *read_corner, int n_words, ct_soup *soup,
+                                                            ct_read_corner_fn *read_corner, const uint32_t *points,
+                                                            uint32_t *found, int n_words, ct_soup *soup,
                                                             ct_error *error) {
     ct_status status = CT_OK;
     for (size_t t = 0; t < n && status == CT_OK; t++) {
@@ -103,20 +108,25 @@ __attribute__((always_inline)) static inline ct_status weld(vertex_table *table,
         if (CT_POLL_EVERY(t, 256) && ct_is_cancelled()) return ct_fail_cancelled(error);
         for (size_t c = 0; c < 3 && status == CT_OK; c++) {
             ct_soup_point point;
+            if (found && found[points[3 * t + c]] != NONE) {
+                corner[c] = found[points[3 * t + c]];
+                continue;
+            }
             read_corner(corners, 3 * t + c, n_words == FLOAT_WORDS ? (void *)point.rounded : point.wide);
             for (int k = 0; k < 3; k++) { /* -0 becomes 0 */
                 if (n_words == FLOAT_WORDS && point.rounded[k] == 0) point.rounded[k] = 0;
                 if (n_words == DOUBLE_WORDS && point.wide[k] == 0) point.wide[k] = 0;
             }
             status = find_or_add(table, soup, &point, n_words, &corner[c], error);
+            if (found) found[points[3 * t + c]] = corner[c];
         }
         if (status == CT_OK) status = ct_soup_add_triangle(soup, corner[0], corner[1], corner[2], error);
     }
     return status;
 }
 
-ct_status ct_weld(const void *corners, size_t n_corners, ct_read_corner_fn *read_corner, ct_soup *soup,
-                  ct_error *error) {
+static ct_status weld_all(const void *corners, size_t n_corners, ct_read_corner_fn *read_corner, const uint32_t *points,
+                          uint32_t *found, ct_soup *soup, ct_error *error) {
     vertex_table table = {NULL, 0, {0, 0}};
     if (getentropy(table.key, sizeof table.key) != 0)
         return ct_fail(error, CT_UNSUPPORTED, "bytes",
@@ -124,8 +134,23 @@ ct_status ct_weld(const void *corners, size_t n_corners, ct_read_corner_fn *read
     const size_t n = n_corners / 3;
     ct_status status = ct_soup_reserve_triangles(soup, n, error);
     if (status == CT_OK)
-        status = soup->digits.is_wide ? weld(&table, corners, n, read_corner, DOUBLE_WORDS, soup, error)
-                                      : weld(&table, corners, n, read_corner, FLOAT_WORDS, soup, error);
+        status = soup->digits.is_wide ? weld(&table, corners, n, read_corner, points, found, DOUBLE_WORDS, soup, error)
+                                      : weld(&table, corners, n, read_corner, points, found, FLOAT_WORDS, soup, error);
     free(table.slots);
+    return status;
+}
+
+ct_status ct_weld(const void *corners, size_t n_corners, ct_read_corner_fn *read_corner, ct_soup *soup,
+                  ct_error *error) {
+    return weld_all(corners, n_corners, read_corner, NULL, NULL, soup, error);
+}
+
+ct_status ct_weld_points(const void *corners, size_t n_corners, ct_read_corner_fn *read_corner, const uint32_t *points,
+                         size_t n_points, ct_soup *soup, ct_error *error) {
+    uint32_t *found = malloc(n_points * sizeof *found + 1);
+    ct_status status = found && ct_fill_large(found, 0xff, n_points * sizeof *found)
+                           ? weld_all(corners, n_corners, read_corner, points, found, soup, error)
+                           : ct_fail(error, CT_OUT_OF_MEMORY, "bytes", "no memory to weld %zu vertices", n_points);
+    free(found);
     return status;
 }

@@ -13,4 +13,8 @@ typedef void ct_read_corner_fn(const void *corners, size_t i, void *position);
 ct_status ct_weld(const void *corners, size_t n_corners, ct_read_corner_fn *read_corner, ct_soup *soup,
                   ct_error *error);
 
+/* The same where corner i is points[i] of n_points, each of which is looked up once. */
+ct_status ct_weld_points(const void *corners, size_t n_corners, ct_read_corner_fn *read_corner, const uint32_t *points,
+                         size_t n_points, ct_soup *soup, ct_error *error);
+
 #endif
