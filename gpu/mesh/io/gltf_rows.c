@@ -83,8 +83,10 @@ static ct_status find_buffer(ct_gltf *gltf, uint64_t i, ct_gltf_buffer **out, ct
         (*out)->at = (const uint8_t *)gltf->binary;
         (*out)->size = gltf->binary_size;
     } else {
-        return ct_fail(error, CT_PARSE_ERROR, "bytes", "buffers[%llu] of the glTF file has no data in it",
-                       (unsigned long long)i);
+        return ct_fail(
+            error, CT_PARSE_ERROR, "bytes",
+            "buffers[%llu] of the glTF file has no data in it, as of a compressed mesh: save it with plain buffers",
+            (unsigned long long)i);
     }
     if ((*out)->size < claimed)
         return ct_fail(error, CT_PARSE_ERROR, "bytes",

@@ -307,6 +307,8 @@ static void test_refused(void **state) {
                "," SPLIT "}"),
            CT_PARSE_ERROR, "truncated");
     refuse(text_file("{\"vertices\":[]}"), CT_PARSE_ERROR, "asset.version");
+    refuse(text_file("{\"asset\":{\"version\":\"2.0\"},\"buffers\":[{\"byteLength\":9}]," VIEWS "," SPLIT "}"),
+           CT_PARSE_ERROR, "save it with plain buffers");
     refuse(text_file("{\"asset\":{\"version\":\"1.0\"}}"), CT_PARSE_ERROR, "save it as 2.0");
     refuse(text_file("{\"asset\": x}"), CT_PARSE_ERROR, "line 1, column");
     file one = box_glb(SPLIT);
