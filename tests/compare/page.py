@@ -22,7 +22,7 @@ simulated by each simulator with each kind of contacts that it has, and with con
 Of each run: whether it came out right, and by how much not; the speed of the fastest body over the last twentieth, which is 0 at rest; the deepest
 penetration of all frames and of the last one (volume over area of the surface inside); the time of a step, by the clock and of processors (medians;
 all threads, which says more where other programs share the machine); how much of processors' time a second takes; and what it takes to
-prepare, by the clock. A run is stopped after a minute. Who is best is said below each table, a peer too.
+prepare, by the clock. Runs that take too long are stopped, and say so. Who is best is said below each table, a peer too.
 
 - MuJoCo: its contacts and contactd's have one `solref` and `solimp` (0.005, 1; 0.99, 0.999, 10⁻⁴), steps of 2 ms. contactd's go
   into its solver, one for each connected part of an intersection; with `points=8` a curved one, as the thread's, is points with normals of their own.

@@ -116,7 +116,7 @@ def worlds() -> dict[str, World]:
     return {w.name: w for w in (
         World("crates", "Three open crates", _stacked(crate, 400.0, 0.0501, 0.1, 0.004), True, 0.6, 0.6,
               "the top one stands 250 mm high within 1 mm, at rest (below 10 mm/s)", True, _heights),
-        World("bowls", "Three nested bowls", _stacked(bowl, 600.0, 0.002, 0.032, 0.002), True, 0.6, 0.6,
+        World("bowls", "Three nested bowls", _stacked(bowl, 600.0, 0.002, 0.032, 0.0005), True, 0.6, 0.6,
               "27.5 to 31.5 mm from bowl to bowl, as they are made, at rest (below 10 mm/s)", True, _gaps),
         World("nut", "A nut on a bolt, nearly without friction", _screw_bodies(NUT_AROUND), False, 1e-3, 0.3,
               "it turns itself down the thread: it falls by its turns times the pitch, within 0.4 mm of play, and within a quarter as far as without friction", False, _screw))}

@@ -66,6 +66,14 @@ def track(world, last) -> tuple[np.ndarray, np.ndarray]:
     return times, (1 - share) * first + share * last
 
 
+@pytest.mark.parametrize("name", worlds())
+def test_scenes_begin_apart(name):
+    """So that what is deep comes of the simulation."""
+    world = worlds()[name]
+    start = np.array([[*body.at, 0, 0, 0, 1.0] for body in world.bodies])
+    assert measure.judged(world, np.array([0.0, 1.0]), np.stack([start, start])).worst is None
+
+
 def test_scenes_tell_right_from_wrong():
     still = [0, 0, 0, 1.0]
     for name, heights, right in (("crates", (0.05, 0.15, 0.25), True), ("crates", (0.05, 0.15, 0.24), False),
