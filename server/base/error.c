@@ -96,3 +96,10 @@ bool server_fail_engine(server_error *error, const char *object, const ct_error 
     return server_fail(error, server_code_of(cause->status), object, cause->field, "%s",
                        cause->message[0] ? cause->message : ct_status_text(cause->status));
 }
+
+bool server_fail_work(server_error *error, const char *object, const ct_error *cause) {
+    if (cause->status != CT_CANCELLED) return server_fail_engine(error, object, cause);
+    return server_fail(error, CONTACTD_TIME_LIMIT, object, cause->field,
+                       "%s (the server's limit is its --max-step-time)",
+                       cause->message[0] ? cause->message : ct_status_text(cause->status));
+}

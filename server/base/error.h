@@ -30,6 +30,8 @@ __attribute__((format(printf, 5, 6))) bool server_fail(server_error *error, cont
 contactd_code server_code_of(ct_status status);
 /* Takes over what the engine said about `object`; returns false. */
 bool server_fail_engine(server_error *error, const char *object, const ct_error *cause);
+/* The same of what is no step (meshes, pictures), which has the server's limit of time; the message names it. */
+bool server_fail_work(server_error *error, const char *object, const ct_error *cause);
 
 /* Facts of a code; a number that is no code reads as INTERNAL's. */
 const char *server_code_name(contactd_code code); /* "NOT_FOUND" */

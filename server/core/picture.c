@@ -44,7 +44,7 @@ bool picture_make(ct_snapshot **snapshot, const ct_snapshot_options *options, ui
                                       options->height);
     if (good) {
         good = draw(*snapshot, options, pixels, out, &cause) == CT_OK; /* the worker's ct_cancel limits the time */
-        if (!good) server_fail_engine(error, object, &cause);
+        if (!good) server_fail_work(error, object, &cause);
     }
     free(pixels);
     ct_snapshot_free(snapshot);

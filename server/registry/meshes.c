@@ -398,7 +398,7 @@ static bool insert_and_store(registry *registry, ct_mesh *mesh, const ct_mesh_op
 static bool fail_mesh(const char *name, const ct_error *cause, server_error *error) {
     char object[96];
     name_object(object, sizeof object, name);
-    return server_fail_engine(error, object, cause);
+    return server_fail_work(error, object, cause);
 }
 
 /* Where a repair is asked for: what it leaves is checked for what it cannot mend. Drops the mesh where that fails. */

@@ -78,6 +78,12 @@ def pool():
 # ---- limits ----
 
 
+def test_a_mesh_that_takes_longer_than_the_limit(make_server, connect):
+    client = connect(make_server("--max-step-time", "1ms"))
+    with pytest.raises(TimeLimitError, match=r"cancelled while .*--max-step-time"):
+        client.register_mesh(*icosphere(1.0, 6), repair=True)
+
+
 def test_a_step_ends_at_its_limit(make_server, connect):
     limit = SLOW / 2.5  # s: enough for the step after it
     server = make_server("--max-step-time", f"{limit:g}")
