@@ -102,6 +102,7 @@ static const uint64_t NEVER = 1ull << 40;
 static ct_status step_until(struct stage *stage, uint32_t want, uint64_t at_poll, uint64_t *polls, char hex[33],
                             ct_error *error) {
     ct_cancel cancel;
+    stage_forget_answers(stage);
     ct_cancel_init(&cancel, 0);
     cancel.at_poll = at_poll;
     ct_step step = {.scene = stage->scene, .want = want, .cancel = &cancel};

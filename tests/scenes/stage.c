@@ -132,6 +132,13 @@ void stage_close(struct stage *stage) {
     ct_scene_destroy(&stage->scene);
 }
 
+void stage_forget_answers(const struct stage *stage) {
+    ct_error error = {0};
+    ct_scene_settings settings;
+    ct_scene_get_settings(stage->scene, &settings);
+    demand(ct_scene_configure(stage->scene, &settings, &error), "settings", &error);
+}
+
 ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_updates, uint32_t want) {
     return stage_run(stage, (ct_step){.updates = updates, .n_updates = n_updates, .want = want});
 }

@@ -21,17 +21,10 @@ static struct stage open_large(ct_engine *engine) {
     return open_ball_and_torus(engine, 4, 30, 48);
 }
 
-/* A scene that is configured anew keeps no answers: its next step computes all pairs. */
-static void forget_answers(struct stage *stage) {
-    ct_scene_settings settings;
-    ct_scene_get_settings(stage->scene, &settings);
-    assert_int_equal(ct_scene_configure(stage->scene, &settings, NULL), CT_OK);
-}
-
 /* Runs the scenes as one batch. False: a step failed; hashes: of those that did not. */
 static bool run_batch(struct stage *stages, int n, uint32_t want, char hashes[][33]) {
     ct_step steps[SMALL];
-    for (int i = 0; i < n; i++) forget_answers(&stages[i]);
+    for (int i = 0; i < n; i++) stage_forget_answers(&stages[i]);
     for (int i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[i].scene, .want = want};
     bool good = ct_engine_run(stages[0].engine, steps, (size_t)n) == CT_OK;
     for (int i = 0; i < n; i++) {
