@@ -8,7 +8,7 @@
 #include "gpu/scene/scene.h"
 
 /* Bytes that a scene keeps at most. */
-enum { MOST_BYTES = 256 << 20 };
+enum { MOST_BYTES = 64 << 20 };
 
 /* Spans, tiles, cells and products are large, and rarely wanted of what does not move. */
 static bool keeps_answers(const ct_step *step, const ct_cpu_method *method) {
