@@ -17,12 +17,15 @@
 
 typedef struct file {
     char *bytes;
-    size_t size;
+    size_t size, capacity;
 } file;
 
 static void put(file *f, const void *bytes, size_t n) {
-    f->bytes = realloc(f->bytes, f->size + n + 1);
-    assert_non_null(f->bytes);
+    if (f->size + n + 1 > f->capacity) {
+        f->capacity = 2 * (f->size + n + 1);
+        f->bytes = realloc(f->bytes, f->capacity);
+        assert_non_null(f->bytes);
+    }
     if (n) memcpy(f->bytes + f->size, bytes, n);
     f->size += n;
     f->bytes[f->size] = 0;
@@ -43,7 +46,7 @@ static void put_u32(file *f, uint32_t value) {
 }
 
 static file make_glb(const char *json, const void *binary, size_t size) {
-    file f = {NULL, 0};
+    file f = {NULL, 0, 0};
     const size_t n = strlen(json), padded = (n + 3) / 4 * 4;
     put(&f, "glTF", 4), put_u32(&f, 2), put_u32(&f, (uint32_t)(12 + 8 + padded + (size ? 8 + size : 0)));
     put_u32(&f, (uint32_t)padded), put(&f, "JSON", 4);
@@ -176,7 +179,7 @@ static void test_ways(void **state) {
     make_box(&b);
     char *text = encode(&b, 636);
     for (int i = 0; i < 2; i++) { /* as text, with white space before it or not */
-        file f = {NULL, 0};
+        file f = {NULL, 0, 0};
         print(&f,
               "%s{\"asset\":{\"version\":\"2.0\"},\"buffers\":[{\"byteLength\":636,\"uri\":\"data:%s;base64,%s\"}],",
               i ? "\r\n " : "", i ? "application/gltf-buffer" : "application/octet-stream", text);
@@ -263,7 +266,7 @@ static void test_kinds_of_numbers(void **state) {
 /* ---- what is refused ---- */
 
 static file text_file(const char *text) {
-    file f = {NULL, 0};
+    file f = {NULL, 0, 0};
     put(&f, text, strlen(text));
     return f;
 }
@@ -322,16 +325,16 @@ static void test_refused(void **state) {
 /* Small files that claim much: neither time nor memory follows what they claim. */
 static void test_hostile(void **state) {
     (void)state;
-    file f = {NULL, 0};
+    file f = {NULL, 0, 0};
     put(&f, "{\"asset\":[", 10);
     for (int i = 0; i < 1 << 20; i++) put(&f, "{},", 3);
     refuse(f, CT_LIMIT_EXCEEDED, "more than 1048576 values");
-    file deep = {NULL, 0};
+    file deep = {NULL, 0, 0};
     for (int i = 0; i < 100000; i++) put(&deep, "{\"a\":", 5);
     refuse(deep, CT_PARSE_ERROR, "broken");
 
     /* 40,000 places of one box: 1,440,000 corners of a file of 1 MB. */
-    file many = {NULL, 0};
+    file many = {NULL, 0, 0};
     print(&many, HEAD "," SPLIT ",\"nodes\":[");
     for (int i = 0; i < 40000; i++) print(&many, "%s{\"mesh\":0}", i ? "," : "");
     print(&many, "]}");
