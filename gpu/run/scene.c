@@ -5,6 +5,7 @@
 
 #include "gpu/after/identity.h"
 #include "gpu/after/surfaces.h"
+#include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/vec.h"
 #include "gpu/mesh/mesh.h"
@@ -261,7 +262,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
         return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for one more body beside %u", scene->n_bodies);
     }
     mesh = is_half_space ? ct_half_space_mesh(error) : ct_mesh_retain(mesh);
-    status = mesh ? prepare_mesh(scene, &scene->settings, mesh, o->kind, o->self_contact, error) : CT_OUT_OF_MEMORY;
+    status = mesh ? prepare_mesh(scene, &scene->settings, mesh, o->kind, o->self_contact, error) : ct_failure();
     if (status) {
         ct_mesh_release(&mesh);
         free(body);
