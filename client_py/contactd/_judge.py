@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays
 from ._own_engine import own_engine
-from .client import Client, Mesh, Unit
+from .client import Client, Mesh, Unit, mesh_from
 from .errors import ContactdError, ErrorCode, error_for
 from .result import StepResult
 from .scene import Scene
@@ -202,7 +202,7 @@ def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frame
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected {len(known)} names, one for each mesh, got {len(names)}", field="names")
     _check_ignored(ignore, names)
     given = list(meshes.values()) if isinstance(meshes, Mapping) else list(meshes)
-    registered = [_register(client, m, name, unit) for m, name in zip(given, names)]
+    registered = [mesh_from(client, m, name, unit) for m, name in zip(given, names)]
     if (poses is None) == (frames is None):
         raise error_for(ErrorCode.INVALID_ARGUMENT, "expected poses or frames, one of them", field="poses")
     if isinstance(poses, (str, os.PathLike)):
@@ -282,14 +282,6 @@ def _name_of(mesh: Any, k: int) -> str:
     if isinstance(mesh, (str, os.PathLike)):
         return pathlib.Path(mesh).stem
     return mesh.name or f"body {k}" if isinstance(mesh, Mesh) else f"body {k}"
-
-
-def _register(client: Client, mesh: Any, name: str, unit: Unit) -> Mesh:
-    if isinstance(mesh, Mesh):
-        return mesh
-    if isinstance(mesh, (str, os.PathLike)):
-        return client.register_mesh_file(mesh, name=name, unit=unit)
-    return client.register_mesh(*mesh, name=name, unit=unit)
 
 
 # ---- files ----

@@ -871,6 +871,15 @@ class Client(SceneOpener, ShapeMaker):
             raise error_for(ErrorCode.STALE_HANDLE, "the mesh was removed", object=str(mesh), field="mesh")
 
 
+def mesh_from(client: Client, mesh: Any, name: str, unit: Unit) -> Mesh:
+    """What the judge and adapters take as a mesh: a Mesh, the path of a file, or (vertices, triangles)."""
+    if isinstance(mesh, Mesh):
+        return mesh
+    if isinstance(mesh, (str, os.PathLike)):
+        return client.load(mesh, name=name, unit=unit)
+    return client.register_mesh(*mesh, name=name, unit=unit)
+
+
 def raise_first(answers: list[Any]) -> list[StepResult]:
     """The answers, where no error is among them."""
     for answer in answers:

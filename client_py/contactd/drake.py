@@ -10,7 +10,6 @@ geometries that are registered with a SceneGraph stay Drake's: register none for
 
 from __future__ import annotations
 
-import os
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from ._optional import check_version, need
 from ._own_engine import own_engine
 from .body import Body
-from .client import Client, Mesh, Unit
+from .client import Client, Unit, mesh_from
 from .errors import ErrorCode, error_for
 from .result import StepResult
 
@@ -67,7 +66,7 @@ class ContactSystem(pydrake.LeafSystem):  # type: ignore[misc,name-defined,unuse
         self._bodies: list[Body] = []
         for (name, mesh), index in zip(bodies.items(), self._indices):
             left_out = [b for b, other in zip(self._bodies, self._indices) if frozenset((index, other)) in apart]
-            self._bodies.append(self.scene.add_body(self._mesh(mesh, name, unit), np.eye(4), ignore=left_out, modulus=modulus,
+            self._bodies.append(self.scene.add_body(mesh_from(self.scene.client, mesh, name, unit), np.eye(4), ignore=left_out, modulus=modulus,
                                                       friction=friction, dissipation=dissipation))
         if ground is not None:
             self.scene.add_half_space((0, 0, 1), ground, friction=friction, dissipation=dissipation)
@@ -75,14 +74,6 @@ class ContactSystem(pydrake.LeafSystem):  # type: ignore[misc,name-defined,unuse
         self._poses = self.DeclareAbstractInputPort("body_poses", make([pydrake.RigidTransform()]))
         self._velocities = self.DeclareAbstractInputPort("body_spatial_velocities", make([pydrake.SpatialVelocity()]))
         self.DeclareAbstractOutputPort("applied_spatial_forces", lambda: make([pydrake.ExternallyAppliedSpatialForce()]), self._forces)
-
-    def _mesh(self, mesh: Any, name: str, unit: Unit) -> Mesh:
-        client: Client = self.scene.client
-        if isinstance(mesh, Mesh):
-            return mesh
-        if isinstance(mesh, (str, os.PathLike)):
-            return client.register_mesh_file(mesh, name=name, unit=unit)
-        return client.register_mesh(*mesh, name=name, unit=unit)
 
     def _forces(self, context: Any, output: Any) -> None:
         poses, velocities = self._poses.Eval(context), self._velocities.Eval(context)

@@ -11,7 +11,6 @@ modulus times a contact's area, N/m, has to be well below the mass over the time
 
 from __future__ import annotations
 
-import os
 from typing import Any, Mapping, Sequence, Union
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from ._optional import need
 from ._own_engine import own_engine
 from .body import Body
-from .client import Client, Mesh, Unit
+from .client import Client, Unit, mesh_from
 from .errors import ErrorCode, error_for
 from .result import StepResult
 
@@ -67,7 +66,7 @@ class Contacts:
             self._bodies: list[Body] = []
             for (key, mesh), link in zip(bodies.items(), self._links):
                 left_out = [b for b, other in zip(self._bodies, self._links) if other[0] == link[0] or frozenset((other, link)) in apart]
-                self._bodies.append(self.scene.add_body(self._mesh(mesh, f"body {key}", unit), np.eye(4), ignore=left_out, modulus=modulus,
+                self._bodies.append(self.scene.add_body(mesh_from(self.scene.client, mesh, f"body {key}", unit), np.eye(4), ignore=left_out, modulus=modulus,
                                                         friction=friction, dissipation=dissipation))
             if ground is not None:
                 self.scene.add_half_space((0, 0, 1), ground, friction=friction, dissipation=dissipation)
@@ -88,14 +87,6 @@ class Contacts:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _mesh(self, mesh: Any, name: str, unit: Unit) -> Mesh:
-        client: Client = self.scene.client
-        if isinstance(mesh, Mesh):
-            return mesh
-        if isinstance(mesh, (str, os.PathLike)):
-            return client.register_mesh_file(mesh, name=name, unit=unit)
-        return client.register_mesh(*mesh, name=name, unit=unit)
 
     def _set_own_contacts(self, on: bool) -> None:
         for k, (body, link) in enumerate(self._links):
