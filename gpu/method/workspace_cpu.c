@@ -138,13 +138,17 @@ ct_workspace *ct_workspace_try(ct_device *device, bool is_large, bool in_backgro
     return workspace;
 }
 
-void ct_workspace_release(ct_workspace *workspace) {
+static void let_go(ct_workspace *workspace, double used_until) {
     ct_device *device = workspace->device;
     pthread_mutex_lock(&device->mutex);
     workspace->is_taken = false;
-    workspace->used_until = ct_now();
+    workspace->used_until = used_until;
     pthread_cond_broadcast(&device->changed);
     pthread_mutex_unlock(&device->mutex);
+}
+
+void ct_workspace_release(ct_workspace *workspace) {
+    let_go(workspace, ct_now());
 }
 
 /* Its batch computes, or may do so at any time. */
@@ -225,10 +229,7 @@ uint64_t ct_workspaces_release_idle(ct_device *device, double seconds) {
         free_scratch(workspace, true);
         const uint64_t now = scratch_bytes(device); /* of other batches too, which may grow */
         freed += before > now ? before - now : 0;
-        ct_workspace_release(workspace);
-        pthread_mutex_lock(&device->mutex);
-        if (!workspace->is_taken) workspace->used_until = 0;
-        pthread_mutex_unlock(&device->mutex);
+        let_go(workspace, 0);
     }
     return freed;
 }

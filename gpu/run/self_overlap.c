@@ -22,7 +22,7 @@ ct_status ct_mesh_measure_overlap(ct_mesh *mesh, double *volume, ct_error *error
     if (mesh->has_shared_edges) return CT_OK;
     ct_engine_options options;
     ct_engine_options_init(&options);
-    options.backend = "cpu"; /* it is no step of a scene: none waits for it, and no device's memory has it */
+    options.backend = "cpu"; /* with memory and threads of its own, so that scenes' steps do not wait for it */
     options.threads = 1;
     ct_scene_settings settings;
     ct_scene_settings_init(&settings);
@@ -30,7 +30,6 @@ ct_status ct_mesh_measure_overlap(ct_mesh *mesh, double *volume, ct_error *error
     ct_body_options body;
     ct_body_options_init(&body);
     body.kind = CT_BODY_RIGID;
-    for (int k = 0; k < 12; k++) body.pose[k] = k % 5 == 0;
     body.self_contact = true;
     ct_engine *engine = NULL;
     ct_scene *scene = NULL;

@@ -1,5 +1,5 @@
-/* upload_cpu.c - applies a step's updates to the bodies' state, and measures the deformable bodies that moved. All numbers
- * are checked before anything is applied, and what they overwrite is kept until the step has ended well. */
+/* upload_cpu.c - applies a step's updates to the bodies' state, and measures the deformable bodies that moved. All
+ * numbers are checked before anything is applied, and what they overwrite is kept until the step has ended well. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,8 +111,8 @@ static void exchange_positions(ct_resident *resident) {
     exchange(&resident->low, &resident->other_low);
 }
 
-/* Lets all positions of the body be written to its other memory, as what it had is kept; in place after the step's first
- * such update. */
+/* Lets all positions of the body be written to its other memory, as what it had is kept; in place after the step's
+ * first such update. */
 static void swap_positions(ct_resident *resident) {
     if (resident->before.n_swaps++ == 0) exchange_positions(resident);
 }
@@ -245,7 +245,7 @@ static void begin_step(ct_scene *scene) {
     for (uint32_t b = 0; b < scene->n_bodies; b++) {
         ct_resident *resident = scene->bodies[b]->resident;
         resident->before.is_kept = false;
-        resident->at_rest += resident->at_rest < 2;
+        resident->at_rest += resident->at_rest < 1;
     }
 }
 
