@@ -165,7 +165,7 @@ typedef enum contactd_format {
     CONTACTD_FORMAT_OFF,
     CONTACTD_FORMAT_PLY,
     CONTACTD_FORMAT_STL,
-    CONTACTD_FORMAT_GLTF, /* 2.0, text or binary (GLB), all in one file; PARSE_ERROR or UNSUPPORTED of a server without it */
+    CONTACTD_FORMAT_GLTF, /* 2.0, text or binary (GLB), in one file; PARSE_ERROR or UNSUPPORTED of a server without */
 } contactd_format;
 
 typedef struct contactd_mesh_info {
@@ -300,15 +300,15 @@ typedef struct contactd_change {
 typedef struct contactd_repair {
     contactd_closing closing;
     double deviation; /* m, of a wrap: no point of it is further from the triangles given */
-    uint64_t
-        uneven_polygons; /* of a file: faces of more than three corners that are not flat, cut where the area is least */
-    double unevenness;   /* m, the most that a corner of one is off the plane of its face */
-    int was_asked;       /* 0: the mesh was registered without a repair; all below is 0 */
+    /* Of a file: faces of more than three corners that are not flat, cut where the area is least, and the most, m, that
+     * a corner of one is off the plane of its face. */
+    uint64_t uneven_polygons;
+    double unevenness;
+    int was_asked; /* 0: the mesh was registered without a repair; all below is 0 */
     uint64_t counts[CONTACTD_CHANGE_KINDS], fill_triangles;
-    double moved; /* m, the most that welding has moved a corner of a triangle */
-    double
-        self_overlap; /* m^3, in which the mesh overlaps itself: which a repair does not mend; NaN: not measured, as parts
-                            of it share edges */
+    double moved;        /* m, the most that welding has moved a corner of a triangle */
+    double self_overlap; /* m^3, in which the mesh overlaps itself, which a repair does not mend; NaN: not measured, as
+                            parts of it share edges */
     uint32_t n_changes;
     contactd_change changes[4 * CONTACTD_CHANGE_KINDS]; /* [n_changes], up to four of each kind */
 } contactd_repair;

@@ -1,5 +1,5 @@
-/* restore.c - the requests that make meshes, scenes and bodies on a server, and with them again what a server lost: as it
- * was after the last answered step. */
+/* restore.c - the requests that make meshes, scenes and bodies on a server, and with them again what a server lost:
+ * as it was after the last answered step. */
 #include "client_c/restore.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* contact.c - contactctl contact A [B]: takes one or two meshes, from files or from the server, makes one step of them, and prints
- * their contacts. */
+/* contact.c - contactctl contact A [B]: takes one or two meshes, from files or from the server, makes one step of
+ * them, and prints their contacts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

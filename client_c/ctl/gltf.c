@@ -1,5 +1,5 @@
-/* gltf.c - mesh files as they are sent: a .gltf file with the buffers of the files beside it, as the server sees none of
- * this machine's files. */
+/* gltf.c - mesh files as they are sent: a .gltf file with the buffers of the files beside it, as the server sees none
+ * of this machine's files. */
 #include <jansson.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 #include "client_c/ctl/ctl.h"
 
-/* Where a buffer lies, from a URI: beside the .gltf file or below. NULL: elsewhere, or no memory. The caller frees it. */
+/* Where a buffer lies, from a URI: beside the .gltf file or below. NULL: elsewhere, or no memory. The caller frees
+ * it. */
 static char *path_of_buffer(const char *gltf, const char *uri) {
     const char *slash = strrchr(gltf, '/');
     const size_t folder = slash ? (size_t)(slash + 1 - gltf) : 0;
@@ -84,7 +85,7 @@ bool ctl_read_mesh(const char *path, unsigned char **bytes, size_t *size) {
         ctl_mistake("no memory for %s", path);
         is_done = false;
     }
-    json_decref(document); /* what is no JSON is the server's to refuse */
+    json_decref(document); /* NULL where the file is no JSON; the server then says what is wrong with it */
     if (text || !is_done) {
         free(*bytes);
         *bytes = (unsigned char *)text;

@@ -158,8 +158,8 @@ static int open_scenes(judge *j) {
 
 /* ---- measuring ---- */
 
-/* m. Where a contact wraps around the other body, as a thread does, areas as seen along its normal cancel. So the area is that
- * of the surface inside, the mean of both sides; where one is wholly inside the other, that of the one. */
+/* m. Where a contact wraps around the other body, as a thread does, areas as seen along its normal cancel. So the
+ * area is that of the surface inside, the mean of both sides; where one is wholly inside the other, that of the one. */
 static double depth_of(const contactd_contact *c) {
     double area = 0;
     for (int side = 0; side < 2; side++)

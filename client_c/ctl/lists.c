@@ -334,9 +334,10 @@ static int scene_by_id(ctl *ctl, const contactd_settings *settings) {
     return EXIT_OK;
 }
 
-/* The scene, and a row for each of its bodies; as JSON, which contactctl bodies has of them, the scene alone. */
 enum { SHOWN_CONTACTS = 20 }; /* contactctl contacts shows all */
 
+/* The scene, a row for each of its bodies, and the contacts of its last step; as JSON, which contactctl bodies and
+ * contacts have of them, the scene alone. */
 int ctl_scene_show(ctl *ctl) {
     uint64_t id;
     json_t *report;

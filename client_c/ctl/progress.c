@@ -45,8 +45,8 @@ static double elapsed_s(void) {
     return (double)(now.tv_sec - line.began.tv_sec) + (double)(now.tv_nsec - line.began.tv_nsec) * 1e-9;
 }
 
-/* Bytes that the other ends of this process's TCP connections have confirmed. ZeroMQ takes a message whole and does not say
- * how much of it has left; the system does. 0 over ipc. */
+/* Bytes that the other ends of this process's TCP connections have confirmed. ZeroMQ takes a message whole and does
+ * not say how much of it has left; the system does. 0 over ipc. */
 static uint64_t confirmed_bytes(void) {
     uint64_t sum = 0;
     for (int fd = 0; fd < MOST_SOCKETS; fd++) {

@@ -1,5 +1,5 @@
-/* progress.h - how far a command is, in the last line of the terminal. Nothing is shown where stderr is no terminal, of what
- * takes less than a second, and once it has ended. One at a time, from the main thread. */
+/* progress.h - how far a command is, in the last line of the terminal. Nothing is shown where stderr is no terminal,
+ * of what takes less than a second, and once it has ended. One at a time, from the main thread. */
 #ifndef CONTACTCTL_PROGRESS_H
 #define CONTACTCTL_PROGRESS_H
 

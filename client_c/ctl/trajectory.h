@@ -10,9 +10,10 @@ typedef struct ctl_trajectory {
     double *poses; /* [n_frames][n_bodies][12], row-major [R|t] */
 } ctl_trajectory;
 
-/* Reads columns time, body, x, y, z, qx, qy, qz, qw, in any order and among others; a row for each body and time. names:
- * [n] of the bodies; one without any row rests at the origin. An exit code; after a message EXIT_USAGE: the file cannot be
- * read, EXIT_REFUSED: it holds something else. *out is freed by ctl_trajectory_free, whatever the code is. */
+/* Reads columns time, body, x, y, z, qx, qy, qz, qw, in any order and among others; a row for each body and time.
+ * names: [n] of the bodies; one without any row rests at the origin. An exit code; after a message EXIT_USAGE: the
+ * file cannot be read, EXIT_REFUSED: it holds something else. *out is freed by ctl_trajectory_free, whatever the code
+ * is. */
 int ctl_read_trajectory(const char *path, const char *const *names, size_t n, ctl_trajectory *out);
 void ctl_trajectory_free(ctl_trajectory *trajectory);
 

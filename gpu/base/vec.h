@@ -41,8 +41,8 @@ CT_FN ct_vec3 ct_vec3_cross(ct_vec3 a, ct_vec3 b) {
     return ct_vec3_make(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
 }
 
-/* The length of (x, y, z), however large or small. Not the C library's hypot, whose last bits differ between versions of glibc,
- * and whose newest version a program that calls it would need. */
+/* The length of (x, y, z), however large or small. Not the C library's hypot, whose last bits differ between versions
+ * of glibc, and whose newest version a program that calls it would need. */
 CT_FN double ct_length(double x, double y, double z) {
     const double most = fmax(fmax(fabs(x), fabs(y)), fabs(z));
     if (!(most > 0 && most < INFINITY)) return most;

@@ -95,8 +95,9 @@ void ct_engine_forget_mesh(ct_engine *engine, const ct_mesh *mesh);
 /* Bytes of the devices' own memory that hold the mesh of this hash, summed over the devices. */
 uint64_t ct_engine_mesh_bytes(ct_engine *engine, const char *hash);
 
-/* Frees the working memory that no step has used for so many seconds (0: since the last one ended). Steps keep it for those
- * that follow; the next large one allocates it anew. Beside steps that run, on any thread. Returns the bytes freed. */
+/* Frees the working memory that no step has used for so many seconds (0: since the last one ended). Steps keep it for
+ * those that follow; the next large one allocates it anew. Beside steps that run, on any thread. Returns the bytes
+ * freed. */
 uint64_t ct_engine_release_scratch(ct_engine *engine, double seconds);
 
 #ifdef __cplusplus

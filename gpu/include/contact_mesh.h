@@ -25,10 +25,10 @@ typedef enum ct_mesh_format {
     CT_FORMAT_AUTO = 0, /* recognised by the content */
     CT_FORMAT_OBJ,
     CT_FORMAT_OFF,
-    CT_FORMAT_PLY, /* ascii, binary little and big endian */
-    CT_FORMAT_STL, /* ascii and binary; bitwise equal vertices are welded */
-    CT_FORMAT_GLTF, /* glTF 2.0, text with its buffers in it, and binary (GLB): all triangles of its scene, where its nodes
-                       place them; bitwise equal vertices are welded. In a build with jansson, else UNSUPPORTED */
+    CT_FORMAT_PLY,  /* ascii, binary little and big endian */
+    CT_FORMAT_STL,  /* ascii and binary; bitwise equal vertices are welded */
+    CT_FORMAT_GLTF, /* glTF 2.0, text with its buffers in it, and binary (GLB): all triangles of its scene, where its
+                       nodes place them; bitwise equal vertices are welded. Without jansson UNSUPPORTED */
 } ct_mesh_format;
 
 typedef struct ct_mesh_limits {

@@ -132,9 +132,9 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
  * step went well. Else the status of the first step that failed; each step has its own in error.status. */
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps);
 
-/* The volume in which a mesh overlaps itself, m^3: where its winding number is 2 or more, each place as often as it is
- * above 1. Measured by EXACT on the caller's thread, apart from all engines; contacts below their error bounds are none.
- * -1: not measured, as parts of the mesh share edges. Fails as steps do. */
+/* The volume in which a mesh overlaps itself, m^3: where its winding number is 2 or more, each place as often as it
+ * is above 1. Measured by EXACT on the caller's thread, apart from all engines; contacts below their error bounds are
+ * none. -1: not measured, as parts of the mesh share edges. Fails as steps do. */
 ct_status ct_mesh_measure_overlap(ct_mesh *mesh, double *volume, ct_error *error);
 
 /* Of a batch of many scenes: the contacts of all its steps, one step's after the other's. first: [n_steps + 1], out:

@@ -1,6 +1,6 @@
 /* device_cpu.h - the CPU backend's own structures: the device, its workspaces and their per-thread scratch, the pair
- * tasks of a batch, and what a method has to offer. Each method has slots in the device, a workspace, a thread's scratch
- * and a pair's task, whose memory is made here and looked into by the method alone (ct_cpu_method). */
+ * tasks of a batch, and what a method has to offer. Each method has slots in the device, a workspace, a thread's
+ * scratch and a pair's task, whose memory is made here and looked into by the method alone (ct_cpu_method). */
 #ifndef CT_CPU_DEVICE_H
 #define CT_CPU_DEVICE_H
 
@@ -74,8 +74,9 @@ struct ct_resident {
     bool takes_low;      /* some update needs `low`, whose memory was reserved */
     bool has_moved;      /* rigid: an applied update changed its pose, and its box is not found yet */
     uint64_t n_moves;    /* rises whenever pose or positions change, an undone step's included */
-    int at_rest;         /* steps since it moved or came to the scene, with the one that runs; 2 stands for more */
-    uint32_t box_level;  /* the body's box is ct_voxel_posed_box's of the mesh's tree of this finest
+    int at_rest; /* 1: it does not move in the step that runs, nor came to the scene since the last one; else 0, or
+                            -1 before its first step */
+    uint32_t box_level; /* the body's box is ct_voxel_posed_box's of the mesh's tree of this finest
                             level; 0: that of its vertices */
 };
 

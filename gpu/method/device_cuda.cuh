@@ -1,6 +1,6 @@
 /* device_cuda.cuh - the host side of the CUDA backend: a device, what is resident on it, its workspaces, and what a
- * method has to offer. A workspace runs one batch at a time, on its own stream. Each method has a room of its own in it,
- * which the others do not look into. */
+ * method has to offer. A workspace runs one batch at a time, on its own stream. Each method has a room of its own in
+ * it, which the others do not look into. */
 #ifndef CT_CUDA_DEVICE_CUH
 #define CT_CUDA_DEVICE_CUH
 
@@ -132,7 +132,7 @@ struct ct_workspace {
     ct_gpu_pinned sides_host;
     uint64_t expected_answer; /* bytes that the next answer is expected to have */
     uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
-    bool has_moved_bodies;    /* the batch's updates of bodies are written, or will be before what is launched later */
+    bool has_moved_bodies;    /* the kernel that writes the batch's updates of bodies was launched */
     bool lacks_launch;        /* a kernel was not launched, as the device has no memory left for it: the batch fails */
 };
 
@@ -239,8 +239,8 @@ extern const ct_kernel_entry ct_probe_kernels[];
 
 /* ---- methods_cuda.cu ---- */
 
-/* Loads every kernel onto the current device. *local_bytes: the most that one has of local memory, a thread. OUT_OF_MEMORY,
- * DEVICE_ERROR: which kernel it was, and why. */
+/* Loads every kernel onto the current device. *local_bytes: the most that one has of local memory, a thread.
+ * OUT_OF_MEMORY, DEVICE_ERROR: which kernel it was, and why. */
 ct_status ct_gpu_load_kernels(const ct_device *device, size_t *local_bytes, ct_error *error);
 
 /* ---- memory_cuda.cu ---- */
@@ -255,11 +255,11 @@ struct ct_guard { /* locks the device's mutex for a scope */
     }
 };
 
-/* Waits for the workspace's stream. Before that what kernels should have written is not to be looked at. False: the device
- * is lost while `what` was being done, or lacks the memory to launch a kernel (ct_workspace.lacks_launch). */
+/* Waits for the workspace's stream. Before that what kernels should have written is not to be looked at. False: the
+ * device is lost while `what` was being done, or lacks the memory to launch a kernel (ct_workspace.lacks_launch). */
 bool ct_gpu_wait(ct_device *device, ct_workspace *workspace, const char *what);
-/* Copies on the stream. `to` of copy_out must be pinned, and has the bytes after a wait. False: the device is lost while
- * `what` was being done. */
+/* Copies on the stream. `to` of copy_out must be pinned, and has the bytes after a wait. False: the device is lost
+ * while `what` was being done. */
 bool ct_gpu_copy_out(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,
                      const char *what);
 bool ct_gpu_copy_in(ct_device *device, const ct_workspace *workspace, void *to, const void *from, uint64_t bytes,

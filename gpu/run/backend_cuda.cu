@@ -1,5 +1,5 @@
-/* backend_cuda.cu - the CUDA backend's table of functions: opens a device, tells facts about it, and records how it was lost.
- */
+/* backend_cuda.cu - the CUDA backend's table of functions: opens a device, tells facts about it, and records how it
+ * was lost. */
 #include "gpu/methods/ldi/drive_cuda.cuh"
 #include "gpu/run/choose_cuda.cuh"
 
@@ -37,8 +37,8 @@ CT_KERNEL probe(uint32_t *out) {
     CT_FOR(i, (uint64_t)CT_BLOCK) out[i] = (uint32_t)(i * i + 1);
 }
 
-/* Has so many bytes of local memory. The driver allocates local memory, for all threads that a device holds at a time, at
- * the first launch of a kernel that needs more than those before. */
+/* Has so many bytes of local memory. The driver allocates local memory, for all threads that a device holds at a
+ * time, at the first launch of a kernel that needs more than those before. */
 template <unsigned BYTES> static __global__ void hold_local_memory(uint32_t *out, uint64_t n) {
     uint32_t words[BYTES / 4];
     CT_FOR(i, n) {
@@ -54,8 +54,8 @@ const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe),
                                             CT_KERNEL_ENTRY(hold_local_memory<4096>),
                                             CT_KERNELS_END};
 
-/* Lets the driver allocate now the local memory that the kernels need, as later there may be none left: of the next larger
- * of the sizes above. It takes no part in the budget, so this comes before that. */
+/* Lets the driver allocate now the local memory that the kernels need, as later there may be none left: of the next
+ * larger of the sizes above. It takes no part in the budget, so this comes before that. */
 static bool reserve_local_memory(ct_device *device, size_t bytes, ct_error *error) {
     uint32_t *const none = NULL;
     const uint64_t n = 0;

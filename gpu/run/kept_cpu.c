@@ -1,5 +1,5 @@
-/* kept_cpu.c - answers of pairs whose bodies have not moved. A pair's answer follows from its bodies, the scene's settings
- * and the step's wishes alone; where these are the same, bit for bit, so is the answer. */
+/* kept_cpu.c - answers of pairs whose bodies have not moved. A pair's answer follows from its bodies, the scene's
+ * settings and the step's wishes alone; where these are the same, bit for bit, so is the answer. */
 #include "gpu/run/kept_cpu.h"
 
 #include <stdlib.h>

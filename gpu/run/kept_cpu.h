@@ -36,8 +36,8 @@ ct_kept_pair *ct_kept_find(ct_kept_walk *walk, const ct_step *step, const ct_bod
 /* The pair's answer is the one that is kept of it, at no cost. */
 void ct_kept_answer(ct_pair_task *pair);
 
-/* Keeps for the next step what the step's pairs answered whose bodies have not moved since the step before, and drops all
- * else; for want of memory, less. Before the result takes over entries of a pair. */
+/* Keeps for the next step what the step's pairs answered whose bodies have not moved since the step before, and drops
+ * all else; for want of memory, less. Before the result takes over entries of a pair. */
 void ct_kept_update(const ct_step *step, const ct_cpu_method *method, ct_pair_task *pairs, size_t n_pairs);
 
 void ct_kept_forget(ct_scene *scene);

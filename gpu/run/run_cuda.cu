@@ -1,5 +1,6 @@
-/* run_cuda.cu - runs a batch on a workspace: sends it, launches all stages, waits once. After a shortage it grows the tables
- * and launches again. If they cannot grow it halves the batch, so that the scene that needs too much fails alone. */
+/* run_cuda.cu - runs a batch on a workspace: sends it, launches all stages, waits once. After a shortage it grows the
+ * tables and launches again. If they cannot grow it halves the batch, so that the scene that needs too much fails
+ * alone. */
 #include "gpu/device/cuda/trace.cuh"
 #include "gpu/method/device_cuda.cuh"
 

@@ -6,8 +6,8 @@
 #include "server/base/json_out.h"
 #include "server/core/service.h"
 
-/* changes: of a registration, with what the repair did if it was asked for; NULL: it is none. closing, deviation: how it
- * was closed. */
+/* changes: of a registration, with what the repair did if it was asked for; NULL: it is none. closing, deviation: how
+ * it was closed. */
 void answer_mesh(json_out *out, const mesh_record *mesh, uint64_t device_bytes, const ct_mesh_changes *changes,
                  bool was_repaired, ct_closing closing, double deviation);
 void answer_scene(json_out *out, const scene_record *scene);

@@ -44,7 +44,8 @@ bool handler_find_mesh(const service *service, const identity *who, const char *
     return found || problem_take(p, &error);
 }
 
-/* How a mesh is to be registered: ?name=...&repair=1&max_hole=...&weld=...&scale=0.001&open_direction=X,Y,Z&closing=wrap&resolution=... */
+/* How a mesh is to be registered:
+ * ?name=...&repair=1&max_hole=...&weld=...&scale=0.001&open_direction=X,Y,Z&closing=wrap&resolution=... */
 typedef struct upload {
     char name[REGISTRY_NAME];
     ct_mesh_options options;

@@ -1,7 +1,7 @@
 /* router.h - every resource there is, what holds of it, and which one a request means. Pure: no sockets, no memory.
  *
- * A resource is one row here, its function, and its description in proto/openapi.json; a unit test holds the description to
- * the row: methods, who may ask, query parameters, bodies. */
+ * A resource is one row here, its function, and its description in proto/openapi.json; a unit test holds the
+ * description to the row: methods, who may ask, query parameters, bodies. */
 #ifndef CONTACTD_HTTP_ROUTER_H
 #define CONTACTD_HTTP_ROUTER_H
 

@@ -467,8 +467,8 @@ static void compare_points(bench *b) {
     for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
 }
 
-/* Of bodies that are deep in each other, of such as have many long thin triangles, of a ball on a floor, and of a box on
- * a box. */
+/* Of bodies that are deep in each other, of such as have many long thin triangles, of a ball on a floor, and of a box
+ * on a box. */
 static void points_scenes(void) {
     double pose[12], identity[12];
     if (strcmp(backend, "cpu") != 0) return;

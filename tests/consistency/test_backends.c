@@ -136,8 +136,8 @@ static void swap_triangles(struct shape *shape, size_t a, size_t b) {
     }
 }
 
-/* A shell is judged by where seven of its triangles lie, evenly spread over their list (gpu/mesh/build/shells.c). With those
- * closest to the origin there, a cavity may stick out of the shell around it. */
+/* A shell is judged by where seven of its triangles lie, evenly spread over their list (gpu/mesh/build/shells.c).
+ * With those closest to the origin there, a cavity may stick out of the shell around it. */
 static void put_closest_where_judged(struct shape *shape) {
     enum { PLACES = 7 };
     for (size_t place = 0; place < PLACES; place++) { /* the closest first, then one after the other to its place */
@@ -149,8 +149,8 @@ static void put_closest_where_judged(struct shape *shape) {
     for (size_t place = PLACES; place-- > 0;) swap_triangles(shape, place, place * shape->n_triangles / PLACES);
 }
 
-/* A body whose second shell, a cavity that sticks out of the first, is inside out there (ct_contact.inverted_volume, which
- * compare looks at). */
+/* A body whose second shell, a cavity that sticks out of the first, is inside out there (ct_contact.inverted_volume,
+ * which compare looks at). */
 static void test_inverted(void **state) {
     (void)state;
     uint64_t rng = 5, contacts = 0;

@@ -130,7 +130,7 @@ struct history {
     ct_scene_settings settings;
     struct member of[MEMBERS];
     int n;
-    uint32_t moves_in; /* a body moves in one of so many steps; in some of the others it is sent as it is */
+    uint32_t moves_in; /* a body moves in about one of so many steps; in some others it is sent where it is already */
     uint64_t rng;
 };
 

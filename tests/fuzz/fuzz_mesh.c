@@ -1,5 +1,5 @@
-/* fuzz_mesh.c - libFuzzer target: the mesh readers, validation, repair and hull on any bytes; the first byte chooses the
- * format and what is done. */
+/* fuzz_mesh.c - libFuzzer target: the mesh readers, validation, repair and hull on any bytes; the first byte chooses
+ * the format and what is done. */
 #include <stdlib.h>
 
 #include "gpu/include/contact.h"

@@ -32,7 +32,8 @@ ct_scene_settings stage_voxtree(uint32_t voxel_level, uint32_t level); /* the me
 struct stage stage_open(ct_engine *engine, const ct_scene_settings *settings, const struct placed *bodies, int n);
 void stage_close(struct stage *stage);
 ct_result *stage_step(struct stage *stage, const ct_update *updates, size_t n_updates, uint32_t want);
-/* The scene is configured anew, with its own settings: its next step computes all pairs, also those of bodies at rest. */
+/* The scene is configured anew, with its own settings: its next step computes all pairs, also those of bodies at
+ * rest. */
 void stage_forget_answers(const struct stage *stage);
 ct_result *stage_run(struct stage *stage, ct_step step); /* step.scene is the stage's */
 

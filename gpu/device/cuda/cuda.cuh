@@ -30,9 +30,9 @@
 #define CT_UNROLL _Pragma("unroll")
 #endif
 
-/* Launches the kernel. The number of kernels that were launched, to be summed: 0 or 1. A launch can fail for want of memory,
- * and only cudaGetLastError tells so; what the kernel should have written is not there then, so nothing is launched until
- * that was asked (ct_gpu_wait does). */
+/* Launches the kernel. The number of kernels that were launched, to be summed: 0 or 1. A launch can fail for want of
+ * memory, and only cudaGetLastError tells so; what the kernel should have written is not there then, so nothing is
+ * launched until that was asked (ct_gpu_wait does). */
 #define CT_LAUNCH(kernel, grid, stream, ...)                                                                           \
     (cudaPeekAtLastError() == cudaSuccess                                                                              \
          ? (CT_START(kernel, grid, stream, __VA_ARGS__), cudaPeekAtLastError() == cudaSuccess ? 1u : 0u)               \
@@ -47,7 +47,8 @@ static_assert(CT_BLOCK == 64 || CT_BLOCK == 256,
 #define CT_KERNEL_RESIDENT(blocks) static __global__ void __launch_bounds__(CT_BLOCK, blocks)
 #define CT_SHARED                  __shared__
 
-/* A kernel by its name. A file with kernels lists them all, for methods_cuda.cu, and ends the list with CT_KERNELS_END. */
+/* A kernel by its name. A file with kernels lists them all, for methods_cuda.cu, and ends the list with
+ * CT_KERNELS_END. */
 struct ct_kernel_entry {
     const char *name;
     const void *function;

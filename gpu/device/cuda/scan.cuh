@@ -1,13 +1,13 @@
-/* scan.cuh - sums, prefix sums and sorts by the threads of one block: those of CUB with nvcc, a stand-in with the shim.
+/* scan.cuh - sums, prefix sums and sorts by the threads of one block: those of CUB with nvcc, a stand-in with the
+ * shim.
  *
  * They are block-level because the numbers of elements are known on the device only, and the host must not wait for
- * them in the middle of a batch. cub::DeviceScan and cub::DeviceRadixSort take the number from the host, so they would
- * process whole capacities. They also need temporary memory and launch kernels of CUB's own, which methods_cuda.cu cannot load
- * when a device is opened. Instead the last block of the kernel that counts the elements scans them (ct_scan), several
- * counts of an element in one pass.
+ * them in the middle of a batch. cub::DeviceScan and cub::DeviceRadixSort take the number from the host, so they
+ * would process whole capacities. They also need temporary memory and launch kernels of CUB's own, which
+ * methods_cuda.cu cannot load when a device is opened. Instead the last block of the kernel that counts the elements
+ * scans them (ct_scan), several counts of an element in one pass.
  *
- * All threads of a block call each of these functions together, outside CT_THREADS, with values of their own.
- */
+ * All threads of a block call each of these functions together, outside CT_THREADS, with values of their own. */
 #ifndef CT_SCAN_CUH
 #define CT_SCAN_CUH
 

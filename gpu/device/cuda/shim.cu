@@ -527,7 +527,8 @@ cudaError_t cudaGraphicsResourceGetMappedPointer(void **memory, size_t *bytes, c
 
 #endif
 
-/* A device on which kernels were loaded runs no others, which proves that the lists of methods_cuda.cu and the methods are complete. */
+/* A device on which kernels were loaded runs no others, which proves that the lists of methods_cuda.cu and the
+ * methods are complete. */
 static void require_loaded(const void *function) {
     std::lock_guard<std::mutex> lock(the_world().mutex);
     bool any = false;

@@ -1,4 +1,5 @@
-/* shells.c - which shells of a surface face the wrong way, by rays that count what lies around them, and turning them. */
+/* shells.c - which shells of a surface face the wrong way, by rays that count what lies around them, and turning
+ * them. */
 #include "gpu/mesh/build/shells.h"
 
 #include <math.h>
@@ -53,8 +54,8 @@ struct box {
     float lo[3], hi[3];
 };
 
-/* Triangles along a space-filling curve, by the middles of their boxes; each FAN nodes of a level have one parent, whose
- * box bounds theirs. */
+/* Triangles along a space-filling curve, by the middles of their boxes; each FAN nodes of a level have one parent,
+ * whose box bounds theirs. */
 enum { FAN = 8, MOST_LEVELS = 12, AXIS_BITS = 10 };
 
 struct placed {
@@ -195,8 +196,8 @@ static int crossing(const struct ray *ray, double p[3][3], bool *is_close) {
     return along > 0 ? 1 : -1;
 }
 
-/* What lies around a point: for each shell whose triangles a ray from there crosses how often it leaves less how often it
- * enters, which is its winding number there. */
+/* What lies around a point: for each shell whose triangles a ray from there crosses how often it leaves less how
+ * often it enters, which is its winding number there. */
 struct around {
     int32_t *winding; /* [n_shells] 0 but for those listed */
     uint32_t *list;   /* [n] shells */

@@ -1,5 +1,5 @@
-/* shells.h - the shells of a surface, which are its triangles as far as edges connect them: which face the wrong way, and
- * which are there twice. For validation and repair. */
+/* shells.h - the shells of a surface, which are its triangles as far as edges connect them: which face the wrong way,
+ * and which are there twice. For validation and repair. */
 #ifndef CT_SHELLS_H
 #define CT_SHELLS_H
 
@@ -12,12 +12,14 @@ typedef struct ct_shell {
     bool is_wrong; /* it faces the wrong way: see ct_judge_shells */
 } ct_shell;
 
-/* Fills shells[], [n_shells]. shell: [n_triangles], numbers below n_shells, each shell closed and consistent in itself.
+/* Fills shells[], [n_shells]. shell: [n_triangles], numbers below n_shells, each shell closed and consistent in
+ * itself.
  *
- * The winding number must not be negative inside a shell: one that faces inwards needs others around it whose directions
- * add up to 1 at least, as a cavity has, at each of several places, as shells may cross. Those around it are judged
- * first. A shell of was_mixed ([n_shells]; NULL: none is), whose triangles were not consistent as given, is to face
- * inwards where it lies in an odd number of others at all of these places, and outwards else. A shell without volume is not judged. INVALID_MESH: shells lie in too many others to tell. OUT_OF_MEMORY. */
+ * The winding number must not be negative inside a shell: one that faces inwards needs others around it whose
+ * directions add up to 1 at least, as a cavity has, at each of several places, as shells may cross. Those around it
+ * are judged first. A shell of was_mixed ([n_shells]; NULL: none is), whose triangles were not consistent as given,
+ * is to face inwards where it lies in an odd number of others at all of these places, and outwards else. A shell
+ * without volume is not judged. INVALID_MESH: shells lie in too many others to tell. OUT_OF_MEMORY. */
 ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed,
                           ct_shell *shells, ct_error *error);
 

@@ -13,7 +13,8 @@ ct_status ct_read_obj(const char *bytes, size_t size, ct_soup *soup, ct_error *e
 ct_status ct_read_off(const char *bytes, size_t size, ct_soup *soup, ct_error *error);
 ct_status ct_read_ply(const char *bytes, size_t size, ct_soup *soup, ct_error *error);
 ct_status ct_read_stl(const char *bytes, size_t size, ct_soup *soup, ct_error *error);
-/* In builds with jansson (CT_HAVE_JANSSON). Memory: some 150 bytes for each byte of JSON at most, up to CT_GLTF_MAX_VALUES. */
+/* In builds with jansson (CT_HAVE_JANSSON). Memory: some 150 bytes for each byte of JSON at most, up to
+ * CT_GLTF_MAX_VALUES. */
 ct_status ct_read_gltf(const char *bytes, size_t size, ct_soup *soup, ct_error *error);
 
 /* The length of a word without the digits at its end: "OFF490" is OFF's header and a count. */

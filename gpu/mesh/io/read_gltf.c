@@ -1,5 +1,6 @@
-/* read_gltf.c - reads glTF 2.0, text (.gltf) and binary (.glb): the triangles of all meshes of the scene, each where its
- * nodes place it. Vertices at equal positions are welded, as writers repeat them wherever normals or textures differ. */
+/* read_gltf.c - reads glTF 2.0, text (.gltf) and binary (.glb): the triangles of all meshes of the scene, each where
+ * its nodes place it. Vertices at equal positions are welded, as writers repeat them wherever normals or textures
+ * differ. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -96,8 +96,8 @@ __attribute__((always_inline)) static inline ct_status find_or_add(vertex_table 
 
 #define NONE UINT32_MAX
 
-/* Inlined once for each number of words. found: [n_points] of `points`, the vertices of those that were looked up; NULL: all
- * corners are. */
+/* Inlined once for each number of words. found: [n_points] of `points`, the vertices of those that were looked up;
+ * NULL: all corners are. */
 __attribute__((always_inline)) static inline ct_status weld(vertex_table *table, const void *corners, size_t n,
                                                             ct_read_corner_fn *read_corner, const uint32_t *points,
                                                             uint32_t *found, int n_words, ct_soup *soup,

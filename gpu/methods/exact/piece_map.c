@@ -1,5 +1,6 @@
-/* piece_map.c - where the other body's surface cuts one triangle: where its edges are pierced, in order; the stretches of
- * curves on it, how they follow one another, and which region a point lies in; and the boundary along a ray. */
+/* piece_map.c - where the other body's surface cuts one triangle: where its edges are pierced, in order; the
+ * stretches of curves on it, how they follow one another, and which region a point lies in; and the boundary along a
+ * ray. */
 #include <string.h>
 
 #include "gpu/methods/exact/piece_nodes.h"

@@ -439,8 +439,8 @@ static void test_twins(void **state) {
     }
 }
 
-/* A ball of torn triangles, each corner of which is off by less than half of what is welded: it becomes whole, moved by no
- * more; torn by more, it is refused. Of the diagonal, 2 sqrt(3) here. */
+/* A ball of torn triangles, each corner of which is off by less than half of what is welded: it becomes whole, moved
+ * by no more; torn by more, it is refused. Of the diagonal, 2 sqrt(3) here. */
 static void test_slits(void **state) {
     (void)state;
     const double diagonal = 2 * sqrt(3.0);
