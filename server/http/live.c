@@ -227,15 +227,15 @@ static void look(watched_scene *scene, bool is_new, const identity *who, hindran
     if (!scene->waits) hinder(hindrance, &scene->look.error);
 }
 
-/* What viewers get of a look. Frames are made for each choice of LIVE_... that one of them made. */
+/* What viewers get of a look. Frames are made for each choice of LIVE_... that one of them had made when it began. */
 typedef struct news {
+    bool wanted[LIVE_CHOICES];
     live_event *bodies, *frame[LIVE_CHOICES];
     hindrance hindrance;
 } news;
 
-static void make_news(const watched_scene *scene, const bool wanted[LIVE_CHOICES], news *news) {
+static void make_news(const watched_scene *scene, news *news) {
     const command *look = &scene->look;
-    memset(news, 0, sizeof *news);
     if (look->error.code != CONTACTD_OK) {
         hinder(&news->hindrance, &look->error);
         return;
@@ -254,7 +254,7 @@ static void make_news(const watched_scene *scene, const bool wanted[LIVE_CHOICES
                             .limit = scene->live->service->config->max_message};
     news->bodies = live_bodies_event(&seen);
     for (unsigned show = 0; show < LIVE_CHOICES; show++)
-        if (wanted[show]) news->frame[show] = live_frame_event(&seen, show);
+        if (news->wanted[show]) news->frame[show] = live_frame_event(&seen, show);
 }
 
 static void free_look(watched_scene *scene) {
@@ -279,7 +279,7 @@ static void tell(watched_scene *scene, const news *news) {
     const bool has_changed = scene->told_version != scene->version;
     for (viewer *v = scene->viewers; v; v = v->next) {
         live_event *frame = news->frame[v->show];
-        if (v->has_ended) continue;
+        if (v->has_ended || !news->wanted[v->show]) continue; /* who came meanwhile is new: there is another look */
         if (!news->bodies || !frame) {
             if (news->hindrance.text[0])
                 end_viewer(v, news->hindrance.text, news->hindrance.may_again);
@@ -301,12 +301,11 @@ static void tell(watched_scene *scene, const news *news) {
 /* ---- the thread; with the lock, which is let go of to look ---- */
 
 static void take_look(struct live *live, watched_scene *scene) {
-    bool wanted[LIVE_CHOICES] = {false};
-    news news;
-    for (viewer *v = scene->viewers; v; v = v->next) wanted[v->show] = true;
+    news news = {0};
+    for (viewer *v = scene->viewers; v; v = v->next) news.wanted[v->show] = true;
     scene->has_look = scene->is_looked_at = false;
     pthread_mutex_unlock(&live->lock);
-    make_news(scene, wanted, &news);
+    make_news(scene, &news);
     free_look(scene);
     pthread_mutex_lock(&live->lock);
     tell(scene, &news);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import json
@@ -222,6 +223,20 @@ def test_a_frame_that_is_too_large(make_server):
                 assert event[1].get("step", 0) == 0
             assert "--max-message" in event[1]["reason"] and event[1]["again"] is False
             assert less.frame(1)["n_contacts"] == 29
+
+
+def test_viewers_who_come_while_a_frame_is_made(server, client):
+    """Each gets frames of what it asked for, whatever those before it asked for."""
+    scene = client.open_scene(law="pressure")
+    ball = client.register_mesh(*icosphere(0.4, 4))
+    for k in range(24):
+        scene.add_body(ball, moved(0.7 * k, 0, 0))
+    scene.step(want=("frame", "points", "surface"))
+    asked = [f"points={points}&surface={surface}" for points in ("true", "false") for surface in ("true", "false")]
+    for _ in range(6):
+        with contextlib.ExitStack() as stack:
+            for stream in [stack.enter_context(Stream(server, scene.id, what)) for what in asked]:
+                assert stream.frame()["n_contacts"] == 23
 
 
 def test_a_full_queue_is_asked_at_the_viewer_s_rate(make_server):
