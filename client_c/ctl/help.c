@@ -17,12 +17,18 @@ static bool is_for_papers(int option) {
     return option >= OPT_SETTING && ct_setting_rows[option - OPT_SETTING].is_paper;
 }
 
+/* A row of two columns; what is wider than the first has a line to itself. */
+static void print_row(FILE *to, int width, const char *left, const char *text) {
+    const bool is_wide = strlen(left) > (size_t)width;
+    fprintf(to, "  %-*s%s%-*s%s\n", width, left, is_wide ? "\n" : " ", is_wide ? width + 3 : 0, "", text);
+}
+
 static void print_those(FILE *to, ctl_set which, bool for_papers) {
     for (int o = 0; o < OPT_COUNT; o++) {
         if (!(which & CTL_BIT(o)) || is_for_papers(o) != for_papers) continue;
         char left[80];
         snprintf(left, sizeof left, "%s %s", ctl_options[o].name, ctl_options[o].value ? ctl_options[o].value : "");
-        fprintf(to, "  %-36s %s\n", left, ctl_options[o].text);
+        print_row(to, 36, left, ctl_options[o].text);
     }
 }
 
@@ -65,7 +71,7 @@ void ctl_print_help(FILE *to, const char *noun) {
         const ctl_command *c = &ctl_commands[i];
         char line[96];
         if (noun && strcmp(noun, c->noun) != 0) continue;
-        fprintf(to, "  %-20s %s\n", command_line(c, line, sizeof line), c->text);
+        print_row(to, 20, command_line(c, line, sizeof line), c->text);
     }
     fputs("\nexamples:\n", to);
     if (!noun) print_examples(to, first_examples);

@@ -165,6 +165,14 @@ def test_help(ctl, words):
     assert (as_command.returncode, as_command.stdout, as_command.stderr) == (0, done.stdout, "")
 
 
+def test_help_has_two_columns(ctl):
+    """A command that is wider than its column has a line to itself."""
+    rows = ctl("help", address=None).stdout.split("\n\n")[1].splitlines()
+    wide = [row for row, after in zip(rows, rows[1:]) if after.startswith(23 * " ")]
+    assert "  judge POSES.csv NAME=FILE..." in wide and all(len(row) > 22 for row in wide)
+    assert all(row[22] == " " != row[23] for row in rows if row not in wide), rows
+
+
 @pytest.mark.parametrize("words", [["contact"], ["scene", "set"], ["keys", "new"], ["completion"], ["help"]])
 def test_examples_stand_in_help_and_manual(ctl, words):
     """Each of them begins with its command, has options that exist, and is in the manual page too."""
