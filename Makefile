@@ -17,7 +17,7 @@
 #   make figures         draws the pictures of docs/images with contactd itself
 #   make asan|tsan       units and end-to-end tests under AddressSanitizer and UBSan, or ThreadSanitizer
 #   make fuzz            every fuzz target for FUZZ_SECONDS (needs clang)
-#   make bench           times against the figures to reach; build/bench.json
+#   make bench           times against the figures to reach; build/bench.json. OUT=docs makes the tables of docs/speed.md of it
 #   make bench BASE=DIR  times against those of another build, in turns: DIR is the build/ of another tree, where
 #                        "make all bench-tools" was run. ROWS='^bunny' picks rows by a regular expression, TURNS=21
 #                        replaces 9 turns, and with WORST=1.03 a row that is more than 3 % worse is an error
@@ -539,6 +539,7 @@ endif
 bench: all $(call bins,$(BENCH_C)) venv
 	$(if $(BASE),,$(if $(ROWS)$(WORST)$(TURNS),$(error ROWS, WORST and TURNS need a build to compare with: BASE=<folder>)))
 	$(PYTHON) tests/bench/$(BENCH) --build $(B)
+	$(if $(BASE),,$(if $(OUT),$(PYTHON) tests/bench/speed_page.py $(OUT) $(B)/bench.json))
 
 # ---- checks on the source ------------------------------------------------------------------------------------------------
 
