@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "gpu/after/pair_distance.h"
+#include "gpu/after/spread.h"
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
-#include "gpu/method/backend.h"
-#include "gpu/method/engine.h"
 
 /* Of a margin: what rounding may have added to it. */
 static const double ROUNDED = 1e-9;
@@ -123,8 +122,6 @@ static void search_pairs(void *context, uint32_t task, uint32_t worker) {
 }
 
 static ct_status search_block(struct block *b, ct_result *result, uint32_t n_threads, ct_error *error) {
-    const ct_scene *scene = b->surfaces->scene;
-    const ct_backend *backend = scene->engine->backend;
     ct_status status = prepare(b, result, error);
     if (status) return status;
     b->in_task = b->n / (TASKS_OF_THREAD * n_threads);
@@ -132,10 +129,7 @@ static ct_status search_block(struct block *b, ct_result *result, uint32_t n_thr
     b->has_failed = false;
     for (uint32_t t = 0; t < n_threads; t++) b->searches[t].found = result->n_separations;
     const uint32_t n_tasks = (b->n + b->in_task - 1) / b->in_task;
-    if (backend->spread)
-        backend->spread(scene->engine->devices[scene->device].device, n_tasks, search_pairs, b);
-    else
-        for (uint32_t i = 0; i < n_tasks; i++) search_pairs(b, i, 0);
+    ct_spread(b->surfaces->scene, n_tasks, search_pairs, b);
     if (b->has_failed) status = ct_fail(error, CT_OUT_OF_MEMORY, "margin", "no memory for the boxes of two bodies");
     return status;
 }
@@ -202,8 +196,7 @@ static ct_status search_blocks(struct block *b, const ct_broadphase *broad, uint
 
 static ct_status add_pairs(ct_scene *scene, const ct_broadphase *broad, ct_result *result, uint64_t *compared,
                            ct_error *error) {
-    const ct_backend *backend = scene->engine->backend;
-    const uint32_t n_threads = backend->spread ? backend->threads(scene->engine->devices[scene->device].device) : 1;
+    const uint32_t n_threads = ct_spread_threads(scene);
     const size_t n = broad->n_pairs < BLOCK_PAIRS ? broad->n_pairs : BLOCK_PAIRS;
     ct_surfaces surfaces;
     struct block block = {.surfaces = &surfaces, .margin = scene->settings.margin, .working = ct_thread_working};

@@ -10,11 +10,13 @@
 #include "gpu/after/sheet.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/after/law.h"
 #include "gpu/after/sheet_overlay.h"
+#include "gpu/after/spread.h"
 #include "gpu/base/array.h"
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
@@ -23,14 +25,33 @@
 /* Between polls: polygons that are balanced, at some 300 ns each, and faces that nothing is found over. */
 enum { POLL = 1024 };
 
+/* Of a normal force w along a polygon: its sum, N, and those of w x and w x x, x from the contact's centre. */
+struct moments {
+    double sum, first[3], second[3][3];
+};
+
+/* Polygons that one thread makes, of contacts after one another, each with its corners after those of the one before. */
+struct polygons {
+    ct_surface_polygon *all;
+    uint32_t *first; /* [n + 1] */
+    ct_surface_vertex *vertices;
+    size_t n, n_vertices, capacity, first_capacity, vertex_capacity;
+};
+
+/* What a thread needs for one contact after the other. */
 struct sheet {
-    ct_result *result;
-    size_t capacity, vertex_capacity, first_capacity;
-    uint64_t needed; /* polygons that the step has, those above the limit too */
     const ct_contact *contact;
     ct_traction traction;
+    bool is_moving; /* the surfaces move along or towards one another */
     ct_sheet_faces faces;
     ct_sheet_overlay overlay;
+    struct polygons made;
+    uint64_t from;           /* the first polygon of the contact in `made` */
+    struct moments *moments; /* of the contact's polygons */
+    size_t moments_capacity;
+    double *rows;             /* of the sides' vertices, or NULL */
+    _Atomic uint64_t *needed; /* polygons that the step has, those above the limit too */
+    ct_error error;
 };
 
 /* ---- polygons ---- */
@@ -43,16 +64,16 @@ struct sample {
 };
 enum { MOST_SAMPLES = 3 * CT_SHEET_CORNERS };
 
-static uint32_t find_samples(const ct_surface_vertex *v, uint32_t n, struct sample *out) {
+static uint32_t find_samples(const ct_surface_vertex *v, uint32_t n, const double normal[3], struct sample *out) {
     uint32_t count = 0;
     for (uint32_t i = 2; i < n; i++) {
         const ct_surface_vertex *corner[3] = {&v[0], &v[i - 1], &v[i]};
         double e[2][3], cross[3];
         for (int k = 0; k < 2; k++) ct_sub3(corner[k + 1]->position, v[0].position, e[k]);
         ct_cross3(e[0], e[1], cross);
-        const double third = sqrt(ct_dot3(cross, cross)) / 6;
+        const double twice = ct_dot3(cross, normal), third = twice > 0 ? twice / 6 : 0;
         for (int k = 0; k < 3; k++) {
-            const ct_surface_vertex *a = corner[k], *b = corner[(k + 1) % 3];
+            const ct_surface_vertex *a = corner[k], *b = corner[k < 2 ? k + 1 : 0];
             struct sample *s = &out[count++];
             *s = (struct sample){
                 .area = third, .depth = (a->depth + b->depth) / 2, .pressure = (a->pressure + b->pressure) / 2};
@@ -60,6 +81,14 @@ static uint32_t find_samples(const ct_surface_vertex *v, uint32_t n, struct samp
         }
     }
     return count;
+}
+
+static void add_moments(struct moments *m, double w, const double at[3]) {
+    m->sum += w;
+    for (int a = 0; a < 3; a++) {
+        m->first[a] += w * at[a];
+        for (int b = 0; b < 3; b++) m->second[a][b] += w * at[a] * at[b];
+    }
 }
 
 static void add_force(ct_surface_polygon *p, const double at[3], const double force[3]) {
@@ -79,39 +108,41 @@ static void find_slip(const struct sheet *s, const ct_surface_polygon *p, const 
     for (int i = 0; i < 3; i++) slip[i] -= rise * p->normal[i];
 }
 
-static void press(const struct sheet *s, const ct_surface_vertex *v, uint32_t n, ct_surface_polygon *p) {
-    struct sample samples[MOST_SAMPLES];
-    const uint32_t count = find_samples(v, n, samples);
-    for (uint32_t k = 0; k < count; k++) {
-        const double size = samples[k].pressure * samples[k].area;
-        double force[3], slip[3];
-        for (int i = 0; i < 3; i++) force[i] = size * p->normal[i];
-        if (s->traction.has_friction) {
-            find_slip(s, p, samples[k].at, slip);
-            const double square = ct_dot3(slip, slip);
-            const double pull = size * ct_traction_friction(&s->traction, square) /
-                                sqrt(square + s->traction.speed * s->traction.speed);
-            for (int i = 0; i < 3; i++) force[i] += pull * slip[i];
-        }
-        add_force(p, samples[k].at, force);
-    }
+static void rub(const struct sheet *s, const struct sample *sample, ct_surface_polygon *p) {
+    double force[3], slip[3];
+    find_slip(s, p, sample->at, slip);
+    const double square = ct_dot3(slip, slip), speed = s->traction.speed;
+    const double pull =
+        sample->pressure * sample->area * ct_traction_friction(&s->traction, square) / sqrt(square + speed * speed);
+    for (int i = 0; i < 3; i++) force[i] = pull * slip[i];
+    add_force(p, sample->at, force);
 }
 
-/* Centroid and area, of triangles that are all in one plane. */
-static void measure(const ct_surface_vertex *v, uint32_t n, ct_surface_polygon *p) {
+/* Centroid and area, of triangles that are all in one plane; and the force of the pressure and of friction on it. */
+static void measure(const struct sheet *s, const ct_surface_vertex *v, uint32_t n, ct_surface_polygon *p,
+                    struct moments *m) {
     struct sample samples[MOST_SAMPLES];
-    const uint32_t count = find_samples(v, n, samples);
+    const uint32_t count = find_samples(v, n, p->normal, samples);
+    double force[3];
     for (uint32_t k = 0; k < count; k++) {
-        p->area += samples[k].area;
-        for (int i = 0; i < 3; i++) p->center[i] += samples[k].area * samples[k].at[i];
+        const struct sample *of = &samples[k];
+        p->area += of->area;
+        for (int i = 0; i < 3; i++) p->center[i] += of->area * of->at[i];
+        add_moments(m, of->pressure * of->area, of->at);
     }
     for (int i = 0; i < 3; i++) p->center[i] = p->area > 0 ? p->center[i] / p->area : v[0].position[i];
+    if (!(m->sum > 0)) return;
+    const double at[3] = {m->first[0] / m->sum, m->first[1] / m->sum, m->first[2] / m->sum};
+    for (int i = 0; i < 3; i++) force[i] = m->sum * p->normal[i];
+    add_force(p, at, force);
+    for (uint32_t k = 0; k < count && s->traction.has_friction && s->is_moving; k++) rub(s, &samples[k], p);
 }
 
 static double pressure_at(const struct sheet *s, const ct_surface_polygon *p, const ct_surface_vertex *v) {
     const ct_material *m = &s->traction.material;
     double velocity[3];
     if (!s->traction.has_law) return 0;
+    if (!s->is_moving || !(m->dissipation > 0)) return m->modulus * v->depth;
     ct_traction_velocity(&s->traction, v->position, velocity);
     return m->modulus * v->depth * fmax(1 + m->dissipation * ct_dot3(velocity, p->normal), 0);
 }
@@ -142,30 +173,34 @@ static void find_normal(const struct sheet *s, const ct_sheet_face *const part[2
 }
 
 static bool grow(struct sheet *s, uint32_t n) {
-    ct_result *r = s->result;
-    return ct_array_grow(&r->polygons, &s->capacity, r->n_polygons + 1) &&
-           ct_array_grow(&r->polygon_first, &s->first_capacity, r->n_polygons + 2) &&
-           ct_array_grow(&r->polygon_vertices, &s->vertex_capacity, r->n_polygon_vertices + n);
+    struct polygons *to = &s->made;
+    const bool is_ok = ct_array_grow(&to->all, &to->capacity, to->n + 1) &&
+                       ct_array_grow(&to->first, &to->first_capacity, to->n + 2) &&
+                       ct_array_grow(&s->moments, &s->moments_capacity, to->n - s->from + 1) &&
+                       ct_array_grow(&to->vertices, &to->vertex_capacity, to->n_vertices + n);
+    if (is_ok) to->first[to->n] = (uint32_t)to->n_vertices;
+    return is_ok;
 }
 
-static bool add_polygon(struct sheet *s, const ct_sheet_face *lower, const ct_sheet_face *upper,
-                        const ct_sheet_outline *o) {
-    ct_result *r = s->result;
+static bool add_polygon(struct sheet *s, const ct_sheet_outline *o) {
+    struct polygons *to = &s->made;
+    const ct_sheet_face *lower = s->overlay.lower, *upper = s->overlay.upper;
     const ct_sheet_face *const part[2] = {lower->side ? upper : lower, lower->side ? lower : upper};
-    if (s->needed++ >= CT_MAX_POLYGONS) return true; /* they are counted for the error */
+    if (atomic_fetch_add(s->needed, 1) >= CT_MAX_POLYGONS) return true; /* they are counted for the error */
     if (!grow(s, o->n)) return false;
-    ct_surface_polygon *p = &r->polygons[r->n_polygons];
-    ct_surface_vertex *v = r->polygon_vertices + r->n_polygon_vertices;
+    ct_surface_polygon *p = &to->all[to->n];
+    ct_surface_vertex *v = to->vertices + to->n_vertices;
+    struct moments *m = &s->moments[to->n - s->from];
     *p = (ct_surface_polygon){.area = 0};
+    *m = (struct moments){.sum = 0};
     place_corners(s, part, o, v);
     find_normal(s, part, p->normal);
     for (uint32_t i = 0; i < o->n; i++) v[i].pressure = pressure_at(s, p, &v[i]);
-    measure(v, o->n, p);
-    find_slip(s, p, p->center, p->slip);
-    if (s->traction.has_law) press(s, v, o->n, p);
-    r->n_polygons++;
-    r->n_polygon_vertices += o->n;
-    r->polygon_first[r->n_polygons] = (uint32_t)r->n_polygon_vertices;
+    measure(s, v, o->n, p, m);
+    if (s->is_moving) find_slip(s, p, p->center, p->slip);
+    to->n++;
+    to->n_vertices += o->n;
+    to->first[to->n] = (uint32_t)to->n_vertices;
     return true;
 }
 
@@ -173,7 +208,7 @@ static bool add_polygon(struct sheet *s, const ct_sheet_face *lower, const ct_sh
 
 /* The difference of the contact's wrench and the sum of the polygons' forces. It is spread over the polygons as a field of
  * forces w (pull + turn x r), where w is the normal force at a place: of all fields with this sum, the one with the least
- * sum of squares, each divided by w. */
+ * sum of squares, each divided by w. Where nothing presses, depth takes its place. */
 struct lack {
     double weight, middle[3]; /* N, m */
     double inertia[3][3];     /* N m^2, about the middle */
@@ -181,41 +216,33 @@ struct lack {
     double pull[3], turn[3];
 };
 
-static double weight_of(const struct sample *s, bool by_depth) {
-    return s->area * (by_depth ? s->depth : s->pressure);
-}
-
-/* The polygon's samples, from the contact's centre. */
-static uint32_t samples_of(const ct_result *r, uint64_t i, struct sample samples[MOST_SAMPLES]) {
-    const uint32_t first = r->polygon_first[i];
-    return find_samples(r->polygon_vertices + first, r->polygon_first[i + 1] - first, samples);
-}
-
-/* Adds the polygon's moments about the contact's centre. */
-static void weigh(const struct sheet *s, uint64_t i, bool by_depth, struct lack *lack) {
+static void weigh_by_depth(const struct sheet *s, size_t i) {
+    const struct polygons *of = &s->made;
     struct sample samples[MOST_SAMPLES];
-    const uint32_t count = samples_of(s->result, i, samples);
-    for (uint32_t k = 0; k < count; k++) {
-        const double w = weight_of(&samples[k], by_depth), *at = samples[k].at, square = ct_dot3(at, at);
-        lack->weight += w;
-        for (int a = 0; a < 3; a++) {
-            lack->middle[a] += w * at[a];
-            for (int b = 0; b < 3; b++) lack->inertia[a][b] += w * ((a == b ? square : 0) - at[a] * at[b]);
-        }
+    struct moments *m = &s->moments[i - s->from];
+    const uint32_t count =
+        find_samples(of->vertices + of->first[i], of->first[i + 1] - of->first[i], of->all[i].normal, samples);
+    *m = (struct moments){.sum = 0};
+    for (uint32_t k = 0; k < count; k++) add_moments(m, samples[k].depth * samples[k].area, samples[k].at);
+}
+
+/* Adds the field to a polygon's force: r is x less the middle, so that it is w (a + turn x x). */
+static void fill_lack(const struct lack *lack, const struct moments *m, ct_surface_polygon *p) {
+    double a[3], force[3], torque[3], arm[3], along[3], trace = 0;
+    ct_cross3(lack->middle, lack->turn, a);
+    for (int i = 0; i < 3; i++) a[i] += lack->pull[i];
+    ct_cross3(lack->turn, m->first, force);
+    for (int i = 0; i < 3; i++) force[i] += m->sum * a[i];
+    /* About the contact's centre: of w x x (a + turn x x), where x x (turn x x) is (x . x) turn - (x . turn) x. */
+    ct_cross3(m->first, a, torque);
+    for (int i = 0; i < 3; i++) {
+        along[i] = ct_dot3(m->second[i], lack->turn);
+        trace += m->second[i][i];
     }
-}
-
-/* Adds the field to the polygon's force. */
-static void fill_lack(const struct sheet *s, uint64_t i, bool by_depth, const struct lack *lack) {
-    struct sample samples[MOST_SAMPLES];
-    const uint32_t count = samples_of(s->result, i, samples);
-    for (uint32_t k = 0; k < count; k++) {
-        const double w = weight_of(&samples[k], by_depth);
-        double arm[3], force[3];
-        ct_sub3(samples[k].at, lack->middle, arm);
-        ct_cross3(lack->turn, arm, force);
-        for (int a = 0; a < 3; a++) force[a] = w * (lack->pull[a] + force[a]);
-        add_force(&s->result->polygons[i], samples[k].at, force);
+    ct_cross3(p->center, force, arm);
+    for (int i = 0; i < 3; i++) {
+        p->force[i] += force[i];
+        p->torque[i] += torque[i] + trace * lack->turn[i] - along[i] - arm[i];
     }
 }
 
@@ -231,8 +258,8 @@ static void solve(const double a[3][3], const double b[3], double x[3]) {
         x[i] = det > 0 ? (minor[0][i] * b[0] + minor[1][i] * b[1] + minor[2][i] * b[2]) / det : 0;
 }
 
-/* What the polygons from `first` on lack; its torque is about the middle. */
-static void find_lack(const struct sheet *s, uint64_t first, struct lack *lack) {
+/* What the contact's polygons lack; its torque is about the middle. */
+static void find_lack(const struct sheet *s, struct lack *lack) {
     const double *wrench = s->traction.wrench;
     double shift[3];
     ct_cross3(lack->middle, wrench, shift);
@@ -240,8 +267,8 @@ static void find_lack(const struct sheet *s, uint64_t first, struct lack *lack) 
         lack->force[i] = wrench[i];
         lack->torque[i] = wrench[3 + i] - shift[i];
     }
-    for (uint64_t p = first; p < s->result->n_polygons; p++) {
-        const ct_surface_polygon *of = &s->result->polygons[p];
+    for (size_t p = s->from; p < s->made.n; p++) {
+        const ct_surface_polygon *of = &s->made.all[p];
         double arm[3];
         ct_sub3(of->center, lack->middle, arm);
         ct_cross3(arm, of->force, shift);
@@ -252,40 +279,47 @@ static void find_lack(const struct sheet *s, uint64_t first, struct lack *lack) 
     }
 }
 
-/* The moments of all polygons from `first` on; those about the middle follow from those about the contact's centre. False:
+/* The moments of all of the contact's polygons; those about the middle follow from those about the contact's centre. False:
  * cancelled. */
-static bool weigh_all(const struct sheet *s, uint64_t first, bool by_depth, struct lack *lack) {
+static bool weigh_all(const struct sheet *s, bool by_depth, struct lack *lack) {
+    struct moments all = {.sum = 0};
     *lack = (struct lack){.weight = 0};
-    for (uint64_t p = first; p < s->result->n_polygons; p++) {
+    for (size_t p = s->from; p < s->made.n; p++) {
         if (CT_POLL_EVERY(p, POLL) && ct_is_cancelled()) return false;
-        weigh(s, p, by_depth, lack);
+        if (by_depth) weigh_by_depth(s, p);
+        const struct moments *m = &s->moments[p - s->from];
+        all.sum += m->sum;
+        for (int a = 0; a < 3; a++) {
+            all.first[a] += m->first[a];
+            for (int b = 0; b < 3; b++) all.second[a][b] += m->second[a][b];
+        }
     }
-    if (!(lack->weight > 0)) return true;
-    for (int i = 0; i < 3; i++) lack->middle[i] /= lack->weight;
-    const double square = ct_dot3(lack->middle, lack->middle);
+    if (!(all.sum > 0)) return true;
+    lack->weight = all.sum;
+    for (int i = 0; i < 3; i++) lack->middle[i] = all.first[i] / all.sum;
+    double trace = 0;
     for (int a = 0; a < 3; a++)
-        for (int b = 0; b < 3; b++)
-            lack->inertia[a][b] -= lack->weight * ((a == b ? square : 0) - lack->middle[a] * lack->middle[b]);
+        for (int b = 0; b < 3; b++) {
+            lack->inertia[a][b] = all.sum * lack->middle[a] * lack->middle[b] - all.second[a][b];
+            if (a == b) trace -= lack->inertia[a][b];
+        }
+    for (int a = 0; a < 3; a++) lack->inertia[a][a] += trace;
     return true;
 }
 
 /* False: cancelled. A second time, what the first left by rounding. */
-static bool balance(const struct sheet *s, uint64_t first) {
+static bool balance(const struct sheet *s) {
     struct lack lack;
-    bool by_depth = false;
-    if (!weigh_all(s, first, by_depth, &lack)) return false;
-    if (!(lack.weight > 0)) {
-        by_depth = true;
-        if (!weigh_all(s, first, by_depth, &lack)) return false;
-    }
+    if (!weigh_all(s, false, &lack)) return false;
+    if (!(lack.weight > 0) && !weigh_all(s, true, &lack)) return false;
     if (!(lack.weight > 0)) return true;
     for (int round = 0; round < 2; round++) {
-        find_lack(s, first, &lack);
+        find_lack(s, &lack);
         for (int i = 0; i < 3; i++) lack.pull[i] = lack.force[i] / lack.weight;
         solve((const double(*)[3])lack.inertia, lack.torque, lack.turn);
-        for (uint64_t p = first; p < s->result->n_polygons; p++) {
+        for (size_t p = s->from; p < s->made.n; p++) {
             if (CT_POLL_EVERY(p, POLL) && ct_is_cancelled()) return false;
-            fill_lack(s, p, by_depth, &lack);
+            fill_lack(&lack, &s->moments[p - s->from], &s->made.all[p]);
         }
     }
     return true;
@@ -293,63 +327,101 @@ static bool balance(const struct sheet *s, uint64_t first) {
 
 /* ---- contacts ---- */
 
-/* Columns that begin on a face and end on one of the other body. False: out of memory, or cancelled. */
-static bool overlay_face(struct sheet *s, const ct_sheet_face *lower) {
-    ct_column_box box = {.lo = {INFINITY, INFINITY, lower->least}, .hi = {-INFINITY, -INFINITY, s->faces.hi[2]}};
-    for (int c = 0; c < 3; c++)
-        for (int k = 0; k < 2; k++) {
-            box.lo[k] = fmin(box.lo[k], lower->at[c][k]);
-            box.hi[k] = fmax(box.hi[k], lower->at[c][k]);
-        }
-    ct_column_search search = ct_column_tree_find(&s->faces.tree, &box);
-    for (uint32_t i, n = 0; ct_column_search_next(&search, &i); n++) {
-        const ct_sheet_face *upper = &s->faces.all[i];
-        if (CT_POLL_EVERY(n, POLL) && ct_is_cancelled_at("polygons", s->needed)) return false;
-        if (!upper->looks_up || upper->side == lower->side || !upper->is_listed) continue;
-        if (!ct_sheet_overlay_pair(&s->overlay, lower, upper)) return false;
+/* Columns between a face and those of the other body. False: out of memory, or cancelled. */
+static bool overlay_face(struct sheet *s, const ct_sheet_face *from) {
+    if (!ct_sheet_overlay_begin(&s->overlay, from)) return false;
+    for (size_t i = 0; i < s->overlay.n_met; i++) {
+        const ct_sheet_face *to = &s->faces.all[s->overlay.met[i]];
+        if (to->looks_up == from->looks_up || to->side == from->side || !to->is_listed) continue;
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled_at("polygons", atomic_load(s->needed))) return false;
+        if (!ct_sheet_overlay_pair(&s->overlay, to)) return false;
         for (size_t k = 0; k < s->overlay.n; k++)
-            if (!add_polygon(s, lower, upper, &s->overlay.pieces[k])) return false;
+            if (!add_polygon(s, &s->overlay.pieces[k])) return false;
     }
     return true;
 }
 
-static void move_to_world(const struct sheet *s, uint64_t first) {
-    const double *center = s->contact->center;
-    ct_result *r = s->result;
-    for (uint64_t p = first; p < r->n_polygons; p++) {
-        for (int i = 0; i < 3; i++) r->polygons[p].center[i] += center[i];
-        for (uint32_t v = r->polygon_first[p]; v < r->polygon_first[p + 1]; v++)
-            for (int i = 0; i < 3; i++) r->polygon_vertices[v].position[i] += center[i];
+/* From the faces that look up or from those that look down, whichever are more: they are smaller, and each meets fewer. */
+static bool overlay_faces(struct sheet *s) {
+    size_t count[2] = {0, 0};
+    for (size_t i = 0; i < s->faces.n; i++) count[s->faces.all[i].looks_up] += s->faces.all[i].is_listed;
+    for (size_t i = 0; i < s->faces.n; i++) {
+        const ct_sheet_face *face = &s->faces.all[i];
+        if (face->looks_up == (count[1] > count[0]) && face->is_listed && !overlay_face(s, face)) return false;
     }
+    return true;
 }
 
-static ct_status add_contact(struct sheet *s, ct_surfaces *surfaces, ct_error *error) {
-    const uint64_t first = s->result->n_polygons;
-    ct_status status = ct_sheet_faces_open(&s->faces, surfaces, s->result, s->contact, error);
-    bool is_ok = true;
+static void move_to_world(struct sheet *s) {
+    const double *center = s->contact->center;
+    for (size_t p = s->from; p < s->made.n; p++)
+        for (int i = 0; i < 3; i++) s->made.all[p].center[i] += center[i];
+    for (size_t v = s->made.first[s->from]; v < s->made.n_vertices; v++)
+        for (int i = 0; i < 3; i++) s->made.vertices[v].position[i] += center[i];
+}
+
+/* Polygons of the contact; without memory for them, or cancelled, false. */
+static bool make_polygons(struct sheet *s) {
+    s->from = s->made.n;
     s->overlay.faces = &s->faces;
-    for (size_t i = 0; i < s->faces.n && is_ok && !status; i++)
-        if (!s->faces.all[i].looks_up && s->faces.all[i].is_listed) is_ok = overlay_face(s, &s->faces.all[i]);
-    if (is_ok && !status && s->traction.has_law && s->needed <= CT_MAX_POLYGONS) is_ok = balance(s, first);
-    if (!is_ok)
-        status = ct_fail(error, CT_OUT_OF_MEMORY, "want", "no memory for a contact surface of %llu polygons",
-                         (unsigned long long)s->needed);
-    if (!status) move_to_world(s, first);
-    ct_sheet_faces_close(&s->faces);
-    return status;
+    if (!grow(s, 0) || !overlay_faces(s)) return false;
+    if (atomic_load(s->needed) > CT_MAX_POLYGONS) return true; /* it will fail */
+    if (s->traction.has_law && !balance(s)) return false;
+    move_to_world(s);
+    return true;
 }
 
-/* Sides are measured for their motion. rows: as many as the largest contact has entries, or NULL. */
-static ct_status describe(struct sheet *s, ct_surfaces *surfaces, const ct_step *step, double *rows, ct_error *error) {
+/* ---- all contacts ---- */
+
+struct job {
+    const ct_step *step;
+    const ct_result *result;
+    ct_surfaces surfaces; /* of bodies in contact, fetched: threads only read them */
+    struct sheet *sheets; /* [threads] */
+    struct made {         /* [n_contacts] where the polygons of each are */
+        uint32_t worker;
+        size_t first, n;
+    } * made;
+    _Atomic uint64_t needed;
+    atomic_bool has_failed;
+};
+
+/* Sides are measured for their motion. */
+static ct_status describe(struct job *job, struct sheet *s) {
     ct_side side[2];
     for (int k = 0; k < 2; k++) {
-        double *of_side = rows && k ? rows + s->contact->count[0] * CT_SIDE_COLUMNS : rows;
+        double *rows = s->rows && k ? s->rows + s->contact->count[0] * CT_SIDE_COLUMNS : s->rows;
         const ct_status status =
-            ct_side_measure(surfaces, step, s->result, s->contact, k, of_side, true, &side[k], error);
+            ct_side_measure(&job->surfaces, job->step, job->result, s->contact, k, rows, true, &side[k], &s->error);
         if (status) return status;
     }
-    ct_law_describe(surfaces->scene, step, s->contact, side, &s->traction);
+    ct_law_describe(job->surfaces.scene, job->step, s->contact, side, &s->traction);
+    s->is_moving = false;
+    for (int i = 0; i < 3; i++)
+        s->is_moving = s->is_moving || s->traction.velocity[i] != 0 || s->traction.turning[i] != 0;
     return CT_OK;
+}
+
+static void add_contact(void *context, uint32_t index, uint32_t worker) {
+    struct job *job = context;
+    struct sheet *s = &job->sheets[worker];
+    const ct_working before = ct_thread_working;
+    s->contact = &job->result->contacts[index];
+    ct_enter_phase("making the contact surface");
+    for (int k = 0; k < 2; k++) ct_thread_working.body[k] = s->contact->body[k];
+    job->made[index] = (struct made){.worker = worker, .first = s->made.n};
+    if (s->contact->area > 0 && !atomic_load(&job->has_failed)) {
+        ct_status status =
+            ct_is_cancelled_at("polygons", atomic_load(s->needed)) ? ct_fail_cancelled(&s->error) : CT_OK;
+        if (!status) status = describe(job, s);
+        if (!status) status = ct_sheet_faces_find(&s->faces, &job->surfaces, job->result, s->contact, &s->error);
+        if (!status && !make_polygons(s))
+            status = ct_fail(&s->error, CT_OUT_OF_MEMORY, "want", "no memory for a contact surface of %llu polygons",
+                             (unsigned long long)atomic_load(s->needed));
+        if (status) atomic_store(&job->has_failed, true);
+    }
+    job->made[index].n = s->made.n - job->made[index].first;
+    ct_thread_working = before;
 }
 
 static uint64_t most_entries(const ct_result *result) {
@@ -361,42 +433,139 @@ static uint64_t most_entries(const ct_result *result) {
     return most;
 }
 
-static ct_status check_limit(const struct sheet *s, ct_error *error) {
-    if (s->needed <= CT_MAX_POLYGONS) return CT_OK;
+static ct_status fetch_surfaces(struct job *job, ct_error *error) {
+    ct_status status = CT_OK;
+    for (size_t i = 0; i < job->result->n_contacts && !status; i++)
+        for (int k = 0; k < 2 && !status; k++) {
+            const uint32_t index = ct_scene_index_of(job->surfaces.scene, job->result->contacts[i].body[k]);
+            ct_surface *surface;
+            if (ct_is_cancelled()) return ct_fail_cancelled(error);
+            status = job->surfaces.scene->bodies[index]->is_half_space
+                         ? ct_surfaces_get(&job->surfaces, index, "want", &surface, error)
+                         : ct_surfaces_tree(&job->surfaces, index, "want", &surface, error);
+        }
+    return status;
+}
+
+static ct_status open_job(struct job *job, uint32_t n_threads, ct_error *error) {
+    const ct_result *r = job->result;
+    const bool has_rows = ct_law_needs_rows(job->step);
+    const uint64_t n_rows = (most_entries(r) + 1) * CT_SIDE_COLUMNS;
+    bool is_ok = ct_surfaces_open(&job->surfaces, job->step->scene);
+    job->sheets = calloc(n_threads, sizeof *job->sheets);
+    job->made = calloc(r->n_contacts + 1, sizeof *job->made);
+    is_ok = is_ok && job->sheets && job->made;
+    for (uint32_t t = 0; t < n_threads && is_ok; t++) {
+        struct sheet *s = &job->sheets[t];
+        s->needed = &job->needed;
+        if (has_rows) s->rows = malloc(n_rows * sizeof *s->rows);
+        is_ok = grow(s, 0) && (s->rows || !has_rows);
+    }
+    if (is_ok) return fetch_surfaces(job, error);
+    return ct_fail(error, CT_OUT_OF_MEMORY, "want", "no memory for the contact surface of %zu contacts", r->n_contacts);
+}
+
+static void free_polygons(struct polygons *p) {
+    free(p->all);
+    free(p->first);
+    free(p->vertices);
+}
+
+static void close_job(struct job *job, uint32_t n_threads) {
+    for (uint32_t t = 0; job->sheets && t < n_threads; t++) {
+        struct sheet *s = &job->sheets[t];
+        ct_sheet_overlay_free(&s->overlay);
+        ct_sheet_faces_free(&s->faces);
+        free_polygons(&s->made);
+        free(s->moments);
+        free(s->rows);
+    }
+    free(job->sheets);
+    free(job->made);
+    ct_surfaces_close(&job->surfaces);
+}
+
+/* The error of one of the threads that failed. */
+static ct_status failure_of(const struct job *job, uint32_t n_threads, ct_error *error) {
+    const uint64_t needed = atomic_load(&job->needed);
+    for (uint32_t t = 0; t < n_threads; t++) {
+        if (!job->sheets[t].error.status) continue;
+        *error = job->sheets[t].error;
+        return error->status;
+    }
+    if (needed <= CT_MAX_POLYGONS) return CT_OK;
     return ct_fail(
         error, CT_LIMIT_EXCEEDED, "want",
         "the contact surface has %llu polygons, expected at most %u in a step: leave the surface out of want, or "
         "step scenes with fewer or coarser bodies",
-        (unsigned long long)s->needed, CT_MAX_POLYGONS);
+        (unsigned long long)needed, CT_MAX_POLYGONS);
+}
+
+/* Appends what a thread made of a contact. */
+static void append(struct polygons *to, const struct polygons *from, const struct made *made) {
+    const uint32_t *first = from->first + made->first;
+    const size_t n_vertices = made->n ? first[made->n] - first[0] : 0;
+    if (made->n == 0) return;
+    memcpy(to->all + to->n, from->all + made->first, made->n * sizeof *to->all);
+    memcpy(to->vertices + to->n_vertices, from->vertices + first[0], n_vertices * sizeof *to->vertices);
+    for (size_t i = 1; i <= made->n; i++) to->first[to->n + i] = (uint32_t)(to->n_vertices + first[i] - first[0]);
+    to->n += made->n;
+    to->n_vertices += n_vertices;
+}
+
+/* All polygons in the order of the contacts: as they are where one thread made them. False: out of memory. */
+static bool gather(struct job *job, uint32_t n_threads, struct polygons *all) {
+    size_t n = 0, n_vertices = 0;
+    uint32_t n_used = 0, used = 0;
+    for (uint32_t t = 0; t < n_threads; t++) {
+        n += job->sheets[t].made.n;
+        n_vertices += job->sheets[t].made.n_vertices;
+        if (job->sheets[t].made.n == 0) continue;
+        used = t;
+        n_used++;
+    }
+    *all = (struct polygons){.n = 0};
+    if (n_used < 2) {
+        *all = job->sheets[used].made;
+        job->sheets[used].made = (struct polygons){.n = 0};
+        return true;
+    }
+    if (!ct_array_grow(&all->all, &all->capacity, n) || !ct_array_grow(&all->first, &all->first_capacity, n + 1) ||
+        !ct_array_grow(&all->vertices, &all->vertex_capacity, n_vertices)) {
+        free_polygons(all);
+        return false;
+    }
+    all->first[0] = 0;
+    for (size_t i = 0; i < job->result->n_contacts; i++)
+        append(all, &job->sheets[job->made[i].worker].made, &job->made[i]);
+    return true;
 }
 
 ct_status ct_result_add_sheet(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
-    struct sheet s = {.result = result};
-    ct_surfaces surfaces;
+    struct job job = {.step = step, .result = result};
+    const uint32_t n_threads = ct_spread_threads(scene);
+    struct polygons all;
     ct_enter_phase("making the contact surface");
-    const bool is_open = ct_surfaces_open(&surfaces, scene), has_rows = ct_law_needs_rows(step);
-    double *rows = has_rows ? malloc((most_entries(result) + 1) * CT_SIDE_COLUMNS * sizeof *rows) : NULL;
-    ct_status status = CT_OK;
-    if (!is_open || (has_rows && !rows) || !grow(&s, 0))
-        status = ct_fail(error, CT_OUT_OF_MEMORY, "want", "no memory for the contact surface of %zu contacts",
-                         result->n_contacts);
-    else
-        result->polygon_first[0] = 0;
-    for (size_t i = 0; i < result->n_contacts && !status; i++) {
-        ct_contact *contact = &result->contacts[i];
-        s.contact = contact;
-        contact->first_polygon = result->n_polygons;
-        if (ct_is_cancelled_at("polygons", s.needed)) status = ct_fail_cancelled(error);
-        if (!status && contact->area > 0) {
-            status = describe(&s, &surfaces, step, rows, error);
-            if (!status) status = add_contact(&s, &surfaces, error);
-        }
-        contact->n_polygons = result->n_polygons - contact->first_polygon;
+    ct_status status = open_job(&job, n_threads, error);
+    if (!status) {
+        ct_spread(scene, (uint32_t)result->n_contacts, add_contact, &job);
+        status = failure_of(&job, n_threads, error);
     }
-    if (!status) status = check_limit(&s, error);
-    ct_sheet_overlay_close(&s.overlay);
-    ct_surfaces_close(&surfaces);
-    free(rows);
+    if (!status && !gather(&job, n_threads, &all))
+        status = ct_fail(error, CT_OUT_OF_MEMORY, "want", "no memory for %llu polygons",
+                         (unsigned long long)atomic_load(&job.needed));
+    for (size_t i = 0, first = 0; i < result->n_contacts && !status; first += job.made[i++].n) {
+        result->contacts[i].first_polygon = first;
+        result->contacts[i].n_polygons = job.made[i].n;
+    }
+    if (!status) {
+        result->polygons = all.all;
+        result->polygon_first = all.first;
+        result->polygon_vertices = all.vertices;
+        result->n_polygons = all.n;
+        result->n_polygon_vertices = all.n_vertices;
+    }
+    close_job(&job, n_threads);
     return status;
 }
 

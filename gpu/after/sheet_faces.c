@@ -10,16 +10,11 @@
 #include "gpu/base/vec.h"
 #include "gpu/mesh/mesh.h"
 
-/* Of the window's size: rounding of places. */
+/* Of the window's size, and of a cluster's coordinates: rounding of places. */
 static const double ROUNDED = 1e-12;
 
-/* Faces between polls. */
+/* Vertices between polls. */
 enum { POLL = 4096 };
-
-void ct_sheet_place(const ct_sheet_faces *f, const double uvw[3], double out[3]) {
-    for (int i = 0; i < 3; i++)
-        out[i] = f->center[i] + uvw[0] * f->axis[0][i] + uvw[1] * f->axis[1][i] + uvw[2] * f->axis[2][i];
-}
 
 static void find_axes(ct_sheet_faces *f, const ct_contact *contact) {
     memcpy(f->center, contact->center, sizeof f->center);
@@ -28,35 +23,41 @@ static void find_axes(ct_sheet_faces *f, const ct_contact *contact) {
     ct_cross3(f->axis[2], f->axis[0], f->axis[1]);
 }
 
-static ct_column_placing placing_of(const ct_sheet_faces *f, const double pose[12]) {
-    ct_column_placing placing;
+static void find_placing(ct_sheet_faces *f, const double pose[12]) {
     const double from[3] = {pose[3] - f->center[0], pose[7] - f->center[1], pose[11] - f->center[2]};
     for (int k = 0; k < 3; k++) {
         for (int j = 0; j < 3; j++)
-            placing.turn[k][j] = f->axis[k][0] * pose[j] + f->axis[k][1] * pose[4 + j] + f->axis[k][2] * pose[8 + j];
-        placing.shift[k] = ct_dot3(f->axis[k], from);
+            f->mesh.turn[k][j] = f->axis[k][0] * pose[j] + f->axis[k][1] * pose[4 + j] + f->axis[k][2] * pose[8 + j];
+        f->mesh.shift[k] = ct_dot3(f->axis[k], from);
     }
-    return placing;
+}
+
+static void place(const ct_sheet_faces *f, const ct_surface *surface, uint32_t vertex, double out[3]) {
+    double p[3];
+    for (size_t i = 0, at = 3 * (size_t)vertex; i < 3; i++, at++)
+        p[i] = (double)surface->positions[at] + (surface->low ? (double)surface->low[at] : 0);
+    for (int k = 0; k < 3; k++) out[k] = ct_dot3(f->mesh.turn[k], p) + f->mesh.shift[k];
 }
 
 /* ---- the window ---- */
 
 /* Both sides' vertices with an entry bound the contact along u and v; either side's ends are somewhere between all of
  * them along w. A half-space has none, and bounds nothing. */
-static bool find_window(ct_sheet_faces *f, ct_surface *const surface[2], const ct_column_placing placing[2],
-                        const ct_result *result, const ct_contact *contact) {
+static bool find_window(ct_sheet_faces *f, ct_surface *const surface[2], const ct_result *result,
+                        const ct_contact *contact) {
     for (int k = 0; k < 3; k++) {
         f->lo[k] = k < 2 ? -INFINITY : INFINITY;
         f->hi[k] = -f->lo[k];
     }
+    f->size = 0;
     for (int s = 0; s < 2; s++) {
         ct_box box = ct_box_none();
         if (surface[s]->body->is_half_space) continue;
+        find_placing(f, surface[s]->body->pose);
         for (uint64_t i = 0; i < contact->count[s]; i++) {
             double at[3];
             if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return false;
-            ct_column_place(&placing[s], surface[s]->positions + 3 * (size_t)result->vertices[contact->first[s] + i],
-                            at);
+            place(f, surface[s], result->vertices[contact->first[s] + i], at);
             ct_box_add_point(&box, at);
         }
         for (int k = 0; k < 2; k++) {
@@ -70,22 +71,36 @@ static bool find_window(ct_sheet_faces *f, ct_surface *const surface[2], const c
     return true;
 }
 
+static bool is_beside(const ct_sheet_faces *f, const ct_column_box *box) {
+    const double rounding = ROUNDED * f->size;
+    for (int k = 0; k < 3; k++)
+        if (box->hi[k] + rounding < f->lo[k] || box->lo[k] - rounding > f->hi[k]) return true;
+    return false;
+}
+
 /* ---- faces ---- */
 
-/* A face with its corners at p, unless it is seen edge-on. False: out of memory. */
+/* A face with its corners at p, unless it is beside the window or seen edge-on. False: out of memory. */
 static bool add_face(ct_sheet_faces *f, const double *const p[3], int side, bool is_listed) {
+    ct_column_box box;
+    for (int k = 0; k < 3; k++) {
+        const double a = p[0][k], b = p[1][k], c = p[2][k], least = a < b ? a : b, most = a < b ? b : a;
+        box.lo[k] = c < least ? c : least;
+        box.hi[k] = c > most ? c : most;
+    }
+    if (is_beside(f, &box)) return true;
     const double e[2][3] = {{p[1][0] - p[0][0], p[1][1] - p[0][1], p[1][2] - p[0][2]},
                             {p[2][0] - p[0][0], p[2][1] - p[0][1], p[2][2] - p[0][2]}};
     const double area = e[0][0] * e[1][1] - e[0][1] * e[1][0];
-    const double least = fmin(p[0][2], fmin(p[1][2], p[2][2])), most = fmax(p[0][2], fmax(p[1][2], p[2][2]));
     const double length = fabs(e[0][0]) + fabs(e[0][1]) + fabs(e[1][0]) + fabs(e[1][1]);
-    if (!(fabs(area) > ROUNDED * f->size * length) || most < f->lo[2] || least > f->hi[2]) return true;
-    if (!ct_array_grow(&f->all, &f->capacity, f->n + 1)) return false;
+    if (!(fabs(area) > ROUNDED * f->size * length)) return true;
+    if (!ct_array_grow(&f->all, &f->capacity, f->n + 1) || !ct_array_grow(&f->boxes, &f->box_capacity, f->n + 1))
+        return false;
+    f->looks[side][area > 0] = true;
+    f->boxes[f->n] = box;
     ct_sheet_face *face = &f->all[f->n++];
     *face = (ct_sheet_face){
         .slope = {(e[0][2] * e[1][1] - e[1][2] * e[0][1]) / area, (e[1][2] * e[0][0] - e[0][2] * e[1][0]) / area},
-        .least = least,
-        .most = most,
         .side = (uint8_t)side,
         .looks_up = area > 0,
         .is_listed = is_listed};
@@ -94,15 +109,53 @@ static bool add_face(ct_sheet_faces *f, const double *const p[3], int side, bool
     return true;
 }
 
-static bool add_triangles(ct_sheet_faces *f, int side) {
-    ct_column_surface *of = &f->surface[side];
-    for (uint32_t c = 0; c < of->n; c++) {
-        if (of->boxes[c].lo[2] > f->hi[2] || of->boxes[c].hi[2] < f->lo[2]) continue;
-        const ct_column_block *block = ct_column_surface_block(of, c);
-        if (!block) return false;
-        for (uint32_t t = 0; t < block->n; t++)
-            if (!add_face(f, block->triangles[t].p, side, block->triangles[t].is_listed)) return false;
+static bool add_cluster(ct_sheet_faces *f, int side, const ct_surface *surface, uint32_t cluster) {
+    const ct_clusters *clusters = surface->clusters;
+    const ct_mesh *mesh = surface->body->mesh;
+    const uint32_t first = cluster * CT_CLUSTER_TRIANGLES, left = mesh->n_triangles - first,
+                   end = first + (left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES);
+    if (ct_is_cancelled()) return false;
+    for (uint32_t i = clusters->first_vertex[cluster], to = 0; i < clusters->first_vertex[cluster + 1]; i++, to++) {
+        const uint32_t vertex = clusters->vertices[i];
+        place(f, surface, vertex, f->placed[to]);
+        f->is_listed[to] = f->mesh.listed[vertex / 64] >> (vertex % 64) & 1;
+        f->mesh.places[vertex] = to;
     }
+    for (const uint32_t *corner = mesh->triangles + 3 * (size_t)first; corner < mesh->triangles + 3 * (size_t)end;
+         corner += 3) {
+        const uint32_t at[3] = {f->mesh.places[corner[0]], f->mesh.places[corner[1]], f->mesh.places[corner[2]]};
+        const double *const p[3] = {f->placed[at[0]], f->placed[at[1]], f->placed[at[2]]};
+        if (!add_face(f, p, side, f->is_listed[at[0]] || f->is_listed[at[1]] || f->is_listed[at[2]])) return false;
+    }
+    return true;
+}
+
+static ct_column_box place_box(const ct_sheet_mesh *mesh, const ct_cluster_box *box) {
+    ct_column_box placed;
+    for (int k = 0; k < 3; k++) {
+        double middle = mesh->shift[k], half = 0, size = fabs(middle);
+        for (int i = 0; i < 3; i++) {
+            const double at = mesh->turn[k][i] * 0.5 * ((double)box->lo[i] + (double)box->hi[i]);
+            middle += at;
+            size += fabs(at);
+            half += fabs(mesh->turn[k][i]) * 0.5 * ((double)box->hi[i] - (double)box->lo[i]);
+        }
+        half += ROUNDED * (size + half);
+        placed.lo[k] = middle - half;
+        placed.hi[k] = middle + half;
+    }
+    return placed;
+}
+
+static bool add_node(ct_sheet_faces *f, int side, const ct_surface *surface, uint32_t level, uint32_t node) {
+    const ct_clusters *clusters = surface->clusters;
+    const ct_column_box box = place_box(&f->mesh, &surface->boxes[node]);
+    if (is_beside(f, &box)) return true;
+    if (level == 0) return add_cluster(f, side, surface, node);
+    if (ct_is_cancelled()) return false;
+    const uint32_t first = clusters->level[level - 1] + (node - clusters->level[level]) * CT_CLUSTER_FAN;
+    for (uint32_t n = first; n < first + CT_CLUSTER_FAN && n < clusters->level[level]; n++)
+        if (!add_node(f, side, surface, level - 1, n)) return false;
     return true;
 }
 
@@ -125,57 +178,75 @@ static bool add_plane(ct_sheet_faces *f, int side, const double pose[12]) {
     return add_face(f, seen, side, true);
 }
 
-static bool fill_side(ct_sheet_faces *f, int side, const ct_surface *surface, const ct_column_placing *placing,
-                      const ct_result *result, const ct_contact *contact) {
-    ct_column_surface *of = &f->surface[side];
-    if (surface->body->is_half_space) return add_plane(f, side, surface->body->pose);
-    if (!ct_column_surface_open(of, surface, placing)) return false;
-    for (uint64_t i = 0; i < contact->count[side]; i++) {
-        const uint32_t vertex = result->vertices[contact->first[side] + i];
-        of->listed[vertex / 64] |= (uint64_t)1 << (vertex % 64);
+/* Room for a mesh; no vertex of it is listed. */
+static bool reserve(ct_sheet_mesh *mesh, size_t n_vertices) {
+    const size_t n_words = n_vertices / 64 + 1;
+    if (n_words > mesh->n_listed) {
+        free(mesh->listed);
+        mesh->listed = calloc(2 * n_words, sizeof *mesh->listed);
+        mesh->n_listed = mesh->listed ? 2 * n_words : 0;
     }
-    return ct_column_surface_fill(of, f->lo, f->hi, ROUNDED * f->size) && add_triangles(f, side);
+    if (n_vertices > mesh->n_places) {
+        free(mesh->places);
+        mesh->places = malloc(2 * n_vertices * sizeof *mesh->places);
+        mesh->n_places = mesh->places ? 2 * n_vertices : 0;
+    }
+    return mesh->listed && mesh->places;
 }
 
-static bool make_tree(ct_sheet_faces *f) {
-    ct_column_box *boxes = malloc((f->n + 1) * sizeof *boxes);
-    for (size_t i = 0; boxes && i < f->n; i++) {
-        const ct_sheet_face *face = &f->all[i];
-        boxes[i] = (ct_column_box){.lo = {[2] = face->least}, .hi = {[2] = face->most}};
-        for (int k = 0; k < 2; k++) {
-            boxes[i].lo[k] = fmin(face->at[0][k], fmin(face->at[1][k], face->at[2][k]));
-            boxes[i].hi[k] = fmax(face->at[0][k], fmax(face->at[1][k], face->at[2][k]));
-        }
-    }
-    const bool is_ok = boxes && ct_column_tree_make(&f->tree, boxes, f->n);
-    free(boxes);
+static bool add_side(ct_sheet_faces *f, int side, const ct_surface *surface, const ct_result *result,
+                     const ct_contact *contact) {
+    const uint32_t *vertices = result->vertices + contact->first[side];
+    if (surface->body->is_half_space) return add_plane(f, side, surface->body->pose);
+    if (!reserve(&f->mesh, surface->body->mesh->n_vertices)) return false;
+    find_placing(f, surface->body->pose);
+    for (uint64_t i = 0; i < contact->count[side]; i++)
+        f->mesh.listed[vertices[i] / 64] |= (uint64_t)1 << (vertices[i] % 64);
+    const bool is_ok = add_node(f, side, surface, surface->clusters->n_levels - 1, surface->clusters->n_nodes - 1);
+    for (uint64_t i = 0; i < contact->count[side]; i++) f->mesh.listed[vertices[i] / 64] = 0;
     return is_ok;
 }
 
-ct_status ct_sheet_faces_open(ct_sheet_faces *f, ct_surfaces *surfaces, const ct_result *result,
+static bool find_faces(ct_sheet_faces *f, ct_surface *const surface[2], const ct_result *result,
+                       const ct_contact *contact) {
+    enum { MOST = 3 * CT_CLUSTER_TRIANGLES };
+    if (!f->placed) f->placed = malloc(MOST * sizeof *f->placed);
+    if (!f->is_listed) f->is_listed = malloc(MOST * sizeof *f->is_listed);
+    if (!f->placed || !f->is_listed || !find_window(f, surface, result, contact)) return false;
+    f->n = 0;
+    memset(f->looks, 0, sizeof f->looks);
+    for (int s = 0; s < 2; s++) {
+        f->first[s] = f->n;
+        if (!add_side(f, s, surface[s], result, contact) ||
+            !ct_column_tree_make(&f->tree[s], f->boxes + f->first[s], f->n - f->first[s]))
+            return false;
+    }
+    return true;
+}
+
+ct_status ct_sheet_faces_find(ct_sheet_faces *f, ct_surfaces *surfaces, const ct_result *result,
                               const ct_contact *contact, ct_error *error) {
     ct_surface *surface[2];
-    ct_column_placing placing[2];
-    memset(f, 0, sizeof *f);
     find_axes(f, contact);
     for (int s = 0; s < 2; s++) {
         const uint32_t index = ct_scene_index_of(surfaces->scene, contact->body[s]);
-        const ct_body *body = surfaces->scene->bodies[index];
-        const ct_status status = body->is_half_space ? ct_surfaces_get(surfaces, index, "want", &surface[s], error)
-                                                     : ct_surfaces_tree(surfaces, index, "want", &surface[s], error);
+        const bool is_half_space = surfaces->scene->bodies[index]->is_half_space;
+        const ct_status status = is_half_space ? ct_surfaces_get(surfaces, index, "want", &surface[s], error)
+                                               : ct_surfaces_tree(surfaces, index, "want", &surface[s], error);
         if (status) return status;
-        placing[s] = placing_of(f, body->pose);
     }
-    bool is_ok = find_window(f, surface, placing, result, contact);
-    for (int s = 0; s < 2 && is_ok; s++) is_ok = fill_side(f, s, surface[s], &placing[s], result, contact);
-    if (is_ok && make_tree(f)) return CT_OK;
+    if (find_faces(f, surface, result, contact)) return CT_OK;
     return ct_fail(error, CT_OUT_OF_MEMORY, "want", "no memory for the contact surface of bodies %u and %u",
                    contact->body[0], contact->body[1]);
 }
 
-void ct_sheet_faces_close(ct_sheet_faces *f) {
-    for (int s = 0; s < 2; s++) ct_column_surface_close(&f->surface[s]);
-    ct_column_tree_free(&f->tree);
+void ct_sheet_faces_free(ct_sheet_faces *f) {
+    for (int s = 0; s < 2; s++) ct_column_tree_free(&f->tree[s]);
     free(f->all);
+    free(f->boxes);
+    free(f->mesh.listed);
+    free(f->mesh.places);
+    free(f->placed);
+    free(f->is_listed);
     memset(f, 0, sizeof *f);
 }

@@ -10,8 +10,14 @@
 /* Of the size of what is in the window: a strip as narrow as this is rounding, and so is a face that much above another. */
 static const double NARROW = 1e-13, CLOSE = 1e-11;
 
+/* Of the same: rounding of the window's ends along the normal. Less than what faces beyond them are gathered by. */
+static const double ROUNDED = 5e-13;
+
 /* Outlines clipped between polls: each takes some 50 ns. */
 enum { POLL = 8192 };
+
+/* Of so many faces that one meets, those between it and another are sought by the tree; of fewer all are looked at. */
+enum { MANY = 64 };
 
 /* ---- half-planes ---- */
 
@@ -24,7 +30,9 @@ static double side_of(const struct half_plane *h, const double at[2]) {
     return h->x * at[0] + h->y * at[1] + h->z;
 }
 
-static struct half_plane left_of(const double p[2], const double q[2]) {
+/* Edge k of a face, which is inside. */
+static struct half_plane edge_of(const ct_sheet_face *face, int k) {
+    const double *p = face->at[k], *q = face->at[k < 2 ? k + 1 : 0];
     struct half_plane h = {p[1] - q[1], q[0] - p[0], 0};
     h.z = -(h.x * p[0] + h.y * p[1]);
     return h;
@@ -37,11 +45,26 @@ static struct half_plane higher(const ct_sheet_face *above, const ct_sheet_face 
                                ct_sheet_height(above, origin) - ct_sheet_height(below, origin) - by};
 }
 
+/* Where the face is above or below a height. */
+static struct half_plane above(const ct_sheet_face *face, double height) {
+    static const double origin[2] = {0, 0};
+    return (struct half_plane){face->slope[0], face->slope[1], ct_sheet_height(face, origin) - height};
+}
+static struct half_plane below(const ct_sheet_face *face, double height) {
+    static const double origin[2] = {0, 0};
+    return (struct half_plane){-face->slope[0], -face->slope[1], height - ct_sheet_height(face, origin)};
+}
+
 static struct half_plane opposite(const struct half_plane *h) {
     return (struct half_plane){-h->x, -h->y, -h->z};
 }
 
 /* ---- outlines ---- */
+
+static void copy(const ct_sheet_outline *o, ct_sheet_outline *to) {
+    to->n = o->n;
+    memcpy(to->at, o->at, o->n * sizeof *o->at);
+}
 
 /* Twice the area. */
 static double area_of(const ct_sheet_outline *o) {
@@ -54,16 +77,22 @@ static double area_of(const ct_sheet_outline *o) {
 
 static bool is_nothing(const ct_sheet_overlay *overlay, const ct_sheet_outline *o) {
     double length = 0;
-    for (uint32_t i = 0; i < o->n; i++)
-        for (int k = 0; k < 2; k++) length += fabs(o->at[(i + 1) % o->n][k] - o->at[i][k]);
-    return o->n < 3 || !(area_of(o) > NARROW * overlay->faces->size * length);
+    if (o->n < 3) return true;
+    for (uint32_t i = 0, j = o->n - 1; i < o->n; j = i++)
+        for (int k = 0; k < 2; k++) length += fabs(o->at[i][k] - o->at[j][k]);
+    return !(area_of(o) > NARROW * overlay->faces->size * length);
 }
 
-/* What of the outline is in the half-plane: it has one corner more at most. */
-static void clip(const ct_sheet_outline *o, const struct half_plane *h, ct_sheet_outline *out) {
+/* What of the outline is in the half-plane: it has one corner more at most. The outline itself, where all of it is. */
+static const ct_sheet_outline *clip(const ct_sheet_outline *o, const struct half_plane *h, ct_sheet_outline *out) {
     double side[CT_SHEET_CORNERS];
+    bool is_all = true;
+    for (uint32_t i = 0; i < o->n; i++) {
+        side[i] = side_of(h, o->at[i]);
+        is_all = is_all && side[i] >= 0;
+    }
+    if (is_all) return o;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < o->n; i++) side[i] = side_of(h, o->at[i]);
     for (uint32_t i = 0; i < o->n; i++) {
         const uint32_t j = i + 1 < o->n ? i + 1 : 0;
         if (side[i] >= 0) memcpy(out->at[n++], o->at[i], sizeof o->at[i]);
@@ -73,13 +102,21 @@ static void clip(const ct_sheet_outline *o, const struct half_plane *h, ct_sheet
         n++;
     }
     out->n = n;
+    return out;
+}
+
+/* What of the outline is in all of the half-planes: the outline itself, or in one of both rooms. */
+static const ct_sheet_outline *clip_all(const ct_sheet_outline *o, const struct half_plane *h, int n,
+                                        ct_sheet_outline room[2]) {
+    for (int k = 0; k < n && o->n > 0; k++) o = clip(o, &h[k], o == &room[0] ? &room[1] : &room[0]);
+    return o;
 }
 
 static bool add_piece(ct_sheet_overlay *overlay, const ct_sheet_outline *o) {
     if (is_nothing(overlay, o)) return true;
     if (!ct_array_grow(&overlay->pieces, &overlay->capacity, overlay->n + 2)) return false;
     ct_sheet_outline *to = &overlay->pieces[overlay->n++];
-    *to = *o;
+    copy(o, to);
     if (o->n <= CT_SHEET_CORNERS / 2) return true;
     /* A face cuts five times: there is room for as many corners more. */
     const uint32_t half = o->n / 2;
@@ -91,61 +128,7 @@ static bool add_piece(ct_sheet_overlay *overlay, const ct_sheet_outline *o) {
     return true;
 }
 
-/* ---- pairs of faces ---- */
-
-/* What of the outline is over the face. */
-static void clip_to_face(const ct_sheet_outline *o, const ct_sheet_face *face, ct_sheet_outline *out) {
-    ct_sheet_outline a, b;
-    const struct half_plane edges[3] = {left_of(face->at[0], face->at[1]), left_of(face->at[1], face->at[2]),
-                                        left_of(face->at[2], face->at[0])};
-    clip(o, &edges[0], &a);
-    clip(&a, &edges[1], &b);
-    clip(&b, &edges[2], out);
-}
-
-/* Takes from piece i what the half-planes have in common; what is left of it becomes pieces. */
-static bool cut_out(ct_sheet_overlay *overlay, size_t i, const struct half_plane *h, int n) {
-    ct_sheet_outline rest = overlay->pieces[i], common = rest, part;
-    for (int k = 0; k < n; k++) {
-        clip(&common, &h[k], &part);
-        common = part;
-    }
-    if (is_nothing(overlay, &common)) return true;
-    overlay->pieces[i] = overlay->pieces[--overlay->n];
-    for (int k = 0; k < n; k++) {
-        const struct half_plane outside = opposite(&h[k]);
-        clip(&rest, &outside, &part);
-        if (!add_piece(overlay, &part)) return false;
-        clip(&rest, &h[k], &part);
-        rest = part;
-    }
-    return true;
-}
-
-/* Whether no more of a piece than rounding is in the half-plane. */
-static bool misses(const ct_sheet_overlay *overlay, const ct_sheet_outline *o, const struct half_plane *h) {
-    const double least = NARROW * overlay->faces->size * (fabs(h->x) + fabs(h->y));
-    for (uint32_t i = 0; i < o->n; i++)
-        if (side_of(h, o->at[i]) > least) return false;
-    return true;
-}
-
-/* Takes from all pieces where the face is between the two others. */
-static bool hide_behind(ct_sheet_overlay *overlay, const ct_sheet_face *lower, const ct_sheet_face *upper,
-                        const ct_sheet_face *face) {
-    const double by = CLOSE * overlay->faces->size;
-    struct half_plane h[5];
-    for (int k = 0; k < 5; k++) { /* most faces around are beside a piece: one half-plane says so */
-        h[k] = k < 3    ? left_of(face->at[k], face->at[(k + 1) % 3])
-               : k == 3 ? higher(face, lower, by)
-                        : higher(upper, face, by);
-        if (overlay->n == 1 && misses(overlay, &overlay->pieces[0], &h[k])) return true;
-    }
-    /* Pieces that a cut adds lie behind those that it was made of: they have nothing in common with the face. */
-    for (size_t i = overlay->n; i-- > 0;)
-        if (!cut_out(overlay, i, h, 5)) return false;
-    return true;
-}
+/* ---- what a face meets ---- */
 
 static bool is_cancelled(ct_sheet_overlay *overlay) {
     if (overlay->work < overlay->next_poll) return false;
@@ -153,54 +136,159 @@ static bool is_cancelled(ct_sheet_overlay *overlay) {
     return ct_is_cancelled();
 }
 
-/* A face of which only some corners take part may reach out of the window, where other faces were not gathered. */
-static void clip_to_window(const ct_sheet_overlay *overlay, ct_sheet_outline *o) {
-    const double *lo = overlay->faces->lo, *hi = overlay->faces->hi;
-    const struct half_plane h[4] = {{1, 0, -lo[0]}, {-1, 0, hi[0]}, {0, 1, -lo[1]}, {0, -1, hi[1]}};
-    for (int k = 0; k < 4; k++) {
-        const ct_sheet_outline whole = *o;
-        clip(&whole, &h[k], o);
-    }
+/* Whether no more than rounding of these corners is in the half-plane. */
+static bool misses(const ct_sheet_overlay *overlay, const struct half_plane *h, const double at[][2], uint32_t n) {
+    const double least = NARROW * overlay->faces->size * (fabs(h->x) + fabs(h->y));
+    for (uint32_t i = 0; i < n; i++)
+        if (side_of(h, at[i]) > least) return false;
+    return true;
 }
 
+/* Whether two faces are beside one another, as most neighbours are: then an edge of one of them parts them. */
+static bool are_apart(const ct_sheet_overlay *overlay, const struct half_plane edges[3], const ct_sheet_face *a,
+                      const ct_sheet_face *b) {
+    for (int k = 0; k < 3; k++)
+        if (misses(overlay, &edges[k], b->at, 3)) return true;
+    for (int k = 0; k < 3; k++) {
+        const struct half_plane edge = edge_of(b, k);
+        if (misses(overlay, &edge, a->at, 3)) return true;
+    }
+    return false;
+}
+
+/* Lists what of a side the box meets. False: out of memory, or cancelled. */
+static bool list_met(ct_sheet_overlay *overlay, int side, const ct_column_box *box, const struct half_plane edges[3]) {
+    const ct_sheet_faces *faces = overlay->faces;
+    ct_column_search search = ct_column_tree_find(&faces->tree[side], box);
+    for (uint32_t i; ct_column_search_next(&search, &i); overlay->work++) {
+        const ct_sheet_face *face = &faces->all[faces->first[side] + i];
+        if (is_cancelled(overlay)) return false;
+        if (face == overlay->from || are_apart(overlay, edges, overlay->from, face)) continue;
+        if (!ct_array_grow(&overlay->met, &overlay->met_capacity, overlay->n_met + 1)) return false;
+        overlay->met[overlay->n_met++] = faces->first[side] + i;
+    }
+    overlay->work += search.visits / 16;
+    return true;
+}
+
+bool ct_sheet_overlay_begin(ct_sheet_overlay *overlay, const ct_sheet_face *from) {
+    const ct_sheet_faces *faces = overlay->faces;
+    ct_column_box box = faces->boxes[from - faces->all];
+    struct half_plane edges[3];
+    for (int k = 0; k < 3; k++) edges[k] = edge_of(from, k);
+    if (from->looks_up)
+        box.lo[2] = faces->lo[2];
+    else
+        box.hi[2] = faces->hi[2];
+    overlay->from = from;
+    overlay->n_met = 0;
+    return list_met(overlay, !from->side, &box, edges) &&
+           (!ct_sheet_is_folded(faces, from->side) || list_met(overlay, from->side, &box, edges));
+}
+
+/* ---- pairs of faces ---- */
+
+/* Takes from piece i what the half-planes have in common; what is left of it becomes pieces. */
+static bool cut_out(ct_sheet_overlay *overlay, size_t i, const struct half_plane *h, int n) {
+    ct_sheet_outline room[2], rest, part;
+    if (is_nothing(overlay, clip_all(&overlay->pieces[i], h, n, room))) return true;
+    copy(&overlay->pieces[i], &rest);
+    if (i != --overlay->n) copy(&overlay->pieces[overlay->n], &overlay->pieces[i]);
+    for (int k = 0; k < n; k++) {
+        const struct half_plane outside = opposite(&h[k]);
+        if (!add_piece(overlay, clip(&rest, &outside, &part))) return false;
+        const ct_sheet_outline *inside = clip(&rest, &h[k], &part);
+        if (inside != &rest) copy(inside, &rest);
+    }
+    return true;
+}
+
+/* Takes from all pieces where the face is between the two others. */
+static bool hide_behind(ct_sheet_overlay *overlay, const ct_sheet_face *face) {
+    const double by = CLOSE * overlay->faces->size;
+    struct half_plane h[5];
+    for (int k = 0; k < 5; k++) { /* most faces around are beside a piece: one half-plane says so */
+        h[k] = k < 3 ? edge_of(face, k) : k == 3 ? higher(face, overlay->lower, by) : higher(overlay->upper, face, by);
+        const ct_sheet_outline *one = &overlay->pieces[0];
+        if (overlay->n == 1 && misses(overlay, &h[k], (const double(*)[2])one->at, one->n)) return true;
+    }
+    /* Pieces that a cut adds lie behind those that it was made of: they have nothing in common with the face. */
+    for (size_t i = overlay->n; i-- > 0;)
+        if (!cut_out(overlay, i, h, 5)) return false;
+    return true;
+}
+
+/* Of the pieces that there are, up to the higher of both faces. */
 static ct_column_box box_of(const ct_sheet_outline *o, const ct_sheet_face *lower, const ct_sheet_face *upper) {
     ct_column_box box = {.lo = {INFINITY, INFINITY, INFINITY}, .hi = {-INFINITY, -INFINITY, -INFINITY}};
     for (uint32_t i = 0; i < o->n; i++) {
-        const double w[2] = {ct_sheet_height(lower, o->at[i]), ct_sheet_height(upper, o->at[i])};
-        for (int k = 0; k < 2; k++) {
-            box.lo[k] = fmin(box.lo[k], o->at[i][k]);
-            box.hi[k] = fmax(box.hi[k], o->at[i][k]);
+        const double at[2][3] = {{o->at[i][0], o->at[i][1], ct_sheet_height(lower, o->at[i])},
+                                 {o->at[i][0], o->at[i][1], ct_sheet_height(upper, o->at[i])}};
+        for (int k = 0; k < 3; k++) {
+            if (at[0][k] < box.lo[k]) box.lo[k] = at[0][k];
+            if (at[1][k] > box.hi[k]) box.hi[k] = at[1][k];
         }
-        box.lo[2] = fmin(box.lo[2], w[0]);
-        box.hi[2] = fmax(box.hi[2], w[1]);
     }
     return box;
 }
 
-bool ct_sheet_overlay_pair(ct_sheet_overlay *overlay, const ct_sheet_face *lower, const ct_sheet_face *upper) {
-    ct_sheet_outline o = {.n = 3}, part;
-    const struct half_plane above = higher(upper, lower, 0);
+static bool do_meet(const ct_column_box *a, const ct_column_box *b) {
+    for (int k = 0; k < 3; k++)
+        if (a->lo[k] > b->hi[k] || a->hi[k] < b->lo[k]) return false;
+    return true;
+}
+
+/* Takes what a face hides that meets the box of the pieces. False: out of memory, or cancelled. */
+static bool hide(ct_sheet_overlay *overlay, size_t i, const ct_column_box *box) {
+    const ct_sheet_face *face = &overlay->faces->all[i];
+    if (face == overlay->lower || face == overlay->upper || !do_meet(&overlay->faces->boxes[i], box)) return true;
+    overlay->work += overlay->n + 1;
+    return hide_behind(overlay, face) && !is_cancelled(overlay);
+}
+
+static bool hide_by_tree(ct_sheet_overlay *overlay, int side, const ct_column_box *box) {
+    ct_column_search search = ct_column_tree_find(&overlay->faces->tree[side], box);
+    for (uint32_t i; overlay->n > 0 && ct_column_search_next(&search, &i);)
+        if (!hide(overlay, overlay->faces->first[side] + i, box)) return false;
+    overlay->work += search.visits / 16;
+    return true;
+}
+
+/* Takes what faces between the two hide. */
+static bool hide_all(ct_sheet_overlay *overlay, const ct_column_box *box) {
+    for (int side = 0; side < 2; side++) {
+        if (!ct_sheet_is_folded(overlay->faces, side)) continue;
+        if (overlay->n_met > MANY && !hide_by_tree(overlay, side, box)) return false;
+        for (size_t n = 0; overlay->n_met <= MANY && n < overlay->n_met && overlay->n > 0; n++)
+            if (overlay->faces->all[overlay->met[n]].side == side && !hide(overlay, overlay->met[n], box)) return false;
+    }
+    return true;
+}
+
+bool ct_sheet_overlay_pair(ct_sheet_overlay *overlay, const ct_sheet_face *to) {
+    const ct_sheet_face *from = overlay->from, *lower = from->looks_up ? to : from, *upper = from->looks_up ? from : to;
+    const double *lo = overlay->faces->lo, *hi = overlay->faces->hi, pad = ROUNDED * overlay->faces->size;
+    /* A face of which only some corners take part may reach out of the window, where other faces were not gathered. */
+    const struct half_plane h[] = {
+        higher(upper, lower, 0),   edge_of(to, 0), edge_of(to, 1), edge_of(to, 2), above(lower, lo[2] - pad),
+        below(upper, hi[2] + pad), {1, 0, -lo[0]}, {-1, 0, hi[0]}, {0, 1, -lo[1]}, {0, -1, hi[1]}};
+    ct_sheet_outline whole = {.n = 3}, room[2];
+    overlay->lower = lower;
+    overlay->upper = upper;
     overlay->n = 0;
     overlay->work++;
-    memcpy(o.at, lower->at, sizeof lower->at);
-    clip(&o, &above, &part);
-    clip_to_face(&part, upper, &o);
-    clip_to_window(overlay, &o);
-    if (!add_piece(overlay, &o)) return false;
-    if (overlay->n == 0) return true;
-    const ct_column_box box = box_of(&o, lower, upper);
-    ct_column_search search = ct_column_tree_find(&overlay->faces->tree, &box);
-    for (uint32_t i; overlay->n > 0 && ct_column_search_next(&search, &i);) {
-        const ct_sheet_face *face = &overlay->faces->all[i];
-        if (face != lower && face != upper && !hide_behind(overlay, lower, upper, face)) return false;
-        overlay->work += overlay->n + 1;
-        if (is_cancelled(overlay)) return false;
+    memcpy(whole.at, from->at, sizeof from->at);
+    const ct_sheet_outline *common = clip_all(&whole, h, sizeof h / sizeof *h, room);
+    if (!add_piece(overlay, common)) return false;
+    if (overlay->n > 0) {
+        const ct_column_box box = box_of(common, lower, upper);
+        if (!hide_all(overlay, &box)) return false;
     }
-    overlay->work += search.visits / 16;
     return !is_cancelled(overlay);
 }
 
-void ct_sheet_overlay_close(ct_sheet_overlay *overlay) {
+void ct_sheet_overlay_free(ct_sheet_overlay *overlay) {
+    free(overlay->met);
     free(overlay->pieces);
     memset(overlay, 0, sizeof *overlay);
 }

@@ -13,16 +13,23 @@ typedef struct ct_sheet_outline { /* convex, counter-clockwise */
     double at[CT_SHEET_CORNERS][2]; /* m: u, v */
 } ct_sheet_outline;
 
+/* For one face after the other; {0} but for `faces` before the first. */
 typedef struct ct_sheet_overlay {
     const ct_sheet_faces *faces;
-    ct_sheet_outline *pieces; /* of the pair of faces that ct_sheet_overlay_pair was last called for */
+    const ct_sheet_face *from;
+    size_t *met; /* [n_met] the faces that a line from this one may meet: upwards if it looks down, else downwards */
+    size_t n_met, met_capacity;
+    const ct_sheet_face *lower, *upper; /* of the pair that was asked for last */
+    ct_sheet_outline *pieces;           /* [n] of this pair */
     size_t n, capacity;
     uint64_t work, next_poll;
 } ct_sheet_overlay;
 
-/* The pieces of both faces in which a column runs from the lower one, which looks down, to the upper one, which looks up, and
- * crosses nothing between. False: out of memory, or cancelled. */
-bool ct_sheet_overlay_pair(ct_sheet_overlay *overlay, const ct_sheet_face *lower, const ct_sheet_face *upper);
-void ct_sheet_overlay_close(ct_sheet_overlay *overlay);
+/* Begins with a face: finds what a line from it may meet. False: out of memory, or cancelled. */
+bool ct_sheet_overlay_begin(ct_sheet_overlay *overlay, const ct_sheet_face *from);
+/* The pieces in which a column runs between this face and one that it meets, which looks the other way, and crosses nothing
+ * between. False: out of memory, or cancelled. */
+bool ct_sheet_overlay_pair(ct_sheet_overlay *overlay, const ct_sheet_face *to);
+void ct_sheet_overlay_free(ct_sheet_overlay *overlay);
 
 #endif

@@ -20,6 +20,7 @@ typedef struct ct_working {
     ct_cancel *cancel; /* NULL: nothing ends its work early */
     const char *phase; /* static; NULL: none was entered */
     uint32_t body[2];  /* of the pair; 0: none */
+    bool is_in_task;   /* of a pool of threads (device/pool.h) */
 } ct_working;
 
 /* By initial-exec no poll calls a function. It takes the room of all of the library's thread-local variables from what

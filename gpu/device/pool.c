@@ -53,11 +53,10 @@ static inline void pause_cpu(void) {
 }
 
 static void execute_tasks(run *run, ct_pool_fn task, void *context, uint32_t n, uint32_t worker) {
-    for (;;) {
-        uint32_t i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
-        if (i >= n) return;
+    ct_thread_working.is_in_task = true;
+    for (uint32_t i; (i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < n;)
         task(context, i, worker);
-    }
+    ct_thread_working.is_in_task = false;
 }
 
 /* Returns the run with unclaimed tasks that the fewest threads have joined; NULL if there is none. */
@@ -155,7 +154,7 @@ void ct_pool_destroy(ct_pool **handle) {
 
 void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context) {
     run *run = NULL;
-    if (pool && pool->threads > 1 && n > 1) {
+    if (pool && pool->threads > 1 && n > 1 && !ct_thread_working.is_in_task) {
         pthread_mutex_lock(&pool->mutex);
         for (int i = 0; i < CT_MAX_CONCURRENT_BATCHES && !run; i++)
             if (!pool->runs[i].is_used) run = &pool->runs[i];

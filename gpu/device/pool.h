@@ -18,7 +18,7 @@ void ct_pool_destroy(ct_pool **pool);
 
 /* Runs task(context, 0..n-1, worker) and returns when all are done. Up to CT_MAX_CONCURRENT_BATCHES callers can share
  * the pool at a time; each also executes tasks of its own run, and all threads work for what the caller works for
- * (gpu/base/cancel.h). Tasks must not call ct_pool_run. If pool is NULL the calling thread executes all tasks. */
+ * (gpu/base/cancel.h). In a task, and if pool is NULL, the calling thread executes all tasks. */
 void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context);
 
 #endif

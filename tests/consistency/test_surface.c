@@ -385,6 +385,14 @@ static void test_tessellation(void **state) {
     shape_free(&tool);
 }
 
+static void assert_same(const ct_result *a, const ct_result *b) {
+    assert_int_equal(a->n_polygons, b->n_polygons);
+    assert_int_equal(a->n_polygon_vertices, b->n_polygon_vertices);
+    assert_memory_equal(a->polygons, b->polygons, a->n_polygons * sizeof *a->polygons);
+    assert_memory_equal(a->polygon_first, b->polygon_first, (a->n_polygons + 1) * sizeof *a->polygon_first);
+    assert_memory_equal(a->polygon_vertices, b->polygon_vertices, a->n_polygon_vertices * sizeof *a->polygon_vertices);
+}
+
 static void test_same_bits(void **state) {
     (void)state;
     struct shape a = shape_blob(0.7, 3, 0.3, 3), b = shape_blob(0.6, 3, 0.3, 4);
@@ -401,12 +409,7 @@ static void test_same_bits(void **state) {
         ct_result *r = run(&built, (const double[2][6]){{1, 2, 3, -1, 0.5, 2}, {0}});
         engine = mine;
         if (first) {
-            assert_int_equal(r->n_polygons, first->n_polygons);
-            assert_int_equal(r->n_polygon_vertices, first->n_polygon_vertices);
-            assert_memory_equal(r->polygons, first->polygons, r->n_polygons * sizeof *r->polygons);
-            assert_memory_equal(r->polygon_first, first->polygon_first, (r->n_polygons + 1) * sizeof *r->polygon_first);
-            assert_memory_equal(r->polygon_vertices, first->polygon_vertices,
-                                r->n_polygon_vertices * sizeof *r->polygon_vertices);
+            assert_same(r, first);
             ct_result_free(&r);
         } else {
             first = r;
@@ -418,6 +421,60 @@ static void test_same_bits(void **state) {
     ct_result_free(&first);
     shape_free(&a);
     shape_free(&b);
+}
+
+/* A row of blobs, each in the next: contacts of threads that work side by side are in order, and each has what it has in a
+ * scene of two. */
+static void test_many_contacts(void **state) {
+    (void)state;
+    enum { N = 24 };
+    struct shape blob = shape_blob(0.7, 2, 0.3, 3);
+    double pose[N][12];
+    uint32_t body[N];
+    uint64_t rng = 4;
+    ct_result *one = NULL;
+    for (int threads = 1; threads <= 4; threads += 3) {
+        ct_engine *other = stage_engine((uint32_t)threads, NULL), *mine = engine;
+        const ct_scene_settings settings = pressure();
+        const struct part parts[2] = {{&blob, pose[0], CT_MATERIAL_NONE}, {&blob, pose[1], CT_MATERIAL_NONE}};
+        for (int i = 0; i < N && threads == 1; i++) {
+            shape_pose_random(&rng, 0.1, pose[i]);
+            pose[i][3] += i;
+        }
+        struct built b = build(other, &settings, parts);
+        memcpy(body, b.body, sizeof b.body);
+        for (int i = 2; i < N; i++) {
+            ct_error error;
+            ct_body_options options;
+            ct_mesh *mesh = shape_to_mesh(&blob, &error);
+            ct_body_options_init(&options);
+            options.kind = CT_BODY_RIGID;
+            memcpy(options.pose, pose[i], sizeof options.pose);
+            if (ct_scene_add_body(b.scene, mesh, &options, &body[i], &error)) fail_msg("%s", error.message);
+            ct_mesh_release(&mesh);
+        }
+        engine = other;
+        ct_result *r = run(&b, NULL);
+        engine = mine;
+        size_t first = 0;
+        assert_true(r->n_contacts >= N - 1);
+        for (size_t i = 0; i < r->n_contacts; i++) {
+            assert_int_equal(r->contacts[i].first_polygon, first);
+            assert_true(r->contacts[i].n_polygons > 0);
+            int of = 0;
+            while (body[of] != r->contacts[i].body[0]) of++;
+            check_wrench(r, &r->contacts[i], pose[of]);
+            first += r->contacts[i].n_polygons;
+        }
+        assert_int_equal(r->n_polygons, first);
+        if (one) assert_same(r, one);
+        ct_result_free(&one);
+        one = r;
+        ct_scene_destroy(&b.scene);
+        ct_engine_destroy(&other);
+    }
+    ct_result_free(&one);
+    shape_free(&blob);
 }
 
 /* A deformable body slides as its vertices do; a body inside another has no normal, and no polygons. */
@@ -500,9 +557,9 @@ static void test_bad_input(void **state) {
 int main(void) {
     engine = stage_engine(2, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_box_on_floor), cmocka_unit_test(test_ball_on_plane), cmocka_unit_test(test_two_balls),
-        cmocka_unit_test(test_random),       cmocka_unit_test(test_tessellation),  cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_other_bodies), cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_box_on_floor),  cmocka_unit_test(test_ball_on_plane), cmocka_unit_test(test_two_balls),
+        cmocka_unit_test(test_random),        cmocka_unit_test(test_tessellation),  cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_many_contacts), cmocka_unit_test(test_other_bodies),  cmocka_unit_test(test_bad_input),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     ct_engine_destroy(&engine);

@@ -1,8 +1,8 @@
-/* test_column_tree.c - the tree that finds the clusters over a contact. */
+/* test_column_tree.c - the tree that finds the faces over a contact. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "gpu/after/column_surface.h"
+#include "gpu/after/column_tree.h"
 #include "tests/scenes/shapes.h"
 #include "tests/unit/unit.h"
 
@@ -28,8 +28,8 @@ static double gap_of(const ct_column_box *a, const ct_column_box *b) {
 static void test_tree(void **state) {
     (void)state;
     uint64_t rng = 11;
+    ct_column_tree tree = {0};
     for (size_t n = 0; n < 1000; n = 2 * n + 1) {
-        ct_column_tree tree = {0};
         ct_column_box *boxes = malloc((n + 1) * sizeof *boxes);
         for (size_t i = 0; i < n; i++) boxes[i] = random_box(&rng);
         assert_true(ct_column_tree_make(&tree, boxes, n));
@@ -49,9 +49,9 @@ static void test_tree(void **state) {
             for (; next < n; next++) assert_true(gap_of(&boxes[next], &box) > 0);
             assert_true(search.visits <= 2 * n + 4 * CT_COLUMN_LEVELS);
         }
-        ct_column_tree_free(&tree);
         free(boxes);
     }
+    ct_column_tree_free(&tree);
 }
 
 int main(void) {
