@@ -369,6 +369,8 @@ def test_operations_are_found_and_tried(tab, server):
     tab.until_text("#getStats [role=status]", "404")
     page.click("#getStats summary:has-text('200 ok')")
     tab.until_text("#getStats .properties", "sequence integer, from 0")
+    example = tab.text("#getStats details pre")
+    assert '"last": {\n' in example and '"volume": 0.0703125' in example
     page.once("dialog", lambda dialog: dialog.dismiss())
     page.click("#drainServer > summary")
     page.click("#drainServer button")

@@ -4,8 +4,20 @@ import { byId, button, bytes, dataUrl, make } from "./dom.js";
 import { later, resolve, schemaView, setDocument, typeOf } from "./schema.js";
 
 const SHOWN = 20000; // characters of an answer
+const LINE = 100; // characters of a line of JSON
 const EVENTS = 2; // of a stream
 const METHODS = ["get", "post", "patch", "delete"];
+
+// JSON whose parts stand on one line where they fit.
+function jsonText(value, indent = "") {
+  const line = JSON.stringify(value, null, 1).replace(/\n\s*/g, " ");
+  if (line.length + indent.length <= LINE || typeof value !== "object") return line;
+  const inner = `${indent} `;
+  const [open, close] = Array.isArray(value) ? "[]" : "{}";
+  const parts = Array.isArray(value) ? value.map((item) => jsonText(item, inner))
+    : Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}: ${jsonText(item, inner)}`);
+  return `${open}\n${inner}${parts.join(`,\n${inner}`)}\n${indent}${close}`;
+}
 
 const idOf = (operation, name) => `${operation.operationId}-${name}`;
 
@@ -24,6 +36,18 @@ function parameterRow(operation, parameter) {
   return row;
 }
 
+// An answer's example and its fields.
+function answerView(content) {
+  const view = make("div");
+  if (content.example !== undefined) {
+    const example = make("pre", typeof content.example === "string" ? content.example : jsonText(content.example));
+    example.tabIndex = 0;
+    view.append(make("p", "For example:", "note"), example);
+  }
+  view.append(schemaView(content.schema));
+  return view;
+}
+
 // The request's body: a text where it is JSON, a file else.
 function bodyInputs(operation, content) {
   const box = make("div");
@@ -40,7 +64,7 @@ function bodyInputs(operation, content) {
   text.spellcheck = false;
   text.ariaLabel = "Body of the request";
   const { example } = content["application/json"] ?? {};
-  text.value = example === undefined ? "" : JSON.stringify(example, null, 1).replace(/\n\s+(-?[\d.]+,?)(?=\n)/g, " $1").replace(/\n\s+\]/g, " ]");
+  text.value = example === undefined ? "" : jsonText(example);
   const file = make("input");
   file.type = "file";
   file.id = idOf(operation, "file");
@@ -89,7 +113,7 @@ async function showAnswer(answer, place) {
   }
   if (/octet-stream|gltf/.test(type)) return place.append(make("p", `${bytes((await answer.arrayBuffer()).byteLength)} of ${type}`));
   let text = type.startsWith("text/event-stream") ? await firstEvents(answer) : await answer.text();
-  if (type.includes("json")) text = JSON.stringify(JSON.parse(text), null, 1);
+  if (type.includes("json")) text = jsonText(JSON.parse(text));
   const shown = make("pre", text.length > SHOWN ? `${text.slice(0, SHOWN)}\n… ${text.length - SHOWN} characters more` : text || "(no body)");
   shown.tabIndex = 0;
   place.append(shown);
@@ -128,7 +152,7 @@ function build(template, path, method, operation) {
     const response = resolve(node);
     const [type, content] = Object.entries(response.content ?? {})[0] ?? [];
     const title = `${status} ${response.description ?? ""}${type ? `, ${type}` : ""}`;
-    box.append(content ? later(title, () => schemaView(content.schema)) : make("p", title));
+    box.append(content ? later(title, () => answerView(content)) : make("p", title));
   }
   return box;
 }
