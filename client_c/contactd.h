@@ -939,6 +939,7 @@ enum { /* what a picture shows */
        CONTACTD_SHOW_RAYS = 224,    /* all three */
        CONTACTD_SHOW_NODES = 256,   /* voxtree: the cubes of the level that steps come to, coloured by occupancy */
        CONTACTD_SHOW_NORMALS = 512, /* voxtree: normals of all pairs of cubes that meet, red, and reduced ones, green */
+       CONTACTD_SHOW_SURFACE = 1024, /* exact: the contact surface, coloured by its pressure, or its depth */
 };
 
 typedef struct contactd_snapshot_options { /* the server's default: 0, or NaN for a double */

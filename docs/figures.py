@@ -17,7 +17,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "client_py" / "examples"))
-from shapes import blob, bolt, nut, torus  # noqa: E402
+from shapes import blob, bolt, box, nut, torus  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 
@@ -73,6 +73,21 @@ def patches(client: contactd.Client) -> bytes:
     scene.add_body(ring, turned)
     scene.step(want="frame")
     return scene.snapshot(width=800, height=450, azimuth=-70, elevation=35, show=("bodies", "contacts"))
+
+
+def surface(client: contactd.Client) -> bytes:
+    """Bodies on a slab, and what presses them apart."""
+    scene = client.open_scene(law="pressure")
+    scene.add_body(client.register_mesh(*box((-1.0, -0.6, -0.2), (1.0, 0.6, 0.0))), at(0, 0, 0), modulus=1e7)
+    turn = np.array([[0.9, -0.436, 0], [0.436, 0.9, 0], [0, 0, 1]])
+    tilted = np.array([[1, 0, 0.03], [0, 1, 0.015], [-0.03, -0.015, 1]])
+    crate = at(-0.55, 0, 0.187)
+    crate[:3, :3] = np.linalg.qr(turn @ tilted)[0] * [-1, -1, 1]
+    scene.add_body(client.register_mesh(*box((-0.25, -0.2, -0.2), (0.25, 0.2, 0.2))), crate, modulus=1e7)
+    scene.add_body(client.register_mesh(*torus(0.22, 0.09, 96, 48)), at(0.08, 0, 0.065), modulus=1e7)
+    scene.add_body(client.register_mesh(*blob(0.26, 5, 0.08)), at(0.65, 0, 0.215), modulus=1e7)
+    scene.step(want="frame")
+    return scene.snapshot(width=1000, height=450, azimuth=-80, elevation=38, zoom=1.1, opacity=0.22, show=("bodies", "surface"))
 
 
 def pile(client: contactd.Client) -> bytes:
@@ -142,7 +157,7 @@ def page() -> bytes:
 
 
 FIGURES = {"nut.png": nut_on_bolt, "exact.png": exact, "ldi.png": ldi, "ebpi.png": ebpi, "voxtree.png": voxtree, "patches.png": patches,
-           "pile.png": pile}
+           "surface.png": surface, "pile.png": pile}
 
 
 def main() -> None:

@@ -53,8 +53,8 @@ const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_HEIGHT] = {"--height", "PIXELS", "of the picture; default: 720"},
     [OPT_CONTACT] = {"--contact", "\"BODY BODY\"", "show these two bodies alone, and where they touch"},
     [OPT_SHOW] = {"--show", "WHAT",
-                  "some of bodies,samples,axes,contacts,gradients,rays,rays_x,rays_y,rays_z,nodes,normals; default: "
-                  "the first three"},
+                  "some of bodies,samples,axes,contacts,gradients,rays,rays_x,rays_y,rays_z,nodes,normals,surface; "
+                  "default: the first three"},
     [OPT_AZIMUTH] = {"--azimuth", "DEGREES", "about up, from where the camera looks; default: -60"},
     [OPT_ELEVATION] = {"--elevation", "DEGREES", "above the plane across up; default: 20"},
     [OPT_UP] = {"--up", "\"X Y Z\"", "what is up in the picture; default: 0 0 1"},

@@ -39,11 +39,12 @@ static bool show(const ctl *ctl, uint32_t *out) {
     static const struct {
         const char *word;
         uint32_t bits;
-    } words[] = {
-        {"bodies", CONTACTD_SHOW_BODIES},     {"samples", CONTACTD_SHOW_SAMPLES},     {"axes", CONTACTD_SHOW_AXES},
-        {"contacts", CONTACTD_SHOW_CONTACTS}, {"gradients", CONTACTD_SHOW_GRADIENTS}, {"rays", CONTACTD_SHOW_RAYS},
-        {"rays_x", CONTACTD_SHOW_RAYS_X},     {"rays_y", CONTACTD_SHOW_RAYS_Y},       {"rays_z", CONTACTD_SHOW_RAYS_Z},
-        {"nodes", CONTACTD_SHOW_NODES},       {"normals", CONTACTD_SHOW_NORMALS}};
+    } words[] = {{"bodies", CONTACTD_SHOW_BODIES},       {"samples", CONTACTD_SHOW_SAMPLES},
+                 {"axes", CONTACTD_SHOW_AXES},           {"contacts", CONTACTD_SHOW_CONTACTS},
+                 {"gradients", CONTACTD_SHOW_GRADIENTS}, {"rays", CONTACTD_SHOW_RAYS},
+                 {"rays_x", CONTACTD_SHOW_RAYS_X},       {"rays_y", CONTACTD_SHOW_RAYS_Y},
+                 {"rays_z", CONTACTD_SHOW_RAYS_Z},       {"nodes", CONTACTD_SHOW_NODES},
+                 {"normals", CONTACTD_SHOW_NORMALS},     {"surface", CONTACTD_SHOW_SURFACE}};
     const size_t n = sizeof words / sizeof *words;
     const char *text = ctl->options[OPT_SHOW];
     for (const char *at = text; at; at = *at ? at + 1 : NULL) {
@@ -51,7 +52,7 @@ static bool show(const ctl *ctl, uint32_t *out) {
         while (i < n && (strlen(words[i].word) != length || strncmp(at, words[i].word, length) != 0)) i++;
         if (i == n) {
             ctl_mistake("--show is \"%s\", expected some of "
-                        "bodies,samples,axes,contacts,gradients,rays,rays_x,rays_y,rays_z,nodes,normals",
+                        "bodies,samples,axes,contacts,gradients,rays,rays_x,rays_y,rays_z,nodes,normals,surface",
                         text);
             return false;
         }

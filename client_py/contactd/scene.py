@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .client import Client, Mesh
 
 
-Show = Literal["bodies", "samples", "axes", "contacts", "gradients", "rays", "rays_x", "rays_y", "rays_z", "nodes", "normals"]
+Show = Literal["bodies", "samples", "axes", "contacts", "gradients", "rays", "rays_x", "rays_y", "rays_z", "nodes", "normals", "surface"]
 Kind = Literal["rigid", "deformable"]
 # What moves: a value for each body, or bodies and one array of all their values, or the array alone, of all bodies of the scene.
 Velocities = Mapping[Body, ArrayLike] | tuple[Sequence[Body], ArrayLike]
@@ -589,9 +589,11 @@ class Scene(SceneSettings, ShapeAdder):
             contact: two bodies; only they and their contacts with each other are shown, where they touch.
             width, height: pixels, 16 to 4096; 960 x 720.
             show: some of "bodies", "samples" and "axes", which are the default, and of what the scene's method finds:
-                "contacts" and "gradients" (all methods but voxtree) "rays", "nodes" and "normals". "contacts" draws each contact, or patch, in a
+                "contacts" and "gradients" (all methods but voxtree), "surface", "rays", "nodes" and "normals". "contacts" draws each contact, or patch, in a
                 colour of its own, as a film over the surfaces that bound it, with an arrow along its normal;
                 "gradients" draws dV/dx of each vertex as an arrow, the largest 0.12 of the picture's shorter side;
+                "surface" (exact) the contact surface, from pale blue over yellow to dark red the larger its pressure is, or its
+                depth without the law "pressure";
                 "rays" (ebpi) the tiles of its three views behind the contact, from pale blue over yellow to dark red the
                 denser their rays are, "rays_x", "rays_y" and "rays_z" those of one view; "nodes" (voxtree) the cubes of
                 the level that steps come to, in the same colours the fuller they are, and "normals" (voxtree) those of
@@ -778,7 +780,7 @@ def _items(given: Any, field: str) -> Iterable[tuple[Any, Any]]:
 
 def _show_bits(show: str | Sequence[str]) -> int:
     names = ("bodies", "samples", "axes", "contacts", "gradients", "rays_x", "rays_y", "rays_z", "nodes",
-             "normals")  # bit by bit
+             "normals", "surface")  # bit by bit
     bits = {name: 1 << bit for bit, name in enumerate(names)} | {"rays": 0b111 << 5}
     words = [show] if isinstance(show, str) else list(show)
     if not words or any(word not in bits for word in words):

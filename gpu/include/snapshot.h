@@ -59,17 +59,21 @@ enum {
      * points (Figure 9). */
     CT_SHOW_NORMALS = 1u << 9,
 
+    /* EXACT: the contact surface (CT_WANT_SURFACE), pale blue over yellow to dark red the larger the pressure of the law
+     * "pressure", or else the depth, is beside the largest of the picture. */
+    CT_SHOW_SURFACE = 1u << 10,
+
     CT_SHOW_DEFAULT = CT_SHOW_BODIES | CT_SHOW_SAMPLES | CT_SHOW_AXES,
-    CT_SHOW_ALL =
-        CT_SHOW_DEFAULT | CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS | CT_SHOW_RAYS | CT_SHOW_NODES | CT_SHOW_NORMALS,
+    CT_SHOW_ALL = CT_SHOW_DEFAULT | CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS | CT_SHOW_RAYS | CT_SHOW_NODES |
+                  CT_SHOW_NORMALS | CT_SHOW_SURFACE,
 };
 
 /* What is shown has names, for options and queries: "bodies", "samples", "axes", "contacts", "gradients", "rays_x",
- * "rays_y", "rays_z", "nodes", "normals", and "rays" for the three of rays. The bits of a name of `length` bytes; 0:
+ * "rays_y", "rays_z", "nodes", "normals", "surface", and "rays" for the three of rays. The bits of a name of `length` bytes; 0:
  * there is no such name. */
 uint32_t ct_show_find(const char *name, size_t length);
 /* all of them, for messages */
-#define CT_SHOW_WORDS "bodies,samples,axes,contacts,gradients,rays,rays_x,rays_y,rays_z,nodes,normals"
+#define CT_SHOW_WORDS "bodies,samples,axes,contacts,gradients,rays,rays_x,rays_y,rays_z,nodes,normals,surface"
 
 typedef struct ct_snapshot_options {
     uint32_t cookie;        /* set by ct_snapshot_options_init */

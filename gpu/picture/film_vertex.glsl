@@ -23,7 +23,8 @@ void main() {
     vec3 a = corner(mark, 0), b = corner(mark, 1), c = corner(mark, 2);
     vec3 across = cross(b - a, c - a);
     float size = length(across);
-    normal = size > 0 ? across / size : vec3(0, 0, 1);
+    bool is_lit = marks[mark * WORDS + 13] == 0; // its size
+    normal = !is_lit ? vec3(0) : size > 0 ? across / size : vec3(0, 0, 1);
     vec4 color = unpackUnorm4x8(marks[mark * WORDS + 12]);
     tint = vec4(to_linear(color.rgb), color.a);
     at = corner(mark, gl_VertexID % 3);

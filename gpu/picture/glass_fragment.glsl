@@ -25,13 +25,16 @@ void main() {
     uint index = atomicAdd(n_layers, 1u) + 1u;
     if (index >= uint(layers.length())) return;
     vec3 view = normalize(eye - at), n = normalize(normal);
+    if (dot(normal, normal) == 0) n = view;
     if (!gl_FrontFacing) n = -n;
     float along = clamp(dot(n, view), 0, 1), rim = (1 - along) * (1 - along);
     float opacity = tint.a;
     float diffuse = 0.5 + 0.5 * dot(n, light);
     vec3 lit = tint.rgb * (0.1 + 0.9 * diffuse * diffuse);
     float clear = 1 - opacity, alpha = mix(opacity, 1 - clear * clear * clear, rim);
-    if (!gl_FrontFacing) {
+    if (dot(normal, normal) == 0) { // a colour that says something is shown as it is
+        lit = tint.rgb;
+    } else if (!gl_FrontFacing) {
         lit *= 0.75;
         alpha *= mix(0.6, 1, opacity);
     } else {

@@ -1,5 +1,6 @@
-/* marks.c - the marks of a snapshot: normals and gradients of contacts, tiles of EBPI's views coloured by the density of
- * their rays, voxel trees' cubes and the normals of their contacts. Films are in films.c. */
+/* marks.c - the marks of a snapshot: normals and gradients of contacts, contact surfaces coloured by their pressure, tiles
+ * of EBPI's views coloured by the density of their rays, voxel trees' cubes and the normals of their contacts. Films over
+ * bodies are in films.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,88 @@ ct_status ct_mark_contacts(ct_snapshot *snapshot, const ct_result *result, ct_er
         if (!status && show & CT_SHOW_CONTACTS && length_of(contact->normal) > 0)
             status = add_arrow(snapshot, contact->center, contact->normal,
                                NORMAL_LENGTH * ct_snapshot_shorter_side(snapshot), color, NORMAL_WIDTH, error);
+    }
+    return status;
+}
+
+/* ---- contact surfaces ---- */
+
+static const uint8_t SURFACE_OPACITY = 230; /* of 255 */
+enum { SHADES = 24 };
+
+static double load_of(const ct_result *result, const ct_surface_vertex *v) {
+    return result->has_wrenches ? v->pressure : v->depth;
+}
+
+/* Of all shown contacts. */
+static double largest_load(const ct_snapshot *snapshot, const ct_result *result) {
+    double largest = 0;
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const ct_contact *c = &result->contacts[i];
+        if (!ct_snapshot_shows(&snapshot->options, c->body)) continue;
+        const uint32_t *first = result->polygon_first + c->first_polygon;
+        for (uint32_t v = first[0]; v < first[c->n_polygons]; v++)
+            largest = fmax(largest, load_of(result, &result->polygon_vertices[v]));
+    }
+    return largest;
+}
+
+/* A triangle of one colour, that of its middle. */
+static ct_status add_loaded(ct_snapshot *snapshot, const double at[3][3], double part, ct_error *error) {
+    uint8_t color[4];
+    ct_color_scale(part, color);
+    color[3] = SURFACE_OPACITY;
+    return ct_marks_add(snapshot, CT_MARK_FILM, at, color, 1, "the contact surfaces",
+                        "show one contact, or contacts instead of the surface", error);
+}
+
+/* Divides a triangle in n x n, so that the load within each differs by a SHADES-th of the largest at most. */
+static ct_status add_triangle(ct_snapshot *snapshot, const ct_surface_vertex *const corner[3], const double part[3],
+                              ct_error *error) {
+    const double most = fmax(part[0], fmax(part[1], part[2])), least = fmin(part[0], fmin(part[1], part[2]));
+    const int n = 1 + (int)(SHADES * (most - least));
+    ct_status status = CT_OK;
+    for (int i = 0; !status && i < n; i++)
+        for (int j = 0; !status && j < 2 * (n - i) - 1; j++) {
+            const int column = j / 2, is_odd = j % 2;
+            const int places[3][2] = {
+                {i + is_odd, column}, {i + 1 - is_odd, column + is_odd}, {i + is_odd, column + 1}};
+            double at[3][3], load = 0;
+            for (int c = 0; c < 3; c++) {
+                const double w[3] = {(double)(n - places[c][0] - places[c][1]) / n, (double)places[c][0] / n,
+                                     (double)places[c][1] / n};
+                load += (w[0] * part[0] + w[1] * part[1] + w[2] * part[2]) / 3;
+                for (int k = 0; k < 3; k++)
+                    at[c][k] =
+                        w[0] * corner[0]->position[k] + w[1] * corner[1]->position[k] + w[2] * corner[2]->position[k];
+            }
+            status = add_loaded(snapshot, (const double(*)[3])at, load, error);
+        }
+    return status;
+}
+
+static ct_status add_polygon(ct_snapshot *snapshot, const ct_result *result, uint64_t polygon, double largest,
+                             ct_error *error) {
+    const ct_surface_vertex *v = result->polygon_vertices + result->polygon_first[polygon];
+    const uint32_t n = result->polygon_first[polygon + 1] - result->polygon_first[polygon];
+    ct_status status = CT_OK;
+    for (uint32_t i = 2; !status && i < n; i++) {
+        const ct_surface_vertex *const corner[3] = {&v[0], &v[i - 1], &v[i]};
+        double part[3];
+        for (int k = 0; k < 3; k++) part[k] = largest > 0 ? load_of(result, corner[k]) / largest : 0;
+        status = add_triangle(snapshot, corner, part, error);
+    }
+    return status;
+}
+
+ct_status ct_mark_surface(ct_snapshot *snapshot, const ct_result *result, ct_error *error) {
+    const double largest = largest_load(snapshot, result);
+    ct_status status = CT_OK;
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const ct_contact *c = &result->contacts[i];
+        if (!ct_snapshot_shows(&snapshot->options, c->body)) continue;
+        for (uint64_t p = c->first_polygon; !status && p < c->first_polygon + c->n_polygons; p++)
+            status = add_polygon(snapshot, result, p, largest, error);
     }
     return status;
 }

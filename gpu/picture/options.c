@@ -30,7 +30,7 @@ static const struct {
     {"bodies", CT_SHOW_BODIES},     {"samples", CT_SHOW_SAMPLES},     {"axes", CT_SHOW_AXES},
     {"contacts", CT_SHOW_CONTACTS}, {"gradients", CT_SHOW_GRADIENTS}, {"rays", CT_SHOW_RAYS},
     {"rays_x", CT_SHOW_RAYS_X},     {"rays_y", CT_SHOW_RAYS_Y},       {"rays_z", CT_SHOW_RAYS_Z},
-    {"nodes", CT_SHOW_NODES},       {"normals", CT_SHOW_NORMALS},
+    {"nodes", CT_SHOW_NODES},       {"normals", CT_SHOW_NORMALS},     {"surface", CT_SHOW_SURFACE},
 };
 
 uint32_t ct_show_find(const char *name, size_t length) {

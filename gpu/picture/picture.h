@@ -43,7 +43,8 @@ const char *ct_show_names(uint32_t bits, char *text, size_t size);
 /* ---- marks (marks.c) ---- */
 
 /* What a picture shows besides bodies and the ends of spans. Lines, arrows and cubes' edges are `size` pixels thick and
- * points `size` pixels wide whatever their distance; they are opaque. Films are translucent. */
+ * points `size` pixels wide whatever their distance; they are opaque. Films are translucent; those of size 0 are lit
+ * as glass is, others have their colour as it is. */
 typedef enum ct_mark_kind {
     CT_MARK_FILM,  /* a triangle: at[0], at[1], at[2] */
     CT_MARK_POINT, /* a square around at[0] that faces the camera */
@@ -138,6 +139,9 @@ ct_status ct_mark_contacts(ct_snapshot *snapshot, const ct_result *result, ct_er
  * of bodies; the first of them has color `color` (films.c). */
 ct_status ct_mark_films(ct_snapshot *snapshot, const ct_result *result, size_t first, size_t n, uint32_t color,
                         ct_error *error);
+
+/* CT_SHOW_SURFACE (marks.c): marks the contact surface of the shown contacts of a step that wanted it. */
+ct_status ct_mark_surface(ct_snapshot *snapshot, const ct_result *result, ct_error *error);
 
 /* CT_SHOW_RAYS_... (marks.c): marks the tiles of the shown contacts of a step that wanted TILES. */
 ct_status ct_mark_tiles(ct_snapshot *snapshot, const ct_result *result, ct_error *error);

@@ -214,7 +214,8 @@ static ct_status compute_spans(ct_scene *scene, ct_snapshot *snapshot, ct_error 
 /* Words of CT_SHOW_... that a method has, beside bodies, samples and axes. */
 static uint32_t shown_by(const ct_method_row *row) {
     return (row->gives_no_gradient ? 0 : CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS) | (row->gives_tiles ? CT_SHOW_RAYS : 0) |
-           (row->method == CT_METHOD_VOXTREE ? CT_SHOW_NODES | CT_SHOW_NORMALS : 0);
+           (row->method == CT_METHOD_VOXTREE ? CT_SHOW_NODES | CT_SHOW_NORMALS : 0) |
+           (row->gives_second ? CT_SHOW_SURFACE : 0);
 }
 
 /* Refuses what the scene's method does not have. */
@@ -239,10 +240,12 @@ static ct_status mark_method(ct_scene *scene, ct_snapshot *snapshot, ct_error *e
     if (!(show & ~(uint32_t)CT_SHOW_DEFAULT) || !snapshot->n_bodies) return CT_OK;
     ct_step step = {.scene = scene, .want = CT_WANT_FRAME | CT_WANT_GRADIENT};
     if (show & CT_SHOW_RAYS) step.want |= CT_WANT_TILES;
+    if (show & CT_SHOW_SURFACE) step.want |= CT_WANT_SURFACE;
     ct_status status = ct_engine_run(scene->engine, &step, 1);
     if (status) ct_fail(error, status, step.error.field, "%s", step.error.message);
     if (!status && show & (CT_SHOW_CONTACTS | CT_SHOW_GRADIENTS))
         status = ct_mark_contacts(snapshot, step.result, error);
+    if (!status && show & CT_SHOW_SURFACE) status = ct_mark_surface(snapshot, step.result, error);
     if (!status && show & CT_SHOW_RAYS) status = ct_mark_tiles(snapshot, step.result, error);
     if (!status && show & (CT_SHOW_NODES | CT_SHOW_NORMALS))
         status = ct_mark_voxels(snapshot, &scene->settings, step.result, error);

@@ -12,6 +12,7 @@
 #include "gpu/after/separation.h"
 #include "gpu/after/sheet.h"
 #include "gpu/after/slip.h"
+#include "gpu/after/spread.h"
 #include "gpu/after/warnings.h"
 #include "gpu/base/cancel.h"
 #include "gpu/base/clock.h"
@@ -20,6 +21,9 @@
 #include "gpu/method/engine.h"
 
 enum { ENGINE_COOKIE = 0xe9913002 };
+
+/* Steps of a batch that a thread completes before it takes others. */
+enum { STEPS_OF_TASK = 8 };
 
 const char *ct_phase_name(ct_phase phase) {
     static const char *const names[CT_PHASES] = {"upload", "broadphase", "raster", "span", "contact", "download"};
@@ -318,6 +322,28 @@ static void end_step(const ct_engine *engine, ct_step *step) {
     ct_restore_stray_updates(step);
 }
 
+/* What a step that its method has run gets besides. */
+static void complete_step(ct_step *step) {
+    const ct_method_row *row = ct_method_row_of(ct_method_of_step(step), NULL);
+    mark_completed(step, row);
+    mark_intervals(step);
+    add_to_contacts(step, row);
+    fold_closing(step);
+    add_warnings(step);
+}
+
+struct part_of_steps {
+    ct_step *steps;
+    size_t n;
+};
+
+static void complete_some(void *context, uint32_t index, uint32_t worker) {
+    const struct part_of_steps *all = context;
+    const size_t first = (size_t)index * STEPS_OF_TASK, end = first + STEPS_OF_TASK;
+    (void)worker;
+    for (size_t i = first; i < end && i < all->n; i++) complete_step(&all->steps[i]);
+}
+
 static ct_status run_steps(ct_engine *engine, ct_step *steps, size_t n_steps) {
     const size_t device = steps[0].scene->device;
     ct_method_run *const run = run_of(engine, &steps[0]);
@@ -331,13 +357,13 @@ static ct_status run_steps(ct_engine *engine, ct_step *steps, size_t n_steps) {
     else
         run_parts(engine, steps, n_steps);
     ct_status first = CT_OK;
+    struct part_of_steps all = {steps, n_steps};
+    const uint32_t n_tasks = (uint32_t)((n_steps + STEPS_OF_TASK - 1) / STEPS_OF_TASK);
+    if (is_uniform) /* few steps are one task, whose work is spread */
+        ct_spread(steps[0].scene, n_tasks, complete_some, &all);
+    else
+        for (uint32_t i = 0; i < n_tasks; i++) complete_some(&all, i, 0);
     for (size_t i = 0; i < n_steps; i++) {
-        const ct_method_row *row = ct_method_row_of(ct_method_of_step(&steps[i]), NULL);
-        mark_completed(&steps[i], row);
-        mark_intervals(&steps[i]);
-        add_to_contacts(&steps[i], row);
-        fold_closing(&steps[i]);
-        add_warnings(&steps[i]);
         end_step(engine, &steps[i]);
         if (!first) first = steps[i].error.status;
     }

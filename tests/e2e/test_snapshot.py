@@ -184,6 +184,35 @@ def test_patches_have_colors(client, ctl, server, tmp_path):
 
 
 @drawn
+def test_contact_surface(client, ctl, server, tmp_path):
+    """A ball in a slab: red in the middle, where the pressure is largest, pale at the rim, nothing beyond it."""
+    ball, slab = client.register_mesh(*icosphere(1.0, 4)), client.register_mesh(UNIT_BOX[0] * (4, 4, 1), UNIT_BOX[1])
+    scene = client.open_scene(law="pressure")
+    scene.add_body(slab, pose=moved(0, 0, -0.5))
+    scene.add_body(ball, pose=moved(0, 0, 0.8))
+    view = {"eye": (0, 0, 40), "target": (0, 0, 0), "up": (0, 1, 0), "field_of_view": 3, **SMALL}
+    png = scene.snapshot(show="surface", **view)
+    pixels = read_png(png).astype(int)
+    per_metre = 75 / (np.tan(np.radians(1.5)) * 40)
+    rim = round(0.6 * per_metre)  # sqrt(1 - 0.8^2) m
+    assert pixels[75, 100][0] > pixels[75, 100][2] + 80  # red
+    assert pixels[75, 100 + rim - 4][2] > pixels[75, 100][2] + 60 and (pixels[75, 100 + rim + 4] == 255).all()
+    query = "show=surface&eye=0,0,40&target=0,0,0&up=0,1,0&field_of_view=3&width=200&height=150"
+    assert get(server, f"/v1/scenes/{scene.id}/snapshot.png?{query}") == png
+    out = tmp_path / "surface.png"
+    ctl("snapshot", scene.id, "-o", out, "--show", "surface", "--eye", "0 0 40", "--target", "0 0 0", "--up", "0 1 0",
+        "--field-of-view", 3, "--width", 200, "--height", 150)
+    assert out.read_bytes() == png
+    scene.configure(law="volume")  # by depth, which the pressure is proportional to
+    plain = read_png(scene.snapshot(show="surface", **view)).astype(int)
+    assert abs(plain - pixels).max() <= 2
+    scene.configure(method="ldi")
+    with pytest.raises(errors.InvalidArgumentError, match="surface.*ldi"):
+        scene.snapshot(show="surface")
+    scene.close()
+
+
+@drawn
 def test_rays(client, ctl, server, tmp_path):
     """The tiles of EBPI's views: seen along z, that view's are where the bodies meet, and edges are redder."""
     box = client.register_mesh(*UNIT_BOX)

@@ -236,9 +236,13 @@ static void too_many_marks(void **state) {
     const ct_scene_settings settings = stage_exact();
     struct stage stage = open_cubes(&cube, &settings);
     ct_snapshot *snapshot = take(&stage, CT_SHOW_BODIES);
-    ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_GRADIENT | CT_WANT_FRAME);
+    ct_result *result = stage_step(&stage, NULL, 0, CT_WANT_GRADIENT | CT_WANT_FRAME | CT_WANT_SURFACE);
+    ct_error error = {0};
+    snapshot->n_marks = CT_MAX_MARKS - 1;
+    assert_int_equal(ct_mark_surface(snapshot, result, &error), CT_LIMIT_EXCEEDED);
+    assert_non_null(strstr(error.message, "the contact surfaces would need more than 1048576 marks"));
     for (uint32_t show = CT_SHOW_CONTACTS; show <= CT_SHOW_GRADIENTS; show <<= 1) {
-        ct_error error = {0};
+        error = (ct_error){0};
         snapshot->options.show = show;
         snapshot->n_marks = CT_MAX_MARKS - 3;
         assert_int_equal(ct_mark_contacts(snapshot, result, &error), CT_LIMIT_EXCEEDED);
