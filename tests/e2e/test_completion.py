@@ -40,8 +40,8 @@ def table(common) -> dict[str, set[str]]:
     """The options of each command beside the common ones, as the help lists them."""
     listed = run("--help").split("\n\n")[1]
     found = {}
-    for line in listed.splitlines():
-        words = re.match(r"  (.*?)(  |$)", line)[1].split()
+    for line in re.findall(r"^  (\S.*)", listed, re.M):  # a wide command has its help on the next line
+        words = re.split("  ", line)[0].split()
         # What follows the command is in capitals, in brackets, or a choice.
         path = [word for word in words[:2] if re.fullmatch(r"[a-z-]+", word)]
         text = run(*path, "--help")
