@@ -34,6 +34,23 @@ def errors() -> str:
     return "\n".join(lines + [f"| `{name}` | {number} | {http} | {'yes' if int(retry) else 'no'} | {text} | {REMEDIES[name]} |" for name, number, http, retry, text in rows])
 
 
+def json_text(value: object, indent: int = 0) -> str:
+    """JSON whose parts stand on one line where they fit."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(line) + indent <= 110 or not isinstance(value, (dict, list)):
+        return line
+    items = [(f"{json.dumps(key)}: ", item) for key, item in value.items()] if isinstance(value, dict) else [("", item) for item in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    parts = [" " * (indent + 1) + key + json_text(item, indent + 1) for key, item in items]
+    return opening + "\n" + ",\n".join(parts) + "\n" + " " * indent + closing
+
+
+def example_of(title: str, content: dict[str, dict[str, object]]) -> list[str]:
+    examples = [media["example"] for media in content.values() if "example" in media]
+    text = "".join(example if isinstance(example, str) else json_text(example) for example in examples)
+    return ["", f"{title}, for example:", "", "```" if isinstance(examples[0], str) else "```json", text.rstrip(), "```"] if examples else []
+
+
 def http() -> str:
     document = json.loads((ROOT / "proto/openapi.json").read_text())
     lines = ["# HTTP", "", document["info"]["description"], "", "A server shows these at `/docs`, where they can be tried."]
@@ -46,6 +63,10 @@ def http() -> str:
             if rows:
                 lines += ["", "| parameter | in | |", "| --- | --- | --- |"]
                 lines += [f"| `{p['name']}` | {p['in']} | {p.get('description', '')} |" for p in rows]
+            lines += example_of("Body", operation.get("requestBody", {}).get("content", {}))
+            for status, response in operation["responses"].items():
+                if status.startswith("2"):
+                    lines += example_of(f"Answer {status}", response.get("content", {}))
     return "\n".join(lines)
 
 
