@@ -175,7 +175,6 @@ int ctl_mesh_add(ctl *ctl) {
     if (code == EXIT_OK) code = ctl_connect(ctl);
     bool shown = code == EXIT_OK;
     if (shown && ctl->json) json_open(NULL, '[');
-    if (shown && !ctl->json) mesh_head();
     for (int i = 0; i < ctl->n_args && code == EXIT_OK; i++) {
         const char *slash = strrchr(ctl->args[i], '/'), *name = ctl->options[OPT_NAME];
         contactd_mesh mesh;
@@ -187,6 +186,7 @@ int ctl_mesh_add(ctl *ctl) {
             code = ctl_error(ctl, ctl->args[i]);
             continue;
         }
+        if (!ctl->json && i == 0) mesh_head(); /* of a table that has a row */
         if (ctl->json)
             mesh_json(&info, &repair);
         else

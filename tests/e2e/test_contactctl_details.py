@@ -83,6 +83,9 @@ def test_refused_input(ctl, box, tmp_path):
     hole = tmp_path / "hole.off"
     hole.write_text("\n".join(BOX.replace("8 12 0", "8 11 0").splitlines()[:-1]) + "\n")
     refused(ctl("contact", box, hole), 3, "hole.off", "INVALID_MESH", "edge")
+    refused(ctl("mesh", "add", hole), 3, "hole.off", "INVALID_MESH", "edge")  # and no head of a table without rows
+    added = ctl("mesh", "add", box, hole)
+    assert added.returncode == 3 and [line.split()[-1] for line in added.stdout.splitlines()] == ["NAME", "box.off"]
     noise = tmp_path / "noise.ply"
     noise.write_bytes(bytes(range(256)))
     refused(ctl("contact", noise, box), 3, "noise.ply", "PARSE_ERROR")
