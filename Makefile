@@ -617,10 +617,10 @@ install: all $(B)/man/contactd.1 $(B)/man/contactctl.1 $(addprefix $(B)/completi
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || PATH=$$PATH:/usr/sbin:/sbin ldconfig  # else nothing finds the library
 
 deb: all
-	@MAKE='$(MAKE)' deploy/debian/build $(VERSION) $(B)/deb
+	@MAKE='$(MAKE)' deploy/debian/build $(VERSION) $(B) $(B)/deb
 
-sbom: all $(VENV)/wheel
-	@$(PYTHON) deploy/sbom.py $(B) $(B)/contactd.cdx.json
+sbom: all
+	@python3 deploy/sbom.py $(B) $(B)/contactd.cdx.json
 	@echo "$(B)/contactd.cdx.json"
 
 wheel: all $(VENV)/wheel

@@ -1,32 +1,27 @@
-"""sbom.py B OUT - of what is built in B, a list of all that it is made of (a "software bill of materials") in the file OUT, as CycloneDX
-1.6 in JSON: the libraries that its programs load, with packages, versions, hashes and licences, what is compiled in, and what the Python
-client needs. sbom.py --table B prints their licences as a table, for docs/licences.md. `make sbom` and `make wheel` call it, at the root
-of the tree."""
+"""sbom.py B OUT [PART...] - of what is built in B, a list of all that it is made of (a "software bill of materials") in the file OUT, as
+CycloneDX 1.6 in JSON: the libraries that its programs load, with packages, versions, hashes and licences, what is compiled in, and what
+the Python client needs. Parts are programs, libraries and python; where none is named, all. sbom.py --table B prints their licences as a
+table, for docs/licences.md. `make sbom`, `make deb`, `make wheel` and docker/ call it, at the root of the tree. It needs nothing but
+Python, as images are built without PyPI."""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 import os
 import pathlib
 import platform
 import re
 import subprocess
 import sys
+import urllib.parse
 import uuid
-from typing import Iterator
-
-from cyclonedx.contrib.license.factories import LicenseFactory
-from cyclonedx.model import HashAlgorithm, HashType, Property
-from cyclonedx.model.bom import Bom
-from cyclonedx.model.component import Component, ComponentType
-from cyclonedx.output.json import JsonV1Dot6
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
-from packageurl import PackageURL
+from typing import Any, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = ("contactd", "contactctl", "libcontact.so", "libcontactd.so")
+PARTS = (*PROGRAMS, "python")
 GNU_LIBRARY = "LGPL-3.0-or-later OR GPL-2.0-or-later"
 
 # Shared libraries by the beginning of their names: whose they are, and their terms (SPDX). Of the files that a program loads, not of
@@ -64,7 +59,6 @@ LIBRARIES = {
     **dict.fromkeys(("libc.", "libm.", "libdl.", "libpthread.", "librt.", "libresolv.", "ld-linux"), ("glibc", "LGPL-2.1-or-later")),
 }
 PYTHON = {"numpy": ("NumPy", "BSD-3-Clause"), "pyzmq": ("pyzmq", "BSD-3-Clause"), "cffi": ("cffi", "MIT")}
-licenses = LicenseFactory()
 
 
 def zeromq_terms(version: str) -> str:
@@ -86,8 +80,19 @@ def package_of(library: pathlib.Path) -> tuple[str, str]:
     return "", ""
 
 
-def shared_libraries(built: pathlib.Path) -> Iterator[Component]:
-    found = {path for name in PROGRAMS for path in re.findall(r"(/\S+) \(0x", output("ldd", str(built / name)))}
+def component(name: str, terms: str, ref: str | None = None, **fields: Any) -> dict[str, Any]:
+    """terms: an SPDX identifier or expression, or empty where they are not known."""
+    said = {"licenses": [{"expression": terms} if " " in terms else {"license": {"id": terms}}]} if terms else {}
+    return {"type": "library", "bom-ref": ref or name, "name": name} | said | {key: value for key, value in fields.items() if value}
+
+
+def purl(kind: str, *path: str, version: str = "") -> str:
+    name = "/".join(urllib.parse.quote(part, safe="") for part in path)
+    return f"pkg:{kind}/{name}" + (f"@{urllib.parse.quote(version, safe=':')}" if version else "")
+
+
+def shared_libraries(built: pathlib.Path, programs: list[str]) -> Iterator[dict[str, Any]]:
+    found = {path for name in programs for path in re.findall(r"(/\S+) \(0x", output("ldd", str(built / name)))}
     for library in sorted(map(pathlib.Path, found)):
         known = [row for prefix, row in LIBRARIES.items() if library.name.startswith(prefix)]
         package, version = package_of(library)
@@ -96,60 +101,58 @@ def shared_libraries(built: pathlib.Path) -> Iterator[Component]:
             terms = zeromq_terms(version.split(":")[-1])
         if not terms:
             print(f"sbom.py: the licence of {library.name} ({package}) is not known: add it to LIBRARIES in {__file__}", file=sys.stderr)
-        yield Component(name=library.name, type=ComponentType.LIBRARY, version=version or None, bom_ref=library.name, group=project,
-                        licenses=[licenses.make_from_string(terms)] if terms else None,
-                        purl=PackageURL("deb", platform.freedesktop_os_release()["ID"], package, version) if package else None,
-                        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=hashlib.sha256(library.read_bytes()).hexdigest())])
+        yield component(library.name, terms or "", group=project, version=version,
+                        purl=package and purl("deb", platform.freedesktop_os_release()["ID"], package, version=version),
+                        hashes=[{"alg": "SHA-256", "content": hashlib.sha256(library.read_bytes()).hexdigest()}])
 
 
-def compiled_in(built: pathlib.Path) -> Iterator[Component]:
-    (three,) = (ROOT / "server" / "web" / "vendor").glob("three-r*.min.js")
-    release = re.findall(r"r(\d+)", three.name)[0]
-    yield Component(name="three.js", version=f"0.{release}.0", bom_ref="three", licenses=[licenses.make_with_id("MIT")],
-                    purl=PackageURL("npm", None, "three", f"0.{release}.0"))
-    version = output("flatc", "--version").split()[-1:]
-    yield Component(name="FlatBuffers", version=version[0] if version else None, bom_ref="flatbuffers", licenses=[licenses.make_with_id("Apache-2.0")])
-    if "-DCT_HAVE_CUDA" in (built / "flags").read_text():
-        yield Component(name="CUDA runtime", bom_ref="cudart", licenses=[licenses.make_with_name("NVIDIA CUDA Toolkit EULA")])
+def compiled_in(built: pathlib.Path, programs: list[str]) -> Iterator[dict[str, Any]]:
+    if "contactd" in programs:
+        (three,) = (ROOT / "server" / "web" / "vendor").glob("three-r*.min.js")
+        release = re.findall(r"r(\d+)", three.name)[0]
+        yield component("three.js", "MIT", "three", version=f"0.{release}.0", purl=purl("npm", "three", version=f"0.{release}.0"))
+    if {"contactd", "contactctl", "libcontactd.so"} & set(programs):
+        yield component("FlatBuffers", "Apache-2.0", "flatbuffers", version=output("flatc", "--version").split()[-1])
+    if {"contactd", "libcontact.so"} & set(programs) and "-DCT_HAVE_CUDA" in (built / "flags").read_text():
+        yield component("CUDA runtime", "", "cudart", licenses=[{"license": {"name": "NVIDIA CUDA Toolkit EULA"}}])
 
 
-def python_packages() -> Iterator[Component]:
+def python_packages() -> Iterator[dict[str, Any]]:
     dependencies = re.search(r"^dependencies = \[(.*?)\]", (ROOT / "client_py" / "pyproject.toml").read_text(), re.M)
     assert dependencies
     for name, versions in re.findall(r'"([\w-]+)([^"]*)"', dependencies[1]):
         project, terms = PYTHON[name]
-        yield Component(name=project, bom_ref=f"pypi-{name}", licenses=[licenses.make_from_string(terms)],
-                        purl=PackageURL("pypi", None, name), properties=[Property(name="contactd:versions", value=versions)])
+        yield component(project, terms, f"pypi-{name}", purl=purl("pypi", name), properties=[{"name": "contactd:versions", "value": versions}])
 
 
-def components(built: pathlib.Path) -> list[Component]:
-    return [*shared_libraries(built), *compiled_in(built), *python_packages()]
+def components(built: pathlib.Path, parts: list[str]) -> list[dict[str, Any]]:
+    programs = [part for part in parts if part != "python"]
+    return [*shared_libraries(built, programs), *compiled_in(built, programs), *(python_packages() if "python" in parts else ())]
 
 
-def bill(built: pathlib.Path) -> str:
+def bill(built: pathlib.Path, parts: list[str]) -> str:
     version = re.search(r"^VERSION\s*:?=\s*(\S+)", (ROOT / "Makefile").read_text(), re.M)
     assert version
-    bom = Bom(components=components(built))
-    bom.metadata.component = root = Component(name="contactd", type=ComponentType.APPLICATION, version=version[1], bom_ref="contactd",
-                                              licenses=[licenses.make_with_id("MIT")])
-    bom.register_dependency(root, bom.components)
+    made_of = components(built, parts)
+    when = int(os.environ.get("SOURCE_DATE_EPOCH", built.joinpath("contactd").stat().st_mtime))
     # The same build gives the same list.
-    named = ",".join(f"{c.name} {c.version}" for c in sorted(bom.components))
-    bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, named)
-    bom.metadata.timestamp = datetime.datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", built.joinpath("contactd").stat().st_mtime)),
-                                                             datetime.timezone.utc)
-    text = JsonV1Dot6(bom).output_as_string(indent=1)
-    error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
-    assert error is None, error
-    return text
+    named = ",".join(f"{c['name']} {c.get('version')}" for c in made_of)
+    return json.dumps({
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json", "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, named)}",
+        "metadata": {"timestamp": datetime.datetime.fromtimestamp(when, datetime.timezone.utc).isoformat(),
+                     "component": component("contactd", "MIT", version=version[1]) | {"type": "application"}},
+        "components": made_of,
+        "dependencies": [{"ref": "contactd", "dependsOn": [c["bom-ref"] for c in made_of]}],
+    }, indent=1)
 
 
 def table(built: pathlib.Path) -> str:
     rows: dict[tuple[str, str], list[str]] = {}
-    for component in components(built):
-        (licence,) = component.licenses or (None,)
-        terms = next((str(text) for key in ("value", "id", "name") if (text := getattr(licence, key, None))), "not known")
-        rows.setdefault((component.group or component.name, terms), []).append(component.name)
+    for found in components(built, list(PARTS)):
+        (licence,) = found.get("licenses", [{}])
+        terms = licence.get("expression") or " ".join(licence.get("license", {}).values()) or "not known"
+        rows.setdefault((found.get("group", found["name"]), terms), []).append(found["name"])
     lines = [f"| {project} | {', '.join(f'`{name}`' for name in sorted(names) if name != project)} | {terms} |" for (project, terms), names in rows.items()]
     return "\n".join(["| project | files | licence |", "| --- | --- | --- |", *sorted(lines, key=str.lower)])
 
@@ -159,7 +162,11 @@ def main() -> None:
         print(table(pathlib.Path(sys.argv[2])))
         return
     built, out = map(pathlib.Path, sys.argv[1:3])
-    out.write_text(bill(built) + "\n")
+    parts = sys.argv[3:] or list(PARTS)
+    if unknown := set(parts) - set(PARTS):
+        sys.exit(f"sbom.py: no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(bill(built, parts) + "\n")
 
 
 if __name__ == "__main__":

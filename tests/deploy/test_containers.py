@@ -6,6 +6,7 @@ network, so a port that the server listens on inside is published as it is.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -227,6 +228,17 @@ def test_the_image_tells_how_it_is_run(buildah, image):
     assert (labels["version"], labels["revision"], labels["created"]) == ("1.2.3", "abc", "2026-01-02T03:04:05Z")
 
 
+def test_the_image_says_what_it_is_made_of(mounted):
+    _, root = mounted
+    listed = needs.bill((root / "usr/local/share/doc/contactd/contactd.cdx.json").read_text())
+    assert {"three.js", "FlatBuffers"} <= set(listed) and "NumPy" not in listed
+    libraries = {name for name in listed if ".so" in name}
+    assert "libzmq.so.5" in libraries
+    for name in libraries:  # the image has the very files; a link may be absolute, and lead out of the root
+        (path,) = {path.resolve() for path in root.glob(f"usr/lib*/**/{name}") if path.resolve().is_relative_to(root.resolve())}
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == listed[name]["hashes"][0]["content"], name
+
+
 def test_a_step_inside_through_the_published_port(buildah, mounted, tmp_path):
     """On all addresses of the network, with keys that are mounted into the container."""
     name, _ = mounted
@@ -292,6 +304,7 @@ def test_the_clients_are_artefacts(buildah, built, tmp_path):
     with zipfile.ZipFile(wheel) as contents:
         assert {"contactd/__init__.py", "contactd/contactd.fbs", "contactd/py.typed"} <= set(contents.namelist())
         contents.extractall(tmp_path / "site")
+    assert {"libzmq.so.5", "FlatBuffers", "NumPy"} <= set(needs.bill((out / "contactd.cdx.json").read_text()))
     imported = subprocess.run([sys.executable, "-c", "import contactd; print(contactd.__file__)"], text=True,
                               capture_output=True, env={"PYTHONPATH": str(tmp_path / "site")})  # fmt: skip
     assert imported.stdout.strip() == str(tmp_path / "site" / "contactd" / "__init__.py"), imported.stderr

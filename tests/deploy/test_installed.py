@@ -165,6 +165,23 @@ def test_lintian_finds_nothing(packages):
     assert not re.search(r"^[EW]:", done.stdout, re.M), done.stdout
 
 
+def test_packages_say_what_they_are_made_of(packages, tmp_path):
+    """Each of what is in it: the libraries that its programs load, and what is compiled in."""
+    listed = {}
+    for name, path in packages.items():
+        subprocess.run(["dpkg-deb", "--extract", path, tmp_path / name], check=True)
+        listed[name] = needs.bill((tmp_path / name / "usr" / "share" / "doc" / name / "contactd.cdx.json").read_text())
+    assert {"libmicrohttpd.so.12", "libzmq.so.5", "libsodium.so.23", "three.js", "FlatBuffers"} <= set(listed["contactd"])
+    assert {"libzmq.so.5", "FlatBuffers"} <= set(listed["libcontactd0"]) and "three.js" not in listed["libcontactd0"]
+    assert "libc.so.6" in listed["libcontact0"] and not {"libzmq.so.5", "FlatBuffers", "NumPy"} & set(listed["libcontact0"])
+    assert set(listed["python3-contactd"]) == {"NumPy", "pyzmq", "cffi"}
+    for library in ("libcontactd", "libcontact"):
+        assert listed[f"{library}-dev"] == listed[f"{library}0"]
+    loaded = subprocess.run(["ldd", tmp_path / "contactd/usr/bin/contactd", tmp_path / "contactd/usr/bin/contactctl"], check=True,
+                            capture_output=True, text=True).stdout
+    assert set(map(os.path.basename, re.findall(r"(/\S+) \(0x", loaded))) == {name for name in listed["contactd"] if ".so" in name}
+
+
 def test_the_packages_work_once_unpacked(packages, make_server, tmp_path):
     root = tmp_path / "root"
     for path in packages.values():
