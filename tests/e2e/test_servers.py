@@ -374,7 +374,8 @@ def settle(address: str, steps: int, disturb=lambda: None, at: tuple[int, ...] =
     if that takes long, so it is then at most SLACK rows further."""
     read, write = os.pipe()
     assert fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, PIPE_BYTES) == PIPE_BYTES == os.fstat(read).st_blksize
-    command = [str(BUILD / "examples" / "settle"), "--server", address, "--steps", str(steps), "--csv", f"/dev/fd/{write}"]
+    command = [str(BUILD / "examples" / "settle"), "--server", address, "--steps", str(steps), "--resolution", "16",
+               "--csv", f"/dev/fd/{write}"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                pass_fds=[write])
     os.close(write)
