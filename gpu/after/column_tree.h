@@ -49,6 +49,14 @@ static inline float ct_column_below(double x) {
 
 /* The box in each lane. */
 ct_column_node ct_column_node_of(const ct_column_box *box);
+/* Copies the box of a child of the tree's lowest level, rounded, to a lane of a node. */
+static inline void ct_column_copy_child(const ct_column_tree *tree, uint32_t child, ct_column_node *node, size_t lane) {
+    const ct_column_node *of = &tree->nodes[child / CT_COLUMN_FAN];
+    for (int k = 0; k < 3; k++) {
+        node->lo[k][lane] = of->lo[k][child % CT_COLUMN_FAN];
+        node->hi[k][lane] = of->hi[k][child % CT_COLUMN_FAN];
+    }
+}
 /* A bit for each lane whose boxes meet. */
 static inline uint32_t ct_column_nodes_meet(const ct_column_node *a, const ct_column_node *b) {
     return ct_v4i_signs((a->lo[0] <= b->hi[0]) & (a->hi[0] >= b->lo[0]) & (a->lo[1] <= b->hi[1]) &

@@ -363,7 +363,7 @@ static void move_to_world(struct sheet *s) {
 /* Polygons of the contact; without memory for them, or cancelled, false. */
 static bool make_polygons(struct sheet *s) {
     s->from = s->made.n;
-    s->overlay.faces = &s->faces;
+    ct_sheet_overlay_open(&s->overlay, &s->faces);
     if (!grow(s, 0) || !overlay_faces(s)) return false;
     if (atomic_load(s->needed) > CT_MAX_POLYGONS) return true; /* it will fail */
     if (s->traction.has_law && !balance(s)) return false;

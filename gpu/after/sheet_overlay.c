@@ -19,6 +19,10 @@ enum { POLL = 8192 };
 /* Of so many faces that one meets, those between it and another are sought by the tree; of fewer all are looked at. */
 enum { MANY = 64 };
 
+/* The trees are searched for a face and for so many after it, that are no wider together than so many times the first. */
+enum { GROUP = 24 };
+static const double WIDE = 4;
+
 /* ---- half-planes ---- */
 
 /* Where x u + y v + z >= 0. */
@@ -156,34 +160,99 @@ static bool are_apart(const ct_sheet_overlay *overlay, const struct half_plane e
     return false;
 }
 
-/* Lists what of a side the box meets. False: out of memory, or cancelled. */
-static bool list_met(ct_sheet_overlay *overlay, int side, const ct_column_box *box, const struct half_plane edges[3]) {
+static void grow_box(ct_column_box *box, const ct_column_box *by) {
+    for (int k = 0; k < 3; k++) {
+        box->lo[k] = by->lo[k] < box->lo[k] ? by->lo[k] : box->lo[k];
+        box->hi[k] = by->hi[k] > box->hi[k] ? by->hi[k] : box->hi[k];
+    }
+}
+
+static bool is_within(const ct_column_box *a, const ct_column_box *b) {
+    for (int k = 0; k < 3; k++)
+        if (a->lo[k] < b->lo[k] || a->hi[k] > b->hi[k]) return false;
+    return true;
+}
+
+/* The box of a face and of those after it that it is made for as well: as long as it is a few times as wide. */
+static ct_column_box box_around(const ct_sheet_faces *faces, const ct_sheet_face *from) {
+    const size_t first = (size_t)(from - faces->all), left = faces->n - first;
+    const ct_column_box *own = &faces->boxes[first];
+    const double wide = WIDE * fmax(own->hi[0] - own->lo[0], own->hi[1] - own->lo[1]);
+    ct_column_box box = *own;
+    for (size_t i = first + 1; i < first + (left < GROUP ? left : GROUP); i++) {
+        const ct_sheet_face *face = &faces->all[i];
+        ct_column_box more = box;
+        if (face->side != from->side || face->looks_up != from->looks_up || !face->is_listed) continue;
+        grow_box(&more, &faces->boxes[i]);
+        if (more.hi[0] - more.lo[0] <= wide && more.hi[1] - more.lo[1] <= wide) box = more;
+    }
+    return box;
+}
+
+/* False: out of memory, or cancelled. */
+static bool list_around(ct_sheet_overlay *overlay, int side) {
     const ct_sheet_faces *faces = overlay->faces;
-    ct_column_search search = ct_column_tree_find(&faces->tree[side], box);
+    const ct_column_tree *tree = &faces->tree[side];
+    ct_sheet_around *around = &overlay->around;
+    ct_column_search search = ct_column_tree_find(tree, &around->box);
     for (uint32_t i; ct_column_search_next(&search, &i); overlay->work++) {
-        const ct_sheet_face *face = &faces->all[faces->first[side] + i];
-        if (is_cancelled(overlay)) return false;
-        if (face == overlay->from || are_apart(overlay, edges, overlay->from, face)) continue;
-        if (!ct_array_grow(&overlay->met, &overlay->met_capacity, overlay->n_met + 1)) return false;
-        overlay->met[overlay->n_met++] = faces->first[side] + i;
+        if (is_cancelled(overlay) || !ct_array_grow(&around->faces, &around->capacity, around->n + 1)) return false;
+        if (around->n / CT_COLUMN_FAN >= around->box_capacity) {
+            const size_t n = 2 * around->box_capacity + 16;
+            ct_column_node *boxes = aligned_alloc(_Alignof(ct_column_node), n * sizeof *boxes);
+            if (!boxes) return false;
+            if (around->boxes) memcpy(boxes, around->boxes, around->box_capacity * sizeof *boxes);
+            free(around->boxes);
+            around->boxes = boxes;
+            around->box_capacity = n;
+        }
+        ct_column_copy_child(tree, i, &around->boxes[around->n / CT_COLUMN_FAN], around->n % CT_COLUMN_FAN);
+        around->faces[around->n++] = faces->first[side] + i;
     }
     overlay->work += search.visits / 16;
     return true;
 }
 
+/* What a line from the face, or from those after it, may meet. */
+static bool look_around(ct_sheet_overlay *overlay, const ct_column_box *box) {
+    const ct_sheet_faces *faces = overlay->faces;
+    const ct_sheet_face *from = overlay->from;
+    if (is_within(box, &overlay->around.box)) return true;
+    overlay->around.box = box_around(faces, from);
+    grow_box(&overlay->around.box, box);
+    overlay->around.n = 0;
+    return list_around(overlay, !from->side) &&
+           (!ct_sheet_is_folded(faces, from->side) || list_around(overlay, from->side));
+}
+
 bool ct_sheet_overlay_begin(ct_sheet_overlay *overlay, const ct_sheet_face *from) {
     const ct_sheet_faces *faces = overlay->faces;
+    const ct_sheet_around *around = &overlay->around;
     ct_column_box box = faces->boxes[from - faces->all];
     struct half_plane edges[3];
     for (int k = 0; k < 3; k++) edges[k] = edge_of(from, k);
+    overlay->is_amid = is_within(&box, &(ct_column_box){.lo = {faces->lo[0], faces->lo[1], faces->lo[2]},
+                                                        .hi = {faces->hi[0], faces->hi[1], faces->hi[2]}});
     if (from->looks_up)
         box.lo[2] = faces->lo[2];
     else
         box.hi[2] = faces->hi[2];
     overlay->from = from;
     overlay->n_met = 0;
-    return list_met(overlay, !from->side, &box, edges) &&
-           (!ct_sheet_is_folded(faces, from->side) || list_met(overlay, from->side, &box, edges));
+    if (!look_around(overlay, &box)) return false;
+    const ct_column_node node = ct_column_node_of(&box);
+    for (size_t first = 0; first < around->n; first += CT_COLUMN_FAN, overlay->work++) {
+        if (is_cancelled(overlay)) return false;
+        for (uint32_t lanes = ct_column_nodes_meet(&around->boxes[first / CT_COLUMN_FAN], &node); lanes;
+             lanes &= lanes - 1) {
+            const size_t at = first + (size_t)__builtin_ctz(lanes);
+            const ct_sheet_face *face = at < around->n ? &faces->all[around->faces[at]] : from;
+            if (face == from || are_apart(overlay, edges, from, face)) continue;
+            if (!ct_array_grow(&overlay->met, &overlay->met_capacity, overlay->n_met + 1)) return false;
+            overlay->met[overlay->n_met++] = around->faces[at];
+        }
+    }
+    return true;
 }
 
 /* ---- pairs of faces ---- */
@@ -272,13 +341,14 @@ bool ct_sheet_overlay_pair(ct_sheet_overlay *overlay, const ct_sheet_face *to) {
     const struct half_plane h[] = {
         higher(upper, lower, 0),   edge_of(to, 0), edge_of(to, 1), edge_of(to, 2), above(lower, lo[2] - pad),
         below(upper, hi[2] + pad), {1, 0, -lo[0]}, {-1, 0, hi[0]}, {0, 1, -lo[1]}, {0, -1, hi[1]}};
+    const int n_planes = overlay->is_amid ? 6 : 10;
     ct_sheet_outline whole = {.n = 3}, room[2];
     overlay->lower = lower;
     overlay->upper = upper;
     overlay->n = 0;
     overlay->work++;
     memcpy(whole.at, from->at, sizeof from->at);
-    const ct_sheet_outline *common = clip_all(&whole, h, sizeof h / sizeof *h, room);
+    const ct_sheet_outline *common = clip_all(&whole, h, n_planes, room);
     if (!add_piece(overlay, common)) return false;
     if (overlay->n > 0) {
         const ct_column_box box = box_of(common, lower, upper);
@@ -287,7 +357,14 @@ bool ct_sheet_overlay_pair(ct_sheet_overlay *overlay, const ct_sheet_face *to) {
     return !is_cancelled(overlay);
 }
 
+void ct_sheet_overlay_open(ct_sheet_overlay *overlay, const ct_sheet_faces *faces) {
+    overlay->faces = faces;
+    overlay->around.box = (ct_column_box){.lo = {1, 1, 1}, .hi = {-1, -1, -1}};
+}
+
 void ct_sheet_overlay_free(ct_sheet_overlay *overlay) {
+    free(overlay->around.faces);
+    free(overlay->around.boxes);
     free(overlay->met);
     free(overlay->pieces);
     memset(overlay, 0, sizeof *overlay);

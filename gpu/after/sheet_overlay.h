@@ -13,11 +13,21 @@ typedef struct ct_sheet_outline { /* convex, counter-clockwise */
     double at[CT_SHEET_CORNERS][2]; /* m: u, v */
 } ct_sheet_outline;
 
+/* The faces that meet a box: found by the trees once for faces after one another, which are neighbours. */
+typedef struct ct_sheet_around {
+    ct_column_box box;     /* m; with lo > hi: of nothing */
+    size_t *faces;         /* [n] */
+    ct_column_node *boxes; /* of four of them each */
+    size_t n, capacity, box_capacity;
+} ct_sheet_around;
+
 /* For one face after the other; {0} but for `faces` before the first. */
 typedef struct ct_sheet_overlay {
     const ct_sheet_faces *faces;
+    ct_sheet_around around;
     const ct_sheet_face *from;
-    size_t *met; /* [n_met] the faces that a line from this one may meet: upwards if it looks down, else downwards */
+    bool is_amid; /* `from` does not reach out of the window */
+    size_t *met;  /* [n_met] the faces that a line from this one may meet: upwards if it looks down, else downwards */
     size_t n_met, met_capacity;
     const ct_sheet_face *lower, *upper; /* of the pair that was asked for last */
     ct_sheet_outline *pieces;           /* [n] of this pair */
@@ -25,6 +35,8 @@ typedef struct ct_sheet_overlay {
     uint64_t work, next_poll;
 } ct_sheet_overlay;
 
+/* Begins with the faces of another contact. */
+void ct_sheet_overlay_open(ct_sheet_overlay *overlay, const ct_sheet_faces *faces);
 /* Begins with a face: finds what a line from it may meet. False: out of memory, or cancelled. */
 bool ct_sheet_overlay_begin(ct_sheet_overlay *overlay, const ct_sheet_face *from);
 /* The pieces in which a column runs between this face and one that it meets, which looks the other way, and crosses nothing
