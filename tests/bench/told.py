@@ -5,6 +5,7 @@
 
     rays         docs/methods.md, docs/ebpi.md: rays of ebpi for 1 % of two spheres' volume, by allocation
     estimates    docs/ebpi.md, docs/voxtree.md: how often the error is above error_estimate, of random pairs of bodies
+    levels       docs/voxtree.md: interval, error and force of voxtree level by level, beside exact
     separations  docs/answers.md: time to find how far apart two bodies are
     tilted       docs/limits.md: from which depth on exact tells a contact of a ball with a slab from none
     embedded     docs/three-places.md: time from connect("embedded") to the first answer
@@ -78,6 +79,27 @@ def estimates(client: Any, n: int = 1000) -> None:
         print(f"estimates: {name}: of {total[name]} contacts the error is above error_estimate in {above[name]}, {100 * above[name] / total[name]:.1f} %")
 
 
+def levels(client: Any, n: int = 300) -> None:
+    found: dict[int, list[tuple[float, float, float]]] = {level: [] for level in range(1, 7)}
+    violated = 0
+    for a, b, pose in random_pairs(client, n):
+        exact = stepped(client, a, b, pose, method="exact").contacts
+        if not exact or exact[0].volume < 0.01 * min(a.volume, b.volume) or exact[0].is_nested:
+            continue
+        force = exact[0].generalized_gradient(exact[0].bodies[0])[:3]
+        for level, rows in found.items():
+            (contact,) = stepped(client, a, b, pose, method="voxtree", level=level, voxel_level=7).contacts
+            low, high = contact.interval
+            violated += not low - exact[0].error_bound <= exact[0].volume <= high + exact[0].error_bound
+            other = contact.generalized_gradient(contact.bodies[0])[:3]
+            cosine = force @ other / (np.linalg.norm(force) * np.linalg.norm(other))
+            rows.append(((high - low) / exact[0].volume, abs(contact.volume / exact[0].volume - 1), np.degrees(np.arccos(np.clip(cosine, -1, 1)))))
+    for level, rows in found.items():
+        interval, error, angle = np.mean(rows, axis=0)
+        print(f"levels: level {level}, {len(rows)} pairs: interval {interval:.2g} of the volume, error {error:.2g}, {angle:.2g}° between the forces")
+    print(f"levels: {violated} intervals violated")
+
+
 def separations(client: Any) -> None:
     box, blob = client.box((1, 1, 1)), client.register_mesh(*shapes.blob(0.5, 6))
     for name, mesh, gap in (("two boxes", box, 1.1), ("two bodies with bumps of 81,920 triangles", blob, 1.15)):
@@ -123,7 +145,7 @@ def embedded(_: Any) -> None:
     print(f"embedded: {1e3 * statistics.median(times):.0f} ms ({1e3 * min(times):.0f}-{1e3 * max(times):.0f}) until a server answers")
 
 
-ALL = {"rays": rays, "estimates": estimates, "separations": separations, "tilted": tilted, "embedded": embedded}
+ALL = {"rays": rays, "estimates": estimates, "levels": levels, "separations": separations, "tilted": tilted, "embedded": embedded}
 
 
 def main() -> None:
