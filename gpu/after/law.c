@@ -429,37 +429,31 @@ uint32_t ct_law_wants(const ct_step *step) {
     return want;
 }
 
+static void add_law(const ct_side_work *work, ct_contact *contact, ct_side side[2]) {
+    apply_law(work->scene, work->step, work->result, side, contact);
+}
+
 ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
-    uint64_t most = 0;
-    ct_enter_phase("applying the contact law");
+    const ct_side_work work = {.scene = scene,
+                               .step = step,
+                               .result = result,
+                               .has_rows = result->forces || moves_deformable(step),
+                               .has_moments = true,
+                               .phase = "applying the contact law",
+                               .field = "law",
+                               .task = add_law};
+    const bool has_friction = result->forces && step->n_velocities;
     for (size_t i = 0; i < result->n_contacts; i++) {
-        const uint64_t n = result->contacts[i].count[0] + result->contacts[i].count[1];
-        if (n > most) most = n;
-    }
-    const bool has_rows = result->forces || moves_deformable(step);
-    ct_surfaces surfaces;
-    const bool is_open = ct_surfaces_open(&surfaces, scene);
-    double *rows = has_rows ? malloc((most + 1) * CT_SIDE_COLUMNS * sizeof *rows) : NULL;
-    if (result->forces && step->n_velocities)
-        result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
-    ct_status status = CT_OK;
-    if (!is_open || (has_rows && !rows) || (result->forces && step->n_velocities && !result->friction_forces))
-        status = ct_fail(error, CT_OUT_OF_MEMORY, "law", "no memory for the law of %zu contacts", result->n_contacts);
-    for (size_t i = 0; i < result->n_contacts && !status; i++) {
         ct_contact *contact = &result->contacts[i];
-        ct_side side[2];
         memset(contact->wrench, 0, sizeof contact->wrench);
         memset(contact->extents, 0, sizeof contact->extents);
         memset(contact->axes, 0, sizeof contact->axes);
-        if (ct_is_cancelled()) status = ct_fail_cancelled(error);
-        for (int s = 0; s < 2 && !status && contact->area > 0; s++)
-            status =
-                ct_side_measure(&surfaces, step, result, contact, s,
-                                rows && s ? rows + contact->count[0] * CT_SIDE_COLUMNS : rows, true, &side[s], error);
-        if (!status && contact->area > 0) apply_law(scene, step, result, side, contact);
     }
-    ct_surfaces_close(&surfaces);
-    free(rows);
+    if (has_friction) result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
+    const ct_status status =
+        has_friction && !result->friction_forces
+            ? ct_fail(error, CT_OUT_OF_MEMORY, "law", "no memory for the law of %zu contacts", result->n_contacts)
+            : ct_side_work_run(&work, error);
     result->has_wrenches = !status;
     return status;
 }

@@ -16,6 +16,7 @@
 
 #include "gpu/after/point_lines.h"
 #include "gpu/after/point_places.h"
+#include "gpu/after/spread.h"
 #include "gpu/base/array.h"
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
@@ -66,7 +67,7 @@ typedef struct choice {
     double depth;           /* m: the stretch's length */
 } choice;
 
-/* Memory for a contact and the next. */
+/* What a thread needs for one contact and the next, and the points that it made. */
 typedef struct chooser {
     ct_point_lines lines;
     ct_point_places places;
@@ -81,6 +82,9 @@ typedef struct chooser {
     candidate **chosen;   /* [n_chosen] */
     choice *choices;      /* [n_chosen] */
     size_t n_chosen;
+    ct_point *points; /* [n_points] */
+    size_t n_points, point_capacity;
+    ct_error error;
 } chooser;
 
 /* Twice the area of a triangle, positive if it is counter-clockwise. */
@@ -503,41 +507,26 @@ static bool is_of_pair(const ct_contact *a, const ct_contact *b) {
     return a->body[0] == b->body[0] && a->body[1] == b->body[1];
 }
 
-static ct_status add_points(chooser *c, ct_surfaces *surfaces, ct_result *result, double cell_size, size_t most,
-                            ct_error *error) {
-    size_t capacity = 0;
-    for (size_t i = 0; i < result->n_contacts; i++) {
-        ct_contact *contact = &result->contacts[i];
-        size_t n = 0;
-        if (ct_is_cancelled_at("points", result->n_points)) return ct_fail_cancelled(error);
-        contact->first_point = result->n_points;
-        if (!(contact->area > 0)) continue;
-        if (result->n_points + most > capacity) {
-            capacity = 2 * (result->n_points + most);
-            ct_point *points = realloc(result->points, capacity * sizeof *points);
-            if (!points) return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
-            result->points = points;
-        }
-        ct_point *points = result->points + result->n_points;
-        const bool is_divided =
-            contact->index > 0 || (i + 1 < result->n_contacts && is_of_pair(contact, &result->contacts[i + 1]));
-        const ct_status status =
-            contact->n_cells ? add_cell_points(result, contact, cell_size, most, points, &n, error)
-                             : add_contact_points(c, surfaces, result, contact, is_divided, most, points, &n, error);
-        if (status) return status;
-        contact->n_points = n;
-        result->n_points += n;
-    }
-    return CT_OK;
-}
+/* ---- all contacts ---- */
 
-/* Memory for so many chosen points. */
+struct job {
+    const ct_result *result;
+    double cell_size;
+    size_t most;
+    ct_surfaces surfaces; /* fetched: threads read them, and make clusters */
+    chooser *choosers;    /* [threads] */
+    ct_made *made;        /* [n_contacts] */
+    bool has_failed;      /* atomic */
+};
+
+/* Memory for so many chosen points, once. */
 static bool open_chooser(chooser *c, size_t most) {
+    if (c->members) return true;
     double(*places)[2] = malloc((2 * most + 1) * sizeof *places);
-    c->members = places;
-    c->hull = places ? places + most : NULL;
     c->chosen = malloc(most * sizeof *c->chosen);
     c->choices = malloc(most * sizeof *c->choices);
+    c->members = places;
+    c->hull = places ? places + most : NULL;
     return places && c->chosen && c->choices;
 }
 
@@ -550,18 +539,85 @@ static void free_chooser(chooser *c) {
     free(c->members);
     free(c->chosen);
     free(c->choices);
+    free(c->points);
+}
+
+static ct_status make_points(struct job *job, chooser *c, size_t index, size_t *n) {
+    const ct_result *result = job->result;
+    const ct_contact *contact = &result->contacts[index];
+    if (!open_chooser(c, job->most) || !ct_array_grow(&c->points, &c->point_capacity, c->n_points + job->most))
+        return ct_fail(&c->error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
+    ct_point *points = c->points + c->n_points;
+    const bool is_divided =
+        contact->index > 0 || (index + 1 < result->n_contacts && is_of_pair(contact, &result->contacts[index + 1]));
+    return contact->n_cells
+               ? add_cell_points(result, contact, job->cell_size, job->most, points, n, &c->error)
+               : add_contact_points(c, &job->surfaces, result, contact, is_divided, job->most, points, n, &c->error);
+}
+
+static void add_points(void *context, uint32_t index, uint32_t worker) {
+    struct job *job = context;
+    chooser *c = &job->choosers[worker];
+    const ct_contact *contact = &job->result->contacts[index];
+    size_t n = 0;
+    if (!(contact->area > 0) || __atomic_load_n(&job->has_failed, __ATOMIC_RELAXED)) return;
+    const ct_working before = ct_work_for(NULL, contact->body[0], contact->body[1]);
+    ct_enter_phase("choosing points");
+    ct_status status = ct_is_cancelled_at("points", c->n_points) ? ct_fail_cancelled(&c->error) : CT_OK;
+    if (!status) status = make_points(job, c, index, &n);
+    if (status) __atomic_store_n(&job->has_failed, true, __ATOMIC_RELAXED);
+    job->made[index] = (ct_made){.worker = worker, .first = c->n_points, .n = n};
+    c->n_points += n;
+    ct_work_back(before);
+}
+
+/* All points in the order of the contacts. */
+static ct_status gather(const struct job *job, uint32_t n_threads, ct_result *result, ct_error *error) {
+    size_t n = 0;
+    for (uint32_t t = 0; t < n_threads; t++) {
+        n += job->choosers[t].n_points;
+        if (!job->choosers[t].error.status) continue;
+        *error = job->choosers[t].error;
+        return error->status;
+    }
+    if (n == 0) return CT_OK;
+    result->points = malloc(n * sizeof *result->points);
+    if (!result->points) return ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for %zu points", n);
+    for (size_t i = 0; i < result->n_contacts; i++) {
+        const ct_made *made = &job->made[i];
+        result->contacts[i].first_point = result->n_points;
+        result->contacts[i].n_points = made->n;
+        if (made->n)
+            memcpy(result->points + result->n_points, job->choosers[made->worker].points + made->first,
+                   made->n * sizeof *result->points);
+        result->n_points += made->n;
+    }
+    return CT_OK;
 }
 
 ct_status ct_result_add_points(ct_scene *scene, uint32_t most, ct_result *result, uint64_t *visits, ct_error *error) {
-    chooser c = {0};
-    ct_surfaces surfaces;
+    struct job job = {.result = result, .cell_size = scene->settings.cell_size, .most = most};
+    const uint32_t n_threads = result->n_contacts > 1 ? ct_spread_threads(scene) : 1;
+    uint64_t n_visits = 0;
     ct_enter_phase("choosing points");
-    ct_status status = ct_surfaces_open(&surfaces, scene) && open_chooser(&c, most)
+    const bool is_open = ct_surfaces_open(&job.surfaces, scene);
+    job.choosers = calloc(n_threads, sizeof *job.choosers);
+    job.made = calloc(result->n_contacts + 1, sizeof *job.made);
+    ct_status status = is_open && job.choosers && job.made
                            ? CT_OK
                            : ct_fail(error, CT_OUT_OF_MEMORY, "max_points", "no memory for points");
-    if (!status) status = add_points(&c, &surfaces, result, scene->settings.cell_size, most, error);
-    if (visits) *visits = c.lines.visits;
-    free_chooser(&c);
-    ct_surfaces_close(&surfaces);
+    if (!status) status = ct_surfaces_fetch(&job.surfaces, result, "max_points", error);
+    if (!status) {
+        ct_spread(scene, (uint32_t)result->n_contacts, add_points, &job);
+        status = gather(&job, n_threads, result, error);
+    }
+    for (uint32_t t = 0; job.choosers && t < n_threads; t++) {
+        n_visits += job.choosers[t].lines.visits;
+        free_chooser(&job.choosers[t]);
+    }
+    if (visits) *visits = n_visits;
+    free(job.choosers);
+    free(job.made);
+    ct_surfaces_close(&job.surfaces);
     return status;
 }

@@ -378,10 +378,7 @@ struct job {
     const ct_result *result;
     ct_surfaces surfaces; /* of bodies in contact, fetched: threads only read them */
     struct sheet *sheets; /* [threads] */
-    struct made {         /* [n_contacts] where the polygons of each are */
-        uint32_t worker;
-        size_t first, n;
-    } * made;
+    ct_made *made;        /* [n_contacts] */
     _Atomic uint64_t needed;
     atomic_bool has_failed;
 };
@@ -409,7 +406,7 @@ static void add_contact(void *context, uint32_t index, uint32_t worker) {
     s->contact = &job->result->contacts[index];
     ct_enter_phase("making the contact surface");
     for (int k = 0; k < 2; k++) ct_thread_working.body[k] = s->contact->body[k];
-    job->made[index] = (struct made){.worker = worker, .first = s->made.n};
+    job->made[index] = (ct_made){.worker = worker, .first = s->made.n};
     if (s->contact->area > 0 && !atomic_load(&job->has_failed)) {
         ct_status status =
             ct_is_cancelled_at("polygons", atomic_load(s->needed)) ? ct_fail_cancelled(&s->error) : CT_OK;
@@ -433,20 +430,6 @@ static uint64_t most_entries(const ct_result *result) {
     return most;
 }
 
-static ct_status fetch_surfaces(struct job *job, ct_error *error) {
-    ct_status status = CT_OK;
-    for (size_t i = 0; i < job->result->n_contacts && !status; i++)
-        for (int k = 0; k < 2 && !status; k++) {
-            const uint32_t index = ct_scene_index_of(job->surfaces.scene, job->result->contacts[i].body[k]);
-            ct_surface *surface;
-            if (ct_is_cancelled()) return ct_fail_cancelled(error);
-            status = job->surfaces.scene->bodies[index]->is_half_space
-                         ? ct_surfaces_get(&job->surfaces, index, "want", &surface, error)
-                         : ct_surfaces_tree(&job->surfaces, index, "want", &surface, error);
-        }
-    return status;
-}
-
 static ct_status open_job(struct job *job, uint32_t n_threads, ct_error *error) {
     const ct_result *r = job->result;
     const bool has_rows = ct_law_needs_rows(job->step);
@@ -461,7 +444,7 @@ static ct_status open_job(struct job *job, uint32_t n_threads, ct_error *error) 
         if (has_rows) s->rows = malloc(n_rows * sizeof *s->rows);
         is_ok = grow(s, 0) && (s->rows || !has_rows);
     }
-    if (is_ok) return fetch_surfaces(job, error);
+    if (is_ok) return ct_surfaces_fetch(&job->surfaces, r, "want", error);
     return ct_fail(error, CT_OUT_OF_MEMORY, "want", "no memory for the contact surface of %zu contacts", r->n_contacts);
 }
 
@@ -502,7 +485,7 @@ static ct_status failure_of(const struct job *job, uint32_t n_threads, ct_error 
 }
 
 /* Appends what a thread made of a contact. */
-static void append(struct polygons *to, const struct polygons *from, const struct made *made) {
+static void append(struct polygons *to, const struct polygons *from, const ct_made *made) {
     const uint32_t *first = from->first + made->first;
     const size_t n_vertices = made->n ? first[made->n] - first[0] : 0;
     if (made->n == 0) return;
@@ -543,7 +526,7 @@ static bool gather(struct job *job, uint32_t n_threads, struct polygons *all) {
 
 ct_status ct_result_add_sheet(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
     struct job job = {.step = step, .result = result};
-    const uint32_t n_threads = ct_spread_threads(scene);
+    const uint32_t n_threads = result->n_contacts > 1 ? ct_spread_threads(scene) : 1;
     struct polygons all;
     ct_enter_phase("making the contact surface");
     ct_status status = open_job(&job, n_threads, error);

@@ -2,10 +2,13 @@
 #include "gpu/after/side.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gpu/after/slip.h"
+#include "gpu/after/spread.h"
 #include "gpu/base/cancel.h"
+#include "gpu/base/fail.h"
 #include "gpu/base/vec.h"
 #include "gpu/mesh/mesh.h"
 
@@ -146,6 +149,103 @@ ct_status ct_side_measure(ct_surfaces *surfaces, const ct_step *step, const ct_r
     measure_moments(side);
     return CT_OK;
 }
+
+/* ---- all contacts ---- */
+
+/* Contacts that a thread works on before it takes others: each takes some microseconds. */
+enum { CONTACTS_OF_TASK = 16 };
+
+struct hand { /* a thread's */
+    double *rows;
+    ct_error error;
+};
+
+struct job {
+    const ct_side_work *work;
+    ct_surfaces surfaces; /* with positions, where these are looked at */
+    struct hand *hands;   /* [threads] */
+    uint64_t n, n_rows;
+    bool has_failed; /* atomic */
+};
+
+/* The i-th of the contacts and then of their cells. */
+static ct_contact *contact_or_cell(const ct_result *result, uint64_t i) {
+    return i < result->n_contacts ? &result->contacts[i] : &result->cells[i - result->n_contacts];
+}
+
+static ct_status work_on(struct job *job, ct_contact *contact, struct hand *hand) {
+    const ct_side_work *work = job->work;
+    ct_side side[2];
+    if (ct_is_cancelled()) return ct_fail_cancelled(&hand->error);
+    if (!(contact->area > 0)) return CT_OK;
+    if (work->has_rows && !hand->rows) hand->rows = malloc((job->n_rows + 1) * CT_SIDE_COLUMNS * sizeof *hand->rows);
+    if (work->has_rows && !hand->rows)
+        return ct_fail(&hand->error, CT_OUT_OF_MEMORY, work->field, "no memory for the sides of %llu contacts",
+                       (unsigned long long)job->n);
+    for (int s = 0; s < 2; s++) {
+        double *rows = hand->rows && s ? hand->rows + contact->count[0] * CT_SIDE_COLUMNS : hand->rows;
+        const ct_body *body = work->scene->bodies[ct_scene_index_of(work->scene, contact->body[s])];
+        const ct_status status =
+            ct_side_measure(&job->surfaces, work->step, work->result, contact, s, rows,
+                            work->has_moments || body->kind != CT_BODY_RIGID, &side[s], &hand->error);
+        if (status) return status;
+    }
+    work->task(work, contact, side);
+    return CT_OK;
+}
+
+static void work_on_some(void *context, uint32_t index, uint32_t worker) {
+    struct job *job = context;
+    const uint64_t first = (uint64_t)index * CONTACTS_OF_TASK, end = first + CONTACTS_OF_TASK;
+    ct_enter_phase(job->work->phase);
+    for (uint64_t i = first; i < end && i < job->n && !__atomic_load_n(&job->has_failed, __ATOMIC_RELAXED); i++)
+        if (work_on(job, contact_or_cell(job->work->result, i), &job->hands[worker]))
+            __atomic_store_n(&job->has_failed, true, __ATOMIC_RELAXED);
+}
+
+/* Finds the most rows of a contact, and fetches positions. */
+static ct_status prepare(struct job *job, ct_error *error) {
+    const ct_side_work *work = job->work;
+    ct_status status = CT_OK;
+    for (uint64_t i = 0; i < job->n && work->has_rows && !status; i++) {
+        const ct_contact *contact = contact_or_cell(work->result, i);
+        const uint64_t n = contact->count[0] + contact->count[1];
+        if (n > job->n_rows) job->n_rows = n;
+        if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
+        for (int s = 0; s < 2 && i < work->result->n_contacts && !status; s++) {
+            ct_surface *surface;
+            status = ct_surfaces_get(&job->surfaces, ct_scene_index_of(work->scene, contact->body[s]), work->field,
+                                     &surface, error);
+        }
+    }
+    return status;
+}
+
+ct_status ct_side_work_run(const ct_side_work *work, ct_error *error) {
+    struct job job = {.work = work, .n = work->result->n_contacts + (work->has_cells ? work->result->n_cells : 0)};
+    const uint32_t n_threads = job.n > CONTACTS_OF_TASK ? ct_spread_threads(work->scene) : 1;
+    ct_enter_phase(work->phase);
+    const bool is_open = ct_surfaces_open(&job.surfaces, work->scene);
+    job.hands = calloc(n_threads, sizeof *job.hands);
+    ct_status status = is_open && job.hands
+                           ? prepare(&job, error)
+                           : ct_fail(error, CT_OUT_OF_MEMORY, work->field, "no memory for the sides of %llu contacts",
+                                     (unsigned long long)job.n);
+    if (!status)
+        ct_spread(work->scene, (uint32_t)((job.n + CONTACTS_OF_TASK - 1) / CONTACTS_OF_TASK), work_on_some, &job);
+    for (uint32_t t = 0; job.hands && t < n_threads; t++) {
+        if (!status && job.hands[t].error.status) {
+            *error = job.hands[t].error;
+            status = error->status;
+        }
+        free(job.hands[t].rows);
+    }
+    free(job.hands);
+    ct_surfaces_close(&job.surfaces);
+    return status;
+}
+
+/* ---- motion ---- */
 
 void ct_side_velocity(const ct_side *side, const double p[3], double out[3]) {
     if (side->body->kind == CT_BODY_RIGID || !side->velocity || !(side->size > 0)) {

@@ -41,6 +41,21 @@ ct_status ct_side_measure(ct_surfaces *surfaces, const ct_step *step, const ct_r
                           const ct_contact *contact, int s, double *rows, bool has_moments, ct_side *side,
                           ct_error *error);
 
+/* Measures both sides of all contacts with an area, on all threads, and calls `task` for each. */
+typedef struct ct_side_work {
+    const ct_scene *scene;
+    const ct_step *step;
+    ct_result *result;
+    bool has_rows;    /* vertices are looked at */
+    bool has_moments; /* see ct_side_measure; of a deformable body always */
+    bool has_cells;   /* of all cells with an area, too */
+    const char *phase, *field;
+    void (*task)(const struct ct_side_work *work, ct_contact *contact, ct_side side[2]);
+} ct_side_work;
+
+/* OUT_OF_MEMORY, DEVICE_ERROR, CANCELLED; the error names `field`. */
+ct_status ct_side_work_run(const ct_side_work *work, ct_error *error);
+
 /* The velocity of a point p that moves with the side: of a rigid body or half-space its own; of a deformable body that
  * of the side's mean motion. m/s */
 void ct_side_velocity(const ct_side *side, const double p[3], double out[3]);

@@ -93,55 +93,27 @@ static void complete_half_space(ct_side side_of[2], int s, const ct_contact *con
     for (int i = 0; i < 3; i++) side->flow[i] = side->weight * velocity[i];
 }
 
-static ct_status add_slip(ct_surfaces *surfaces, const ct_step *step, ct_result *result, ct_contact *contact,
-                          double *rows, ct_error *error) {
-    ct_side side[2];
-    for (int s = 0; s < 2; s++) {
-        double *of_side = rows + (s ? contact->count[0] * CT_SIDE_COLUMNS : 0);
-        const ct_scene *scene = surfaces->scene;
-        const ct_body *body = scene->bodies[ct_scene_index_of(scene, contact->body[s])];
-        const bool has_moments = step->viscosity > 0 || body->kind != CT_BODY_RIGID;
-        const ct_status status =
-            ct_side_measure(surfaces, step, result, contact, s, of_side, has_moments, &side[s], error);
-        if (status) return status;
-    }
+static void add_slip(const ct_side_work *work, ct_contact *contact, ct_side side[2]) {
     for (int s = 0; s < 2; s++)
         if (side[s].body->is_half_space) complete_half_space(side, s, contact);
-    find_slip(contact, side, step->viscosity, result->friction_forces);
-    return CT_OK;
-}
-
-/* The i-th of the contacts and then of their cells. */
-static ct_contact *contact_or_cell(const ct_result *result, uint64_t i) {
-    return i < result->n_contacts ? &result->contacts[i] : &result->cells[i - result->n_contacts];
+    find_slip(contact, side, work->step->viscosity, work->result->friction_forces);
 }
 
 ct_status ct_result_add_slip(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
-    const uint64_t n_all = result->n_contacts + result->n_cells;
-    uint64_t most = 0;
-    ct_enter_phase("finding slip");
-    for (uint64_t i = 0; i < n_all; i++) {
-        const ct_contact *contact = contact_or_cell(result, i);
-        const uint64_t n = contact->count[0] + contact->count[1];
-        if (n > most) most = n;
-    }
-    ct_surfaces surfaces;
-    const bool is_open = ct_surfaces_open(&surfaces, scene);
-    double *rows = malloc((most + 1) * CT_SIDE_COLUMNS * sizeof *rows);
+    const ct_side_work work = {.scene = scene,
+                               .step = step,
+                               .result = result,
+                               .has_rows = true,
+                               .has_moments = step->viscosity > 0,
+                               .has_cells = true,
+                               .phase = "finding slip",
+                               .field = "velocities",
+                               .task = add_slip};
     if (step->viscosity > 0) result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
-    ct_status status = CT_OK;
-    if (!is_open || !rows || (step->viscosity > 0 && !result->friction_forces))
-        status = ct_fail(error, CT_OUT_OF_MEMORY, "velocities", "no memory for the slip of %zu contacts",
-                         result->n_contacts);
-    for (uint64_t i = 0; i < n_all && !status; i++) {
-        ct_contact *contact = contact_or_cell(result, i);
-        if (ct_is_cancelled())
-            status = ct_fail_cancelled(error);
-        else if (contact->area > 0)
-            status = add_slip(&surfaces, step, result, contact, rows, error);
-    }
-    ct_surfaces_close(&surfaces);
-    free(rows);
+    const ct_status status = step->viscosity > 0 && !result->friction_forces
+                                 ? ct_fail(error, CT_OUT_OF_MEMORY, "velocities",
+                                           "no memory for the slip of %zu contacts", result->n_contacts)
+                                 : ct_side_work_run(&work, error);
     result->has_slip = !status;
     return status;
 }

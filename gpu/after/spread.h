@@ -6,6 +6,12 @@
 #include "gpu/method/engine.h"
 #include "gpu/scene/scene.h"
 
+/* Where a thread put what it made for a contact, in a list of its own: to be gathered in the order of contacts. */
+typedef struct ct_made {
+    uint32_t worker;
+    size_t first, n;
+} ct_made;
+
 /* Indices of workers are below this. */
 static inline uint32_t ct_spread_threads(const ct_scene *scene) {
     const ct_backend *backend = scene->engine->backend;

@@ -21,7 +21,7 @@ bool ct_surfaces_open(ct_surfaces *surfaces, const ct_scene *scene) {
 }
 
 static void free_clusters(ct_surface *surface) {
-    for (uint32_t i = 0; surface->own_clusters && i < surface->clusters->n; i++) free(surface->own_clusters[i]);
+    for (uint32_t i = 0; surface->clusters && i < surface->clusters->n; i++) free(surface->own_clusters[i]);
     free(surface->own_clusters);
 }
 
@@ -80,6 +80,9 @@ ct_status ct_surfaces_tree(ct_surfaces *surfaces, uint32_t index, const char *fi
     if (status || surface->clusters) return status;
     const ct_clusters *clusters = ct_mesh_clusters(surface->body->mesh, error);
     if (!clusters) return CT_OUT_OF_MEMORY;
+    if (!surface->own_clusters) surface->own_clusters = calloc(clusters->n, sizeof *surface->own_clusters);
+    if (!surface->own_clusters)
+        return ct_fail(error, CT_OUT_OF_MEMORY, field, "no memory for the clusters of body %u", surface->body->id);
     surface->boxes = clusters->rest;
     if (surface->own_positions) {
         surface->own_boxes = malloc(clusters->n_nodes * sizeof *surface->own_boxes);
@@ -134,9 +137,27 @@ static ct_surface_cluster *make_cluster(const ct_surface *surface, uint32_t inde
     return cluster;
 }
 
-const ct_surface_cluster *ct_surface_cluster_of(ct_surface *surface, uint32_t cluster) {
-    if (!surface->own_clusters) surface->own_clusters = calloc(surface->clusters->n, sizeof *surface->own_clusters);
-    if (!surface->own_clusters) return NULL;
-    if (!surface->own_clusters[cluster]) surface->own_clusters[cluster] = make_cluster(surface, cluster);
-    return surface->own_clusters[cluster];
+const ct_surface_cluster *ct_surface_cluster_of(ct_surface *surface, uint32_t index) {
+    ct_surface_cluster **at = &surface->own_clusters[index], *there = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (there) return there;
+    ct_surface_cluster *made = make_cluster(surface, index);
+    if (!made || __atomic_compare_exchange_n(at, &there, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return made;
+    free(made); /* another thread was faster */
+    return there;
+}
+
+ct_status ct_surfaces_fetch(ct_surfaces *surfaces, const ct_result *result, const char *field, ct_error *error) {
+    ct_status status = CT_OK;
+    for (size_t i = 0; i < result->n_contacts && !status; i++) {
+        const ct_contact *contact = &result->contacts[i];
+        if (CT_POLL_EVERY(i, 256) && ct_is_cancelled()) return ct_fail_cancelled(error);
+        for (int k = 0; k < 2 && contact->area > 0 && !contact->n_cells && !status; k++) {
+            const uint32_t index = ct_scene_index_of(surfaces->scene, contact->body[k]);
+            ct_surface *surface;
+            status = surfaces->scene->bodies[index]->is_half_space
+                         ? ct_surfaces_get(surfaces, index, field, &surface, error)
+                         : ct_surfaces_tree(surfaces, index, field, &surface, error);
+        }
+    }
+    return status;
 }

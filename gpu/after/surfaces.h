@@ -14,7 +14,7 @@ typedef struct ct_surface {
     const float *low;            /* [vertices][3] what float32 leaves of the positions (mesh/split.h); NULL: nothing */
     float *own_positions, *own_low; /* freed with the surfaces */
     ct_cluster_box *own_boxes;
-    struct ct_surface_cluster **own_clusters; /* [clusters->n]; NULL, or pointers that are: see ct_surface_cluster_of */
+    struct ct_surface_cluster **own_clusters; /* [clusters->n] with the tree; NULL where none was asked for yet */
 } ct_surface;
 
 /* A cluster for searches by many lines that each cross few of its triangles. */
@@ -44,6 +44,10 @@ ct_status ct_surfaces_get(ct_surfaces *surfaces, uint32_t index, const char *fie
 
 /* The same, with its tree; not of a half-space. */
 ct_status ct_surfaces_tree(ct_surfaces *surfaces, uint32_t index, const char *field, ct_surface **out, ct_error *error);
+
+/* Fetches the surfaces of all contacts with an area and without cells, with their trees, so that threads may ask for them and for their
+ * clusters side by side. OUT_OF_MEMORY, DEVICE_ERROR, CANCELLED; the error names `field`. */
+ct_status ct_surfaces_fetch(ct_surfaces *surfaces, const ct_result *result, const char *field, ct_error *error);
 
 /* A cluster of a surface with a tree: made when it is first asked for. NULL: out of memory. */
 const ct_surface_cluster *ct_surface_cluster_of(ct_surface *surface, uint32_t cluster);

@@ -588,6 +588,45 @@ static void test_flat_bodies(void **state) {
     for (int level = 2; level <= 5; level += 3) press_flat(level);
 }
 
+/* A row of blobs, each in the next: contacts of threads that work side by side have their points in order, the same as on
+ * one thread. */
+static void test_many_contacts(void **state) {
+    (void)state;
+    enum { N = STAGE_MAX < 20 ? STAGE_MAX : 20 };
+    struct shape blob = shape_blob(0.7, 3, 0.3, 3);
+    struct placed bodies[N];
+    double pose[N][12];
+    uint64_t rng = 8;
+    ct_result *one = NULL;
+    const ct_scene_settings settings = exact_with(4);
+    for (int i = 0; i < N; i++) {
+        shape_pose_random(&rng, 0.1, pose[i]);
+        pose[i][3] += i;
+        bodies[i] = (struct placed){&blob, pose[i], CT_BODY_RIGID, 0};
+    }
+    for (int threads = 1; threads <= 4; threads += 3) {
+        ct_engine *other = stage_engine((uint32_t)threads, NULL);
+        ct_result *r = stage_once(other, &settings, bodies, N, 0);
+        uint64_t n = 0;
+        assert_true(r->n_contacts >= N - 1);
+        for (size_t i = 0; i < r->n_contacts; i++) {
+            assert_int_equal(r->contacts[i].first_point, n);
+            n += r->contacts[i].n_points;
+        }
+        assert_int_equal(r->n_points, n);
+        assert_true(n >= r->n_contacts);
+        if (one) {
+            assert_int_equal(one->n_points, n);
+            assert_memory_equal(one->points, r->points, n * sizeof *r->points);
+        }
+        ct_result_free(&one);
+        one = r;
+        ct_engine_destroy(&other);
+    }
+    ct_result_free(&one);
+    shape_free(&blob);
+}
+
 /* No direction pushes a body out that is wholly inside another: there are no points. */
 static void test_nested(void **state) {
     (void)state;
@@ -674,7 +713,8 @@ int main(void) {
         cmocka_unit_test(test_self_contact),  cmocka_unit_test(test_random_pairs),
         cmocka_unit_test(test_lines),         cmocka_unit_test(test_flat_bodies),
         cmocka_unit_test(test_thread),        cmocka_unit_test(test_nested),
-        cmocka_unit_test(test_cancelled),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_many_contacts), cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
