@@ -24,6 +24,14 @@ def test_the_page_is_what_was_measured():
     assert speed_page.text_of(DATA) == (ROOT / "docs" / "speed.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", ["exact_bunny_cube", "exact_armadillos", "exact_armadillos_deforming", "exact_ground_256", "exact_batch_1024",
+                                  "exact_stack_40"])
+def test_the_readme_quotes_it(name):
+    median = speed_page.measured(name, DATA["figures"][name]).split(" ")[0].strip("*")
+    table = (ROOT / "README.md").read_text(encoding="utf-8").split("## Measured")[1].split("## ")[0]
+    assert re.search(rf"(?<![\d.,]){re.escape(median)}(?![\d])", table), median
+
+
 def test_every_figure_stands_in_one_table():
     placed = [name for names in speed_page.TABLES.values() for name in names]
     assert len(set(placed)) == len(placed) and set(placed) == set(speed_page.FIGURES) and set(DATA["figures"]) <= set(placed)
