@@ -17,10 +17,28 @@ static bool is_for_papers(int option) {
     return option >= OPT_SETTING && ct_setting_rows[option - OPT_SETTING].is_paper;
 }
 
-/* A row of two columns; what is wider than the first has a line to itself. */
+enum { LINE = 100 }; /* columns */
+
+/* The length of the words of `text` that fit in so many columns, at least one. */
+static int fitting(const char *text, int most) {
+    int n = (int)strcspn(text, " ");
+    for (const char *end; text[n] == ' '; n = (int)(end - text)) {
+        end = text + n + 1 + strcspn(text + n + 1, " ");
+        if (end - text > most) break;
+    }
+    return n;
+}
+
+/* A row of two columns: the second is broken into lines, and begins below the first where that is wider. */
 static void print_row(FILE *to, int width, const char *left, const char *text) {
-    const bool is_wide = strlen(left) > (size_t)width;
-    fprintf(to, "  %-*s%s%-*s%s\n", width, left, is_wide ? "\n" : " ", is_wide ? width + 3 : 0, "", text);
+    const int indent = width + 3;
+    fprintf(to, "  %-*s", width, left);
+    for (bool is_below = strlen(left) > (size_t)width; *text; is_below = true) {
+        const int n = fitting(text, LINE - indent);
+        fprintf(to, "%s%*s%.*s", is_below ? "\n" : "", is_below ? indent : 1, "", n, text);
+        text += n + (text[n] == ' ');
+    }
+    fputc('\n', to);
 }
 
 static void print_those(FILE *to, ctl_set which, bool for_papers) {

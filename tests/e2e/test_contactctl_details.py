@@ -169,11 +169,14 @@ def test_help(ctl, words):
 
 
 def test_help_has_two_columns(ctl):
-    """A command that is wider than its column has a line to itself."""
-    rows = ctl("help", address=None).stdout.split("\n\n")[1].splitlines()
-    wide = [row for row, after in zip(rows, rows[1:]) if after.startswith(23 * " ")]
-    assert "  judge POSES.csv NAME=FILE..." in wide and all(len(row) > 22 for row in wide)
-    assert all(row[22] == " " != row[23] for row in rows if row not in wide), rows
+    """A command that is wider than its column has a line to itself, and what it does is broken into lines."""
+    for text, at in ((ctl("help", address=None).stdout.split("\n\n")[1], 23), (ctl("help", "scene", "set", address=None).stdout.split("line:\n")[1], 39)):
+        rows = re.sub(r"\n\n.*", "", text, flags=re.S).splitlines()
+        wide = [row for row in rows if len(row) >= at and row[at - 1] != " "]
+        assert wide and all(rows[rows.index(row) + 1].startswith(at * " ") for row in wide)
+        assert all(row[at - 1] == " " != row[at] and len(row) <= 100 for row in rows if row not in wide), rows
+    shown = re.sub(r"\s+", " ", ctl("help", address=None).stdout)
+    assert "judge POSES.csv NAME=FILE... how deep bodies were inside each other: of meshes, and a table of their poses over time" in shown
 
 
 @pytest.mark.parametrize("words", [["contact"], ["scene", "set"], ["keys", "new"], ["completion"], ["help"]])
