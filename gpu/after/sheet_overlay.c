@@ -225,6 +225,22 @@ static bool look_around(ct_sheet_overlay *overlay, const ct_column_box *box) {
            (!ct_sheet_is_folded(faces, from->side) || list_around(overlay, from->side));
 }
 
+/* Few faces in the order in which lines come to them, about: what hides others comes first. */
+static void sort_met(ct_sheet_overlay *overlay) {
+    const ct_column_box *boxes = overlay->faces->boxes;
+    const bool is_up = !overlay->from->looks_up;
+    for (size_t i = 1; i < overlay->n_met; i++) {
+        const size_t face = overlay->met[i];
+        size_t to = i;
+        for (; to > 0; to--) {
+            const size_t before = overlay->met[to - 1];
+            if (is_up ? boxes[before].lo[2] <= boxes[face].lo[2] : boxes[before].hi[2] >= boxes[face].hi[2]) break;
+            overlay->met[to] = before;
+        }
+        overlay->met[to] = face;
+    }
+}
+
 bool ct_sheet_overlay_begin(ct_sheet_overlay *overlay, const ct_sheet_face *from) {
     const ct_sheet_faces *faces = overlay->faces;
     const ct_sheet_around *around = &overlay->around;
@@ -252,6 +268,7 @@ bool ct_sheet_overlay_begin(ct_sheet_overlay *overlay, const ct_sheet_face *from
             overlay->met[overlay->n_met++] = around->faces[at];
         }
     }
+    if (overlay->n_met <= MANY && (ct_sheet_is_folded(faces, 0) || ct_sheet_is_folded(faces, 1))) sort_met(overlay);
     return true;
 }
 
@@ -275,15 +292,16 @@ static bool cut_out(ct_sheet_overlay *overlay, size_t i, const struct half_plane
 /* Takes from all pieces where the face is between the two others. */
 static bool hide_behind(ct_sheet_overlay *overlay, const ct_sheet_face *face) {
     const double by = CLOSE * overlay->faces->size;
-    struct half_plane h[5];
-    for (int k = 0; k < 5; k++) { /* most faces around are beside a piece: one half-plane says so */
-        h[k] = k < 3 ? edge_of(face, k) : k == 3 ? higher(face, overlay->lower, by) : higher(overlay->upper, face, by);
-        const ct_sheet_outline *one = &overlay->pieces[0];
-        if (overlay->n == 1 && misses(overlay, &h[k], (const double(*)[2])one->at, one->n)) return true;
-    }
+    const struct half_plane h[5] = {edge_of(face, 0), edge_of(face, 1), edge_of(face, 2),
+                                    higher(face, overlay->lower, by), higher(overlay->upper, face, by)};
     /* Pieces that a cut adds lie behind those that it was made of: they have nothing in common with the face. */
-    for (size_t i = overlay->n; i-- > 0;)
-        if (!cut_out(overlay, i, h, 5)) return false;
+    for (size_t i = overlay->n; i-- > 0;) {
+        const ct_sheet_outline *piece = &overlay->pieces[i];
+        bool is_beside = false; /* as most are: one half-plane says so */
+        for (int k = 0; k < 5 && !is_beside; k++)
+            is_beside = misses(overlay, &h[k], (const double(*)[2])piece->at, piece->n);
+        if (!is_beside && !cut_out(overlay, i, h, 5)) return false;
+    }
     return true;
 }
 
@@ -325,12 +343,14 @@ static bool hide_by_tree(ct_sheet_overlay *overlay, int side, const ct_column_bo
 
 /* Takes what faces between the two hide. */
 static bool hide_all(ct_sheet_overlay *overlay, const ct_column_box *box) {
+    bool is_folded[2];
     for (int side = 0; side < 2; side++) {
-        if (!ct_sheet_is_folded(overlay->faces, side)) continue;
-        if (overlay->n_met > MANY && !hide_by_tree(overlay, side, box)) return false;
-        for (size_t n = 0; overlay->n_met <= MANY && n < overlay->n_met && overlay->n > 0; n++)
-            if (overlay->faces->all[overlay->met[n]].side == side && !hide(overlay, overlay->met[n], box)) return false;
+        is_folded[side] = ct_sheet_is_folded(overlay->faces, side);
+        if (is_folded[side] && overlay->n_met > MANY && !hide_by_tree(overlay, side, box)) return false;
     }
+    if (overlay->n_met > MANY || (!is_folded[0] && !is_folded[1])) return true;
+    for (size_t n = 0; n < overlay->n_met && overlay->n > 0; n++)
+        if (is_folded[overlay->faces->all[overlay->met[n]].side] && !hide(overlay, overlay->met[n], box)) return false;
     return true;
 }
 

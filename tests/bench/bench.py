@@ -56,6 +56,10 @@ FIGURES = [
     ("points_boxes", "the same ratio: a box on a box", "", 3.0, True),
     ("points_nut", "the same ratio: a nut on a bolt, 6k and 12k triangles", "", 3.0, True),
     ("points_tori", "the same ratio: 256 scenes of two 1k-triangle tori, batched", "", 3.0, True),
+    ("surface_ball", "exact with the contact surface and the law pressure, a ball of 20k triangles on a box, 1 thread, as a multiple of the step without", "", 3.0, True),
+    ("surface_boxes", "the same ratio: a box on a box", "", 3.0, True),
+    ("surface_nut", "the same ratio: a nut on a bolt, 6k and 12k triangles", "", 3.0, True),
+    ("surface_tori", "the same ratio: 256 scenes of two 1k-triangle tori, batched", "", 3.0, True),
     ("self_20k", "20k triangles in contact with themselves at 3 x 256^2, all positions sent, 2 threads", "ms", 12.0, True),
     ("exact_self_20k", "exact: 20k triangles in contact with themselves, all positions sent, 2 threads", "ms", 12.0, True),
     ("ebpi_spheres", "ebpi: two spheres of 7k triangles, published bound of 1 % of the volume, 1 thread", "ms", 20.0, True),
@@ -106,10 +110,10 @@ def measure(engine, stream, encrypted):
     found = {}
     for name in dict.fromkeys(run["scene"] for run in engine):
         runs = [run for run in engine if run["scene"] == name]
-        if not name.startswith(("law_", "points_")) and len({(run["method"], run["hash"]) for run in runs}) != len({run["method"] for run in runs}):
+        if not name.startswith(("law_", "points_", "surface_")) and len({(run["method"], run["hash"]) for run in runs}) != len({run["method"] for run in runs}):
             raise SystemExit(f"bench: the runs of {name} do not give the same bits: {[r['hash'] for r in runs]}")
         main, base = runs
-        if name.startswith(("cells_", "law_", "points_")):
+        if name.startswith(("cells_", "law_", "points_", "surface_")):
             base_ms = base["ms"]["median"]
             found[name] = (main["ms"]["median"] / base_ms, spread(main["ms"], lambda ms, b=base_ms: ms / b), None, None)
             continue

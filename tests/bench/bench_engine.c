@@ -467,58 +467,78 @@ static void compare_points(bench *b) {
     for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
 }
 
-/* Of bodies that are deep in each other, of such as have many long thin triangles, of a ball on a floor, and of a box
- * on a box. */
-static void points_scenes(void) {
+/* The contact surface with the law's wrench; the baseline has neither. */
+static void compare_surface(bench *b) {
+    runner cpu = {"cpu", "auto", 1};
+    b->is_exact = b->has_law = true;
+    b->want = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_SURFACE;
+    run(b, &cpu);
+    b->has_law = false;
+    b->want = CT_WANT_FRAME | CT_WANT_GRADIENT;
+    run(b, &cpu);
+    for (int j = 0; j < 2; j++) free_body(&b->bodies[j]);
+}
+
+/* Whether the row "<prefix>_<scene>" is wanted; its name, until the next call. */
+static const char *wanted_row(const char *prefix, const char *scene) {
+    static char name[64];
+    snprintf(name, sizeof name, "%s_%s", prefix, scene);
+    return is_wanted(name) ? name : NULL;
+}
+
+/* What contacts get besides, of bodies that are deep in each other, of such as have many long thin triangles, of a ball on a
+ * floor, of a box on a box, of a nut on a bolt, and of many tori. */
+static void scenes_with_more(const char *prefix, void (*compare)(bench *b)) {
     double pose[12], identity[12];
+    const char *name;
     if (strcmp(backend, "cpu") != 0) return;
     shape_pose_identity(identity);
-    if (is_wanted("points_bunny_cube")) {
-        bench b = bunny_on("points_bunny_cube", cube_under_bunny());
-        compare_points(&b);
+    if ((name = wanted_row(prefix, "bunny_cube"))) {
+        bench b = bunny_on(name, cube_under_bunny());
+        compare(&b);
     }
-    if (is_wanted("points_armadillos")) {
-        bench b = {.name = "points_armadillos", .n_scenes = 1, .reach = 0.002};
+    if ((name = wanted_row(prefix, "armadillos"))) {
+        bench b = {.name = name, .n_scenes = 1, .reach = 0.002};
         b.bodies[0] = make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", identity);
         b.bodies[1] =
             make_body("armadillo_346k.ply", shape_torus(0.6, 0.35, 416, 416), "torus 346,112", armadillo_pose);
-        compare_points(&b);
+        compare(&b);
     }
-    if (is_wanted("points_gears")) {
-        bench b = {.name = "points_gears", .n_scenes = 1, .reach = 0.002};
+    if ((name = wanted_row(prefix, "gears"))) {
+        bench b = {.name = name, .n_scenes = 1, .reach = 0.002};
         shape_pose_axis((double[]){0, 0.3, 1}, 0.02, (double[]){0.3, 0.05, 0.02}, pose);
         b.bodies[0] = make_body("gear_51k.ply", shape_torus(0.6, 0.35, 1600, 16), "torus 51,200", identity);
         b.bodies[1] = make_body("gear_51k.ply", shape_torus(0.6, 0.35, 1600, 16), "torus 51,200", pose);
-        compare_points(&b);
+        compare(&b);
     }
-    if (is_wanted("points_ball")) {
-        bench b = {.name = "points_ball", .n_scenes = 1, .reach = 0.002};
+    if ((name = wanted_row(prefix, "ball"))) {
+        bench b = {.name = name, .n_scenes = 1, .reach = 0.002};
         shape_pose_identity(pose);
         pose[11] = 0.97;
         b.bodies[0] = make_body(NULL, shape_box(4, 4, 1), "box", identity);
         b.bodies[1] = make_body(NULL, shape_icosphere(0.5, 5), "ball 20,480", pose);
-        compare_points(&b);
+        compare(&b);
     }
-    if (is_wanted("points_boxes")) {
-        bench b = {.name = "points_boxes", .n_scenes = 1, .reach = 0.005};
+    if ((name = wanted_row(prefix, "boxes"))) {
+        bench b = {.name = name, .n_scenes = 1, .reach = 0.005};
         shape_pose_axis((double[]){1, 2, 3}, 0.002, (double[]){0.2, 0.3, 0.97}, pose);
         b.bodies[0] = make_body(NULL, shape_box(1, 1, 1), "box", identity);
         b.bodies[1] = make_body(NULL, shape_box(1, 1, 1), "box", pose);
-        compare_points(&b);
+        compare(&b);
     }
-    if (is_wanted("points_nut")) {
-        bench b = {.name = "points_nut", .n_scenes = 1, .reach = 0.01};
+    if ((name = wanted_row(prefix, "nut"))) {
+        bench b = {.name = name, .n_scenes = 1, .reach = 0.01};
         shape_pose_identity(pose);
         pose[11] = 0.06;
         b.bodies[0] = make_body(NULL, shape_bolt(0.8, 0.15, 0.4, 4, 60, 24), "bolt 11,640", identity);
         b.bodies[1] = make_body(NULL, shape_nut(0.8, 0.15, 0.4, 2, 60, 24, 0.03, 2.2), "nut 6,120", pose);
-        compare_points(&b);
+        compare(&b);
     }
-    if (is_wanted("points_tori")) {
-        bench b = {.name = "points_tori", .n_scenes = 256, .reach = 0.05};
+    if ((name = wanted_row(prefix, "tori"))) {
+        bench b = {.name = name, .n_scenes = 256, .reach = 0.05};
         b.bodies[0] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
         b.bodies[1] = make_body(NULL, shape_torus(0.5, 0.25, 25, 20), "torus 1,000", identity);
-        compare_points(&b);
+        compare(&b);
     }
 }
 
@@ -699,7 +719,8 @@ int main(int argc, char **argv) {
     exact_scenes();
     exact_wishes();
     law_scenes();
-    points_scenes();
+    scenes_with_more("points", compare_points);
+    scenes_with_more("surface", compare_surface);
     self_contact("self_20k", false);
     self_contact("exact_self_20k", true);
     many_scenes("exact_batch_1024", true);

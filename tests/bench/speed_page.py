@@ -28,7 +28,7 @@ TABLES = {
               "exact_armadillos_shallow", "exact_armadillos_coincident", "exact_batch_1024"],
     "exact_more": ["manifold_bunny_cube_deforming", "manifold_armadillos", "exact_stack_40", "exact_self_20k", "exact_half_space",
                    "exact_products", "exact_inertia", "exact_patches"],
-    "law_and_points": [name for name in FIGURES if name.startswith(("law_", "points_"))],
+    "law_and_points": [name for name in FIGURES if name.startswith(("law_", "points_", "surface_"))],
     "others": [name for name in FIGURES if name.startswith(("ebpi_", "cells_", "voxtree_"))],
 }
 KEPT = ("median", "spread", "speedup", "baseline_is")
