@@ -179,6 +179,7 @@ static ct_column_box box_around(const ct_sheet_faces *faces, const ct_sheet_face
     const ct_column_box *own = &faces->boxes[first];
     const double wide = WIDE * fmax(own->hi[0] - own->lo[0], own->hi[1] - own->lo[1]);
     ct_column_box box = *own;
+    if (ct_sheet_is_folded(faces, 0) || ct_sheet_is_folded(faces, 1)) return box; /* there is much above one another */
     for (size_t i = first + 1; i < first + (left < GROUP ? left : GROUP); i++) {
         const ct_sheet_face *face = &faces->all[i];
         ct_column_box more = box;
