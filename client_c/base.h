@@ -7,7 +7,8 @@
 /* Beside the codes of errors.h: the session is new, so the request must be built again with the new handles. */
 #define CTC_AGAIN ((contactd_code)0x10000)
 
-/* A request during which so many servers have ended, one after the other, is not sent to a third: it may be what ends them. */
+/* A request during which so many servers have ended, one after the other, is not sent to a third: it may be what ends
+ * them. */
 enum { CTC_MOST_ENDS = 2 };
 /* The text of SERVER_ENDED: what the servers did, and what the caller may do beside looking into their log. */
 #define CTC_ENDED_TEXT                                                                                                 \

@@ -4,7 +4,8 @@
 
 #include "client_c/client.h"
 
-/* Of client->message, which it takes over; *result as for contactd_step_many. False: out of memory, and *result is as it was. */
+/* Of client->message, which it takes over; *result as for contactd_step_many. False: out of memory, and *result is as it
+ * was. */
 bool ctc_make_many(contactd_client *client, ctc_scene *const *scenes, contactd_many_result **result);
 
 #endif

@@ -45,8 +45,8 @@ ct_status ct_surfaces_get(ct_surfaces *surfaces, uint32_t index, const char *fie
 /* The same, with its tree; not of a half-space. */
 ct_status ct_surfaces_tree(ct_surfaces *surfaces, uint32_t index, const char *field, ct_surface **out, ct_error *error);
 
-/* Fetches the surfaces of all contacts with an area and without cells, with their trees, so that threads may ask for them and for their
- * clusters side by side. OUT_OF_MEMORY, DEVICE_ERROR, CANCELLED; the error names `field`. */
+/* Fetches the surfaces of all contacts with an area and without cells, with their trees, so that threads may ask for them
+ * and for their clusters side by side. OUT_OF_MEMORY, DEVICE_ERROR, CANCELLED; the error names `field`. */
 ct_status ct_surfaces_fetch(ct_surfaces *surfaces, const ct_result *result, const char *field, ct_error *error);
 
 /* A cluster of a surface with a tree: made when it is first asked for. NULL: out of memory. */

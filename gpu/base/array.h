@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* items: the address of the pointer, of any type. Gives the array of elements of `size` bytes room for at least n of them; it at least doubles when it grows. False: no
- * memory, and nothing has changed. */
+/* items: the address of the pointer, of any type. Gives the array of elements of `size` bytes room for at least n of them;
+ * it at least doubles when it grows. False: no memory, and nothing has changed. */
 bool ct_array_reserve(void *items, size_t *capacity, size_t n, size_t size);
 
 /* The same of a typed pointer and a size_t capacity. */

@@ -110,7 +110,8 @@ bool registry_open_session(registry *registry, const char *client, uint32_t leas
                            server_error *error);
 /* A session is its principal's from now on: before its token is told to anyone. */
 void registry_bind_session(registry *registry, uint64_t token, uint32_t principal);
-/* Notes that the session was heard. STATE_LOST if there is none of that token; another principal's counts as none. *had_left: its connection had ended before. */
+/* Notes that the session was heard. STATE_LOST if there is none of that token; another principal's counts as none.
+ * *had_left: its connection had ended before. */
 bool registry_touch_session(registry *registry, uint64_t token, uint32_t principal, bool *had_left,
                             server_error *error);
 /* The session's connection has ended; a message of it takes that back. */

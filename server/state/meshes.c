@@ -29,8 +29,9 @@ enum { FLAG_FILE = 1, FLAG_OPEN = 2, FLAG_DOUBLES = 4, CLOSING_SHIFT = 8, CLOSIN
 /* Little-endian, as the arrays behind it are. */
 typedef struct mesh_header {
     char magic[16];
-    uint32_t
-        flags; /* FLAG_..., and from CLOSING_SHIFT on the ct_closing that made arrays. Version 1: a file or not; version 2: the same, and the surface is open */
+    /* FLAG_..., and from CLOSING_SHIFT on the ct_closing that made arrays. Version 1: a file or not; version 2: the same,
+     * and the surface is open. */
+    uint32_t flags;
     uint32_t format;                  /* of a file; of arrays the bits of a float: the deviation of a wrap, m */
     uint64_t n_vertices, n_triangles; /* of arrays: f32 [n_vertices][3], u32 [n_triangles][3] */
     uint64_t size;                    /* bytes of the arrays or the file */
