@@ -154,6 +154,13 @@ def numbers(value: Any, field: str, object: Any) -> np.ndarray:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected an array in this machine's memory, got {type(value).__name__}{where}: "
                         f"{e}", object=str(object), field=field) from None
     if array.dtype.kind not in "fiu":
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected float32 or float64 numbers, got dtype {array.dtype}",
+        if array.dtype.kind == "O" and hasattr(value, "__cuda_array_interface__"):
+            found = f"{type(value).__name__} in a GPU's memory: copy it to an array of numpy first"
+        else:
+            found = f"dtype {array.dtype}"
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected float32 or float64 numbers, got {found}",
+                        object=str(object), field=field)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected numbers, got an array of which {int(np.count_nonzero(np.ma.getmaskarray(value)))} are masked",
                         object=str(object), field=field)
     return array

@@ -208,6 +208,21 @@ def test_arrays_of_any_layout(client):
     assert volumes == {0.5}
 
 
+def test_arrays_that_are_not_numbers_here(client):
+    """What cannot be read is named: an array in a GPU's memory, one with masked values."""
+    class OnDevice:
+        __cuda_array_interface__ = {"shape": (8, 3), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+    vertices, triangles = UNIT_BOX
+    with pytest.raises(errors.InvalidArgumentError, match="OnDevice in a GPU's memory: copy it"):
+        client.register_mesh(OnDevice(), triangles)
+    masked = np.ma.array(vertices, mask=np.zeros(vertices.shape, bool))
+    assert client.register_mesh(masked, triangles).hash == client.register_mesh(vertices, triangles).hash
+    masked[2] = np.ma.masked
+    with pytest.raises(errors.InvalidArgumentError, match="3 are masked"):
+        client.register_mesh(masked, triangles)
+
+
 def test_large_arrays_travel_as_frames(client):
     vertices, triangles = icosphere(1.0, 6)  # 82k triangles, half a megabyte of positions
     mesh = client.register_mesh(vertices, triangles)
