@@ -463,7 +463,8 @@ E2E_SANITIZED = $(addprefix --ignore tests/e2e/test_,client_py_async.py client_p
     client_py_no_memory.py columns.py compare.py engine.py experiments.py experiments_papers.py jax.py judge.py mujoco.py newton.py openapi.py page.py pybullet.py \
     sim.py torch.py volumes.py \
     $(if $(filter thread,$(SANITIZE)),$(E2E_NUMBERS)))
-# Which numbers come of a step, what is refused, and how both are shown: the threads are those of the others' steps.
+# Left out under ThreadSanitizer: tests of a step's numbers, of refusals, and of how both are shown. Their steps run on the
+# same threads as those of the other tests.
 E2E_NUMBERS := bad_input.py cells.py client_py_callers.py completion.py contactctl_details.py demo.py drake.py gltf.py gym.py \
     half_space.py hull.py identity.py inverted.py keys_cert.py law.py methods.py nested.py open_surface.py overlap.py patches.py \
     points.py progress.py raster_egl.py readme.py repair.py second.py self_contact.py separation.py settings_in_force.py \

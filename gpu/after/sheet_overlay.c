@@ -16,7 +16,7 @@ static const double ROUNDED = 5e-13;
 /* Outlines clipped between polls: each takes some 50 ns. */
 enum { POLL = 8192 };
 
-/* Of so many faces that one meets, those between it and another are sought by the tree; of fewer all are looked at. */
+/* Up to so many faces that a face meets are all looked at, for those that hide others; of more, the trees find them. */
 enum { MANY = 64 };
 
 /* The trees are searched for a face and for so many after it, that are no wider together than so many times the first. */
@@ -218,7 +218,8 @@ static bool list_around(ct_sheet_overlay *overlay, int side) {
 static bool look_around(ct_sheet_overlay *overlay, const ct_column_box *box) {
     const ct_sheet_faces *faces = overlay->faces;
     const ct_sheet_face *from = overlay->from;
-    if (is_within(box, &overlay->around.box)) return true;
+    if (overlay->around.side == from->side && is_within(box, &overlay->around.box)) return true;
+    overlay->around.side = from->side;
     overlay->around.box = box_around(faces, from);
     grow_box(&overlay->around.box, box);
     overlay->around.n = 0;

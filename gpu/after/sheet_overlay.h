@@ -16,6 +16,7 @@ typedef struct ct_sheet_outline { /* convex, counter-clockwise */
 /* The faces that meet a box: found by the trees once for faces after one another, which are neighbours. */
 typedef struct ct_sheet_around {
     ct_column_box box;     /* m; with lo > hi: of nothing */
+    int side;              /* of the faces that it was listed for: those of the other one */
     size_t *faces;         /* [n] */
     ct_column_node *boxes; /* of four of them each */
     size_t n, capacity, box_capacity;

@@ -423,8 +423,8 @@ static void test_same_bits(void **state) {
     shape_free(&b);
 }
 
-/* A row of blobs, each in the next: contacts of threads that work side by side are in order, and each has what it has in a
- * scene of two. */
+/* A row of blobs, each overlapping the next, on one thread and on four: the same bits, polygons in the order of the
+ * contacts, and each contact's forces sum to its wrench. */
 static void test_many_contacts(void **state) {
     (void)state;
     enum { N = 24 };
