@@ -11,6 +11,7 @@ tests against the instrumented ones). No other CONTACTD_ variable reaches a serv
 
 from __future__ import annotations
 
+import collections
 import os
 import pathlib
 import random
@@ -43,6 +44,18 @@ if INSTRUMENTED:
 SANITIZER_REPORT = re.compile(
     r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL"
 )
+
+
+# Files that take long, which begin first: one that begins last keeps the other workers waiting for its end.
+LONG = ("servers", "client_c", "many", "fleet", "drain", "restart", "time_limits", "bounds", "experiments", "experiments_papers", "page",
+        "service_manager", "no_memory", "http_server", "guard", "voxtree", "wrap", "sim", "readme", "compare", "hostile", "state")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long files first, the others by the number of their tests."""
+    count = collections.Counter(item.path for item in items)
+    names = {path: path.stem.removeprefix("test_") for path in count}
+    items.sort(key=lambda item: (LONG.index(names[item.path]) if names[item.path] in LONG else len(LONG), -count[item.path]))
 
 
 def _ports() -> range:
