@@ -148,15 +148,15 @@ def test_successors_that_are_dead_or_none(make_server, tmp_path, calm):
     assert done.returncode == 2 and '"127.0.0.1:5555" is not an address' in done.stdout + done.stderr
 
 
-def test_the_c_client_moves_under_load(pair):
+def test_the_c_client_moves_under_load(pair, tmp_path):
     old, heir = pair
     first, steps = 20, SLACK + 30
-    calm = settle(heir.stream, steps)
+    calm = settle(tmp_path, heir.stream, steps)
 
     def drain() -> None:
         assert old.stop(60) == 0
 
-    assert settle(old.stream, steps, drain, (first,)) == calm
+    assert settle(tmp_path, old.stream, steps, drain, (first,)) == calm
 
 
 def test_an_idle_c_client_moves_too(pair, tmp_path):

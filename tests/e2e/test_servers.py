@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import pathlib
 import subprocess
 import threading
 
@@ -369,13 +370,15 @@ PIPE_BYTES = 4096
 SLACK = 3 * PIPE_BYTES // 80  # rows that settle can be ahead of its reader: in the pipe, its own buffer, and read at once
 
 
-def settle(address: str, steps: int, disturb=lambda: None, at: tuple[int, ...] = ()) -> list[list[str]]:
-    """All its rows but for the times. Calls `disturb` when each of the rows `at` has come. It writes into a pipe, which is full
-    if that takes long, so it is then at most SLACK rows further."""
+def settle(folder: pathlib.Path, address: str, steps: int, disturb=lambda: None, at: tuple[int, ...] = ()) -> list[list[str]]:
+    """All its rows but for the times, of boxes that fall on a plate. Calls `disturb` when each of the rows `at` has come. It writes
+    into a pipe, which is full if that takes long, so it is then at most SLACK rows further."""
+    box = folder / "box.obj"
+    box.write_text("".join(f"v {x} {y} {z}\n" for x, y, z in UNIT_BOX[0]) + "".join(f"f {a} {b} {c}\n" for a, b, c in UNIT_BOX[1] + 1))
     read, write = os.pipe()
     assert fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, PIPE_BYTES) == PIPE_BYTES == os.fstat(read).st_blksize
     command = [str(BUILD / "examples" / "settle"), "--server", address, "--steps", str(steps), "--resolution", "16",
-               "--csv", f"/dev/fd/{write}"]
+               "--mesh-a", str(box), "--csv", f"/dev/fd/{write}"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                pass_fds=[write])
     os.close(write)
@@ -402,16 +405,17 @@ def used(servers) -> list[Server]:
 
 
 @pytest.mark.parametrize("ending", ["kill", "drain"])
-def test_c_client_goes_to_the_next(three, ending):
+def test_c_client_goes_to_the_next(three, tmp_path, ending):
     first, second = 20, 20 + SLACK + 2
     steps = second + SLACK + 10
-    calm = settle(three[0].stream, steps)
+    calm = settle(tmp_path, three[0].stream, steps)
+    assert any(float(volume) > 0 for _, _, volume, _ in calm)
 
     def end_it() -> None:
         (server,) = used(three)
         server.kill() if ending == "kill" else server.stop(60)
 
-    assert settle(",".join(addresses(three)), steps, end_it, (first, second)) == calm
+    assert settle(tmp_path, ",".join(addresses(three)), steps, end_it, (first, second)) == calm
     assert sum(s.alive() for s in three) == 1
 
 
