@@ -16,7 +16,7 @@ from conftest import BUILD, SLOW, Server, free_port, wait_until
 from contactd import _connection, _servers
 from contactd._addresses import Addresses
 from contactd._keys import keys_of
-from geometry import UNIT_BOX, blob, moved
+from geometry import UNIT_BOX, as_obj, blob, moved
 from http_api import Api
 from late_door import late_door
 
@@ -374,7 +374,7 @@ def settle(folder: pathlib.Path, address: str, steps: int, disturb=lambda: None,
     """All its rows but for the times, of boxes that fall on a plate. Calls `disturb` when each of the rows `at` has come. It writes
     into a pipe, which is full if that takes long, so it is then at most SLACK rows further."""
     box = folder / "box.obj"
-    box.write_text("".join(f"v {x} {y} {z}\n" for x, y, z in UNIT_BOX[0]) + "".join(f"f {a} {b} {c}\n" for a, b, c in UNIT_BOX[1] + 1))
+    box.write_text(as_obj(*UNIT_BOX))
     read, write = os.pipe()
     assert fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, PIPE_BYTES) == PIPE_BYTES == os.fstat(read).st_blksize
     command = [str(BUILD / "examples" / "settle"), "--server", address, "--steps", str(steps), "--resolution", "16",

@@ -81,7 +81,7 @@ def test_meshes_are_not_uploaded_again(make_server, folder, hard):
 
 def test_the_c_client_does_not_upload_again_either(make_server, folder, tmp_path):
     server = make_server("--state-dir", str(folder))
-    steps = 200
+    steps = 100
     process = subprocess.Popen([str(BUILD / "examples" / "settle"), "--server", server.stream, "--steps", str(steps), "--csv",
                                 str(tmp_path / "settle.csv"), "--progress"], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     for line in process.stdout:
