@@ -18,7 +18,7 @@
 static const uint32_t everything = CT_WANT_ALL | CT_WANT_SPANS;
 
 #ifdef __SANITIZE_ADDRESS__ /* slow */
-enum { SHARE = 3 };
+enum { SHARE = 5 };
 #else
 enum { SHARE = 1 };
 #endif

@@ -13,7 +13,7 @@
 #include "tests/consistency/twin.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* slow on the shim */
-enum { BLOBS = 8 };
+enum { BLOBS = 3 };
 #else
 enum { BLOBS = 24 };
 #endif
