@@ -16,6 +16,8 @@
 static const double SMALL = 1e-6;
 /* Of coordinates: far above what floats round. */
 static const double FLOATS = 0x1p-20;
+/* Of the window's size: how far beside it columns reach, for lines just beside the contact's outline. */
+static const double COLUMN_BESIDE = 1e-3;
 /* As many hits are sorted by insertion. */
 enum { FEW_HITS = 32 };
 /* Between polls: visits, which take some 1 to 4 ns, and as many vertices. */
@@ -116,11 +118,6 @@ bool ct_point_lines_are_listed(const ct_line_body *body, uint32_t triangle) {
 
 /* ---- lines in a body's axes ---- */
 
-static ct_v4f in_all_lanes(double x) {
-    const float f = (float)x;
-    return (ct_v4f){f, f, f, f};
-}
-
 /* Moves the line to begin at a place in u, v, w. */
 static void move_line(const ct_line_body *body, const double from[3], ct_body_line *line) {
     double size = body->size;
@@ -128,10 +125,10 @@ static void move_line(const ct_line_body *body, const double from[3], ct_body_li
         line->from[k] = ct_dot3(body->back[k], from) + body->origin[k];
         size += fabs(line->from[k]);
     }
-    line->near_from[0] = in_all_lanes(line->from[line->x]);
-    line->near_from[1] = in_all_lanes(line->from[line->y]);
-    line->near_from[2] = in_all_lanes(line->from[line->z]);
-    line->near_beside = in_all_lanes(line->beside + FLOATS * size);
+    line->near_from[0] = ct_v4f_of(line->from[line->x]);
+    line->near_from[1] = ct_v4f_of(line->from[line->y]);
+    line->near_from[2] = ct_v4f_of(line->from[line->z]);
+    line->near_beside = ct_v4f_of(line->beside + FLOATS * size);
 }
 
 static void limit_line(ct_body_line *line, double least, double most) {
@@ -152,7 +149,7 @@ static ct_body_line make_line(const ct_line_body *body, const double from[3], co
     line.y = (line.z + 2) % 3;
     line.slope[0] = line.along[line.x] / line.along[line.z];
     line.slope[1] = line.along[line.y] / line.along[line.z];
-    for (int k = 0; k < 2; k++) line.near_slope[k] = in_all_lanes(line.slope[k]);
+    for (int k = 0; k < 2; k++) line.near_slope[k] = ct_v4f_of(line.slope[k]);
     move_line(body, from, &line);
     limit_line(&line, -INFINITY, INFINITY);
     return line;
@@ -166,6 +163,23 @@ static void start_lines(const ct_point_lines *l, ct_line_body *body) {
     const ct_cluster_box *all = &body->surface->boxes[body->surface->clusters->n_nodes - 1];
     for (int k = 0; k < 3; k++) body->size += fmax(fabs((double)all->lo[k]), fabs((double)all->hi[k]));
     body->upright = make_line(body, (double[]){0, 0, 0}, (double[]){0, 0, 1}, l->rounding);
+}
+
+/* False: out of memory, or cancelled. */
+static bool fill_columns(ct_point_lines *l) {
+    double lo[2], hi[2];
+    for (int k = 0; k < 2; k++) {
+        const double beside = COLUMN_BESIDE * (l->hi[k] - l->lo[k]);
+        lo[k] = l->lo[k] - beside;
+        hi[k] = l->hi[k] + beside;
+    }
+    for (int s = 0; s < (l->is_self ? 1 : 2); s++) {
+        ct_line_body *body = &l->body[s];
+        if (body->is_half_space) continue;
+        const double size = body->size + fabs(body->shift[0]) + fabs(body->shift[1]) + fabs(body->shift[2]);
+        if (!ct_point_column_fill(&l->column[s], body, lo, hi, l->rounding + FLOATS * size, &l->visits)) return false;
+    }
+    return !ct_point_lines_are_cancelled(l);
 }
 
 /* Both sides' vertices bound the contact along u and v; either side's ends are somewhere between all of them along w. A
@@ -201,7 +215,7 @@ static bool find_window(ct_point_lines *l) {
     }
     l->rounding = SMALL * fmax(l->hi[0] - l->lo[0], l->hi[1] - l->lo[1]);
     for (int s = 0; s < 2; s++) start_lines(l, &l->body[s]);
-    return true;
+    return fill_columns(l);
 }
 
 ct_status ct_point_lines_open(ct_point_lines *l, ct_surfaces *surfaces, const ct_result *result,
@@ -375,9 +389,26 @@ static bool hit_plane(ct_point_lines *l, int side, const double from[3], const d
     return add_hit(l, t, fall > 0 ? -1 : 1, side, 0);
 }
 
-/* Adds the hits of a line on a body that is no half-space. */
-static bool hit_body(ct_point_lines *l, int side, const ct_body_line *line) {
+/* Of a line that is within lo and hi, where the column covers that. */
+static bool hit_column(ct_point_lines *l, const ct_body_line *line, int side, const double lo[3], const double hi[3]) {
+    const ct_point_column *column = &l->column[side];
+    ct_v4f least[3], most[3];
+    for (int k = 0; k < 3; k++) {
+        least[k] = ct_v4f_of(lo[k]);
+        most[k] = ct_v4f_of(hi[k]);
+    }
+    if (ct_point_lines_are_cancelled(l)) return false;
+    for (uint32_t at = 0; at < column->n; at += 4)
+        for (uint32_t lanes = ct_point_column_meets(column, at, least, most); lanes; lanes &= lanes - 1)
+            if (!hit_triangle(l, line, side, column->triangle[at + (uint32_t)__builtin_ctz(lanes)])) return false;
+    l->visits += column->n;
+    return true;
+}
+
+/* Adds the hits of a line on a body that is no half-space. lo, hi: m, u, v, w: where the line is. */
+static bool hit_body(ct_point_lines *l, int side, const ct_body_line *line, const double lo[3], const double hi[3]) {
     const ct_clusters *clusters = l->body[side].surface->clusters;
+    if (ct_point_column_covers(&l->column[side], lo, hi)) return hit_column(l, line, side, lo, hi);
     if (clusters->n_nodes == 1) return hit_cluster(l, line, side, 0);
     return hit_node(l, line, side, clusters->n_levels - 1, clusters->n_nodes - 1);
 }
@@ -387,8 +418,14 @@ static bool hit_side(ct_point_lines *l, int side, const double from[3], const do
                      double most) {
     if (l->body[side].is_half_space) return hit_plane(l, side, from, along, least, most);
     ct_body_line line = make_line(&l->body[side], from, along, l->rounding);
+    double lo[3], hi[3];
     limit_line(&line, least, most);
-    return hit_body(l, side, &line);
+    for (int k = 0; k < 3; k++) {
+        const double a = from[k] + least * along[k], b = from[k] + most * along[k];
+        lo[k] = fmin(a, b);
+        hi[k] = fmax(a, b);
+    }
+    return hit_body(l, side, &line, lo, hi);
 }
 
 /* The same of the whole line along w. */
@@ -396,7 +433,7 @@ static bool hit_upright(ct_point_lines *l, int side, const double from[3]) {
     if (l->body[side].is_half_space) return hit_plane(l, side, from, (double[]){0, 0, 1}, -INFINITY, INFINITY);
     ct_body_line line = l->body[side].upright;
     move_line(&l->body[side], from, &line);
-    return hit_body(l, side, &line);
+    return hit_body(l, side, &line, (double[]){from[0], from[1], -INFINITY}, (double[]){from[0], from[1], INFINITY});
 }
 
 /* Rising t; at the same t, leaving before entering, so that surfaces that only touch give no stretch. */

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/after/point_column.h"
 #include "gpu/after/surfaces.h"
 #include "gpu/base/simd.h"
 
@@ -68,7 +69,8 @@ typedef struct ct_point_lines {
     bool is_self;                 /* stretches are where the first body's winding number is 2 or more */
     bool is_divided; /* the pair has other contacts: stretches count if both ends are on this one's triangles */
     ct_line_body body[2];
-    double (*vertices)[3]; /* [n_vertices[0] + n_vertices[1]] u, v, w of both sides' entries */
+    ct_point_column column[2]; /* of each body but half-spaces; of a body with itself the first one's alone */
+    double (*vertices)[3];     /* [n_vertices[0] + n_vertices[1]] u, v, w of both sides' entries */
     size_t n_vertices[2], vertex_capacity;
     ct_line_hit *hits; /* [n_hits] of the last line */
     size_t n_hits, hit_capacity;

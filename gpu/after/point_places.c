@@ -180,6 +180,7 @@ static bool add_long_edges(ct_point_places *places, const ct_point_lines *lines,
                            double square) {
     const ct_line_body *body = &lines->body[side];
     const uint32_t *corner = body->surface->body->mesh->triangles + 3 * (size_t)triangle;
+    if (lines->is_divided && !ct_point_lines_are_listed(body, triangle)) return true;
     for (int k = 0; k < 3; k++) {
         const uint32_t from = corner[k], to = corner[(k + 1) % 3];
         const float *a = body->surface->positions + 3 * (size_t)from, *b = body->surface->positions + 3 * (size_t)to;
@@ -190,7 +191,6 @@ static bool add_long_edges(ct_point_places *places, const ct_point_lines *lines,
         ct_point_lines_vertex(body, from, p);
         ct_point_lines_vertex(body, to, q);
         if (!comes_first(p, q) || !clip(lines, p, q, edge.end)) continue;
-        if (lines->is_divided && !ct_point_lines_are_listed(body, triangle)) continue;
         if (!ct_array_grow(&places->edges, &places->edge_capacity, places->n_edges + 1)) return false;
         places->edges[places->n_edges++] = edge;
     }
@@ -265,6 +265,22 @@ static bool find_long_edges(ct_point_places *places, ct_point_lines *lines, int 
         return true;
     }
     return find_in_cluster(places, lines, side, square, node);
+}
+
+/* The same from the body's column over the window, which has all triangles there. */
+static bool find_in_column(ct_point_places *places, ct_point_lines *lines, int side, double square) {
+    const ct_point_column *column = &lines->column[side];
+    ct_v4f lo[3], hi[3];
+    for (int k = 0; k < 3; k++) {
+        lo[k] = ct_v4f_of(lines->lo[k]);
+        hi[k] = ct_v4f_of(lines->hi[k]);
+    }
+    for (uint32_t at = 0; at < column->n; at += 4)
+        for (uint32_t lanes = ct_point_column_meets(column, at, lo, hi); lanes; lanes &= lanes - 1)
+            if (!add_long_edges(places, lines, side, column->triangle[at + (uint32_t)__builtin_ctz(lanes)], square))
+                return false;
+    lines->visits += column->n;
+    return true;
 }
 
 /* How far the edge reaches in a direction. */
@@ -350,6 +366,10 @@ static bool add_edges(ct_point_places *places, ct_point_lines *lines, int across
         const ct_line_body *body = &lines->body[s];
         if (body->is_half_space) continue;
         const ct_clusters *clusters = body->surface->clusters;
+        if (lines->column[s].is_whole) {
+            if (!find_in_column(places, lines, s, square)) return false;
+            continue;
+        }
         if (!find_long_edges(places, lines, s, square, clusters->n_levels - 1, clusters->n_nodes - 1)) return false;
     }
     for (int d = 0; d < DIRECTIONS && places->n_edges > MOST_EDGES; d++)

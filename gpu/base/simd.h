@@ -23,6 +23,12 @@ typedef int64_t ct_v2l __attribute__((vector_size(16)));
 typedef double ct_v4d __attribute__((vector_size(32)));
 typedef int64_t ct_v4l __attribute__((vector_size(32)));
 
+/* The number in all lanes, as a float. */
+static inline ct_v4f ct_v4f_of(double x) {
+    const float f = (float)x;
+    return (ct_v4f){f, f, f, f};
+}
+
 /* Conversions lane by lane. AVX2 has one instruction for each; gcc compiles __builtin_convertvector to four to six. */
 
 static inline ct_v4d ct_v4d_of_v4i(ct_v4i x) {
