@@ -9,10 +9,10 @@ touch is as MuJoCo has it: contype and conaffinity, bodies that are one or paren
 kinds of geoms, flexes, geoms that `geoms` and `groups` leave out) stays with MuJoCo, its contacts with geoms that are taken too.
 
 how="constraints": each connected part of an intersection is one contact of MuJoCo's solver, of 6 dimensions (condim 6): at its centre, along
-its normal, with friction, and with limits of twisting and tilting that follow from the contact's extents (Bouchard et al. 2015). Friction
-(none where condim is 1), solref, solimp and priority are the geoms'. It is done in MuJoCo's control callback, between positions and
-accelerations; a callback that was set before is called first; one that is set later with mujoco.set_mjcb_control ends it, until the
-next model is attached.
+its normal, with friction, and with limits of twisting and tilting that follow from the contact's extents (Bouchard et al. 2015); with
+patches=False all that two geoms have with each other is one. Friction (none where condim is 1), solref, solimp and priority are the geoms'. It is
+done in MuJoCo's control callback, between positions and accelerations; a callback that was set before is called first; one that is set later
+with mujoco.set_mjcb_control ends it, until the next model is attached.
 
 how="wrenches": the contact law "pressure" acts as forces, with friction as MuJoCo mixes it. They are explicit: modulus times area, N/m,
 has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise. Flexes that `flexes` names get forces
@@ -101,13 +101,13 @@ class Attachment:
     """
 
     def __init__(self, model: Any, data: Any, geoms: Sequence[int], how: How, client: Client, material: dict[str, float],
-                 making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, points: int, flexes: Sequence[int]) -> None:
+                 making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, patches: bool, points: int, flexes: Sequence[int]) -> None:
         self._solref, self._solimp = (None if v is None else np.array(_arrays.vector(v, (n,), field=name)) for v, n, name in (
             (solref, 2, "solref"), (solimp, 5, "solimp")))
         self.model, self.how, self.geoms = model, how, list(geoms)
         self._want: tuple[Want, ...] = ("frame", *(("points",) if points else ()), *(("forces", "friction") if flexes else ()))
         self.result: StepResult | None = None
-        self.scene = client.open_scene(method="exact", law="pressure", patches=True, name="MuJoCo", max_points=points or None,
+        self.scene = client.open_scene(method="exact", law="pressure", patches=patches, name="MuJoCo", max_points=points or None,
                                        stiction_speed=STICTION * model.opt.timestep)
         try:
             self._geoms = Geoms(model, data, self.scene, geoms, making, ignore_bits, **material)
@@ -306,7 +306,7 @@ def _check_flags(model: Any, how: How) -> None:
 def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", groups: Sequence[int] | None = None,
            how: How = "constraints", client: Client | None = None, solref: ArrayLike | None = None,
            solimp: ArrayLike | None = None, modulus: float | None = None, dissipation: float = 1.0,
-           repair: bool = False, closing: Closing | None = None, ignore_bits: bool = False, points: int = 0, flexes: str | Sequence[str | int] = ()) -> Attachment:
+           repair: bool = False, closing: Closing | None = None, ignore_bits: bool = False, patches: bool = True, points: int = 0, flexes: str | Sequence[str | int] = ()) -> Attachment:
     """Gives a model's contacts to contactd; see the module.
 
     Args:
@@ -322,6 +322,9 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
         repair, closing: as of Client.register_mesh, for meshes that are not closed.
         ignore_bits: geoms that are taken may touch each other whatever their contype and conaffinity say, such as the meshes that a model shows
             (name them, or their group), in place of the simpler geoms that it collides. Those keep their contacts: give them no bits.
+        patches: whether each connected part of an intersection is a contact; False: all that two geoms have with each other is one. That takes a fraction
+            of the time where there are many parts, as between threads or nested bowls, and is wrong where they push in opposite directions, as the
+            two walls of a slot do.
         points: for "constraints": a curved contact, as of a thread, a socket or a peg, is up to so many contacts of 3 dimensions, each with the normal
             that is between the surfaces there. They cost a few times as much. 0: it is one of 6 dimensions, as flat ones are.
         flexes: for "wrenches": "all", or some by name or number: soft bodies, whose contacts with the geoms that are taken are forces on their vertices.
@@ -342,7 +345,7 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
     ids = choose(model, geoms, groups, ignore_bits, len(soft))
     material = {"modulus": _modulus(model, ids) if modulus is None else modulus, "dissipation": dissipation} if how == "wrenches" else {}
     making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
-    return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp, ignore_bits, points, soft)
+    return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp, ignore_bits, patches, points, soft)
 
 
 def _mocap(given: ArrayLike | None, name: str, frames: int, bodies: int, k: int) -> np.ndarray | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Any, Callable
 
 import mujoco
 import numpy as np
@@ -12,7 +12,7 @@ from crates import STIFF
 
 NAME, CONTACTS = "MuJoCo", ("hull", "SDF", "contactd", "contactd, points")
 DT = 2e-3  # s
-POINTS = 8  # of each curved contact
+POINTS: dict[str, Any] = {"points": 16, "patches": False}  # of each pair whose contact is curved
 
 
 def version() -> str:
@@ -44,7 +44,7 @@ def prepare(world: World, contacts: str) -> tuple[float, Callable[[], None], Cal
     if contacts.startswith("contactd"):
         import contactd.mujoco
 
-        contactd.mujoco.attach(model, data, points=POINTS if contacts.endswith("points") else 0)
+        contactd.mujoco.attach(model, data, **POINTS if contacts.endswith("points") else {})
     ids = [model.body(body.name).id for body in world.bodies]
     mujoco.mj_forward(model, data)
 

@@ -25,7 +25,8 @@ all threads, which says more where other programs share the machine); how much o
 prepare, by the clock. Runs that take too long are stopped, and say so. Who is best is said below each table, a peer too.
 
 - MuJoCo: its contacts and contactd's have one `solref` and `solimp` (0.005, 1; 0.99, 0.999, 10⁻⁴), steps of 2 ms. contactd's go
-  into its solver, one for each connected part of an intersection; with `points=8` a curved one, as the thread's, is points with normals of their own.
+  into its solver, one for each connected part of an intersection; "points" is `points=16, patches=False`: one for each pair of bodies, or if it is
+  curved, as the thread's, points with normals of their own.
 - Drake: hydroelastic bodies have 10⁸ Pa, tetrahedra made by gmsh, steps of 2 ms. contactd's forces (2·10⁷ N/m³) are explicit here, steps of 0.5 ms.
 - Newton: the solver XPBD, 20 iterations, steps of 2 ms, on the processor; it is made for GPUs, where its own contacts are much faster.
 - PyBullet: hulls, and convex parts by V-HACD, with a margin of 0.1 mm, steps of 2 ms; what is fixed is a concave mesh. contactd's forces as in Drake.

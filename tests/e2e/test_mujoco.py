@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED, ROOT, SLOW
 from contactd import errors
-from geometry import icosphere
+from geometry import box, icosphere
 
 if INSTRUMENTED:  # before what takes a second to import
     pytest.skip("Python is not instrumented, and cannot load a library that is", allow_module_level=True)
@@ -111,17 +111,35 @@ def screw(around: int, friction: float = 1e-3):
 
 
 def test_curved_contacts_as_points(cm):
-    """A thread so fine that its contact is one patch around the bolt, whose one normal lies along the axis: as points it turns the nut."""
+    """A thread so fine that its contact is one patch around the bolt, whose one normal lies along the axis: as points it turns the nut. Points of
+    all that nut and bolt have with each other are fewer than those of each patch, and spread over it."""
     fallen = {}
-    for points in (0, 8):
+    for points, patches in ((0, True), (8, True), (16, False)):
         model, data, acceleration = screw(80)
-        with cm.attach(model, data, points=points, **STIFF):
+        with cm.attach(model, data, points=points, patches=patches, **STIFF) as contacts:
             run(model, data, 0.2)
-        assert (data.contact.dim == 3).any() == bool(points)
+            assert patches or len(contacts.result) <= 1
         fallen[points] = -data.qpos[2] / (acceleration * 0.2**2 / 2)
-    assert 0.6 < fallen[8] < 1.2 and fallen[0] < 0.4
-    turned = 2 * np.arctan2(data.qpos[6], data.qpos[3]) / (2 * np.pi) * threads.PITCH * 0.016
-    assert turned == pytest.approx(data.qpos[2], abs=3e-4) and np.hypot(*data.qpos[:2]) < 2e-4
+        if points:
+            turned = 2 * np.arctan2(data.qpos[6], data.qpos[3]) / (2 * np.pi) * threads.PITCH * 0.016
+            assert turned == pytest.approx(data.qpos[2], abs=3e-4) and np.hypot(*data.qpos[:2]) < 2e-4
+    assert 0.6 < fallen[8] < 1.2 and 0.9 < fallen[16] < 1.1 and fallen[0] < 0.4
+
+
+def test_pairs_are_one_contact_where_patches_are_not_wanted(cm):
+    """Four feet are four contacts, or one of the extents of all, on which they stand as well."""
+    feet = [box((x - 0.05, y - 0.05, -0.05), (x + 0.05, y + 0.05, 0.05)) for x in (-0.4, 0.4) for y in (-0.4, 0.4)]
+    v, f = np.concatenate([v for v, _ in feet]), np.concatenate([f + 8 * k for k, (_, f) in enumerate(feet)])
+    v, f = (" ".join(map(repr, part.ravel().tolist())) for part in (v, f))
+    for patches, contacts in ((True, 4), (False, 1)):
+        model, data = made(scene(free("feet", "type='mesh' mesh='feet'", "0 0 .0501"), assets=f"<mesh name='feet' vertex='{v}' face='{f}'/>"))
+        with cm.attach(model, data, patches=patches, **STIFF):
+            run(model, data, 0.2)
+            assert data.ncon == contacts and (data.contact.dim == 6).all()
+            assert np.abs(data.qvel).max() < 1e-4 and data.qpos[2] == pytest.approx(0.05, abs=5e-5)
+            data.xfrc_applied[1, :] = 0, 0, 0, 0.5 * 9.81 * 0.4, 0, 0  # it would turn over an edge nearer than the feet's own
+            run(model, data, 0.2)
+            assert np.abs(data.qpos[4:]).max() < 1e-3
 
 
 def test_flat_contacts_stay_whole_beside_points(cm):
