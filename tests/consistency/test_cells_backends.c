@@ -144,6 +144,35 @@ static void many_cells_are_alike(void **state) {
     shape_free(&b);
 }
 
+static uint64_t launches_of_step(struct twin *twin) {
+    ct_engine_facts before, after;
+    ct_engine_get_facts(engines[1], 0, &before);
+    compare_twin("alternating", twin, CT_WANT_ALL);
+    ct_engine_get_facts(engines[1], 0, &after);
+    return after.launches - before.launches;
+}
+
+/* A hash table that a large contact needed is not kept for small ones, and grows again; alike steps never grow it. */
+static void tables_shrink_and_grow(void **state) {
+    (void)state;
+    struct shape a = shape_icosphere(0.5, SMALL ? 3 : 4), b = shape_blob(0.5, SMALL ? 3 : 4, 0.3, 9);
+    const double pose[12] = {1, 0, 0, 0.15, 0, 1, 0, 0.1, 0, 0, 1, 0.12};
+    const struct placed bodies[] = {{&a, NULL, 0}, {&b, pose, 0}};
+    const ct_scene_settings many = with_cells(stage_resolution(SMALL ? 20 : 32), SMALL ? 0.09 : 0.055),
+                            few = with_cells(stage_resolution(4), 10);
+    struct twin large = twin_open(&many, bodies, 2), small = twin_open(&few, bodies, 2);
+    launches_of_step(&large); /* its other buffers grow as well, and stay */
+    const uint64_t launches = launches_of_step(&large);
+    for (int i = 0; i < 3; i++) assert_int_equal(launches_of_step(&large), launches);
+    for (int i = 0; i < 8; i++) launches_of_step(&small);
+    if (launches) assert_true(launches_of_step(&large) > launches);
+    for (int i = 0; i < 3; i++) assert_int_equal(launches_of_step(&large), launches);
+    twin_close(&large);
+    twin_close(&small);
+    shape_free(&a);
+    shape_free(&b);
+}
+
 /* Scenes of several bodies, deformable ones among them, some with and some without cells, as one batch. */
 static void batches_are_alike(void **state) {
     (void)state;
@@ -363,10 +392,15 @@ static void memory_may_run_short(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_pairs_are_alike), cmocka_unit_test(ties_are_alike),
-        cmocka_unit_test(many_cells_are_alike),   cmocka_unit_test(batches_are_alike),
-        cmocka_unit_test(crowds_are_alike),       cmocka_unit_test(bodies_with_themselves_are_alike),
-        cmocka_unit_test(refusals_are_alike),     cmocka_unit_test(others_of_a_batch_go_on),
+        cmocka_unit_test(random_pairs_are_alike),
+        cmocka_unit_test(ties_are_alike),
+        cmocka_unit_test(many_cells_are_alike),
+        cmocka_unit_test(tables_shrink_and_grow),
+        cmocka_unit_test(batches_are_alike),
+        cmocka_unit_test(crowds_are_alike),
+        cmocka_unit_test(bodies_with_themselves_are_alike),
+        cmocka_unit_test(refusals_are_alike),
+        cmocka_unit_test(others_of_a_batch_go_on),
         cmocka_unit_test(memory_may_run_short),
     };
     static const char *const rasterizers[] = {"native", "egl"};

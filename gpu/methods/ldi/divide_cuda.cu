@@ -25,8 +25,10 @@ struct finder {
     ct_cell_tables tables; /* on the device */
 };
 
-/* Slots of the smallest hash tables, and how much larger one gets that was too small. */
-enum { LEAST_BITS = 12, MORE_BITS = 2 };
+/* Slots of the smallest hash tables, and how much larger one gets that was too small. A table of which less than one
+ * slot in 8 was used is half as large in the next batch: the memory stays, but clearing and listing take time by its
+ * slots. One that grew because it was more than half full is above that, so equal batches do not make it grow again. */
+enum { LEAST_BITS = 12, MORE_BITS = 2, SPARE_BITS = 3 };
 
 bool wait(const finder *f, const char *what) {
     return ct_gpu_wait(f->device, f->workspace, what);
@@ -163,21 +165,24 @@ bool send_grids(finder *f) {
 
 /* ---- cells and their vertices ---- */
 
-/* Launches `launch` until its hash table, of 2^*bits slots of `size` bytes, is large enough. *counts: afterwards.
- * before(): clears what it adds to beside the table. */
+/* Launches `launch` until its hash table, of 2^*bits slots of `size` bytes, is large enough. *counts: afterwards, with
+ * the used slots in counts->*used. before(): clears what it adds to beside the table. table_bits: of the table in this
+ * and the next batch. */
 template <class Launch, class Before>
-bool fill_table(finder *f, ct_gpu_buffer *table, uint64_t size, uint32_t *bits, const char *what,
-                ct_gpu_cell_counts *counts, Before before, Launch launch) {
+bool fill_table(finder *f, ct_gpu_buffer *table, uint32_t *table_bits, uint64_t size, uint32_t *bits, const char *what,
+                ct_gpu_cell_counts *counts, uint64_t ct_gpu_cell_counts::*used, Before before, Launch launch) {
     char *host = reserve_host(f, &f->scratch->cell_counts_host, sizeof *counts);
     if (!host) return false;
-    for (*bits = LEAST_BITS; (size << (*bits + 1)) <= table->bytes;) ++*bits;
+    for (*bits = LEAST_BITS; *bits < *table_bits && (size << (*bits + 1)) <= table->bytes;) ++*bits;
     for (;; *bits += MORE_BITS) {
         if (!reserve(f, table, size << *bits, what) || !before() || !clear(f, table->data, size << *bits)) return false;
         f->device->launches += launch();
         if (!copy_out(f, host, f->tables.counts, sizeof *counts) || !wait(f, "dividing contacts into cells"))
             return false;
         memcpy(counts, host, sizeof *counts);
-        if (!counts->is_full) return true;
+        if (counts->is_full) continue;
+        *table_bits = *bits - (counts->*used >> (*bits - SPARE_BITS) == 0);
+        return true;
     }
 }
 
@@ -194,7 +199,8 @@ bool find_cells(finder *f, ct_gpu_cell_counts *counts) {
     const ct_span_tables *b = f->b;
     ct_workspace *workspace = f->workspace;
     return fill_table(
-        f, &f->scratch->cell_slots, sizeof(ct_gpu_cell), &f->tables.cell_bits, "cells", counts,
+        f, &f->scratch->cell_slots, &f->scratch->cell_bits, sizeof(ct_gpu_cell), &f->tables.cell_bits, "cells", counts,
+        &ct_gpu_cell_counts::cells,
         [&] {
             f->tables.cells = (ct_gpu_cell *)f->scratch->cell_slots.data;
             return clear(f, f->tables.counts, sizeof *counts) &&
@@ -208,7 +214,8 @@ bool sum_cells(finder *f, ct_gpu_cell_counts *counts) {
     ct_workspace *workspace = f->workspace;
     const uint64_t first = offsetof(ct_gpu_cell_counts, vertices);
     return fill_table(
-        f, &f->scratch->cell_vertices, sizeof(ct_gpu_cell_vertex), &f->tables.vertex_bits, "vertices of cells", counts,
+        f, &f->scratch->cell_vertices, &f->scratch->vertex_bits, sizeof(ct_gpu_cell_vertex), &f->tables.vertex_bits,
+        "vertices of cells", counts, &ct_gpu_cell_counts::vertices,
         [&] {
             f->tables.vertices = (ct_gpu_cell_vertex *)f->scratch->cell_vertices.data;
             return clear(f, (char *)f->tables.counts + first, sizeof *counts - first);

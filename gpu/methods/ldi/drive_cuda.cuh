@@ -56,6 +56,7 @@ struct ct_gpu_ldi_scratch {
     ct_host_list cell_steps, cell_order, first_cells, cell_ranks, first_cell_entries, cell_entry_order;
     ct_gpu_found_cells found_cells;
     ct_gpu_buffer cell_grids, cell_slots, cell_list, cell_vertices, cell_entries;
+    uint32_t cell_bits, vertex_bits; /* log2 of the slots of cell_slots and cell_vertices that the next batch uses */
     ct_gpu_pinned cell_pairs_host, cell_grids_host, cell_counts_host, cells_host;
 };
 
