@@ -90,13 +90,19 @@ CT_KERNEL add_tile_spans(const ct_ebpi_span_tables b) {
             length += add_bound(b, view->axis, crossings, &span.upper, area) - lower;
             n_spans++;
         }
+        /* All tiles of a view add to the same words: a warp does so once. */
         const uint64_t at = 3 * b.candidate + (uint64_t)view->axis;
-        if (n_spans) {
-            ct_atomic_sum(&b.span_length[at], area * length);
-            ct_atomic_sum(&b.span_count[at], area * n_spans);
+        const unsigned peers = ct_peers(at);
+        int64_t lengths = area * length, spans = area * n_spans, inverted = area * walk.inverted, fragments = n;
+        ct_sum_peers(peers, &lengths, &spans);
+        ct_sum_peers(peers, &inverted, &fragments);
+        if ((int)ct_warp_lane() != ct_first_peer(peers)) continue;
+        if (spans) {
+            ct_atomic_sum(&b.span_length[at], lengths);
+            ct_atomic_sum(&b.span_count[at], spans);
         }
-        if (walk.inverted) ct_atomic_sum(&b.inverted_length[at], area * walk.inverted);
-        ct_atomic_add(&b.step_fragments[b.step], n);
+        if (inverted) ct_atomic_sum(&b.inverted_length[at], inverted);
+        ct_atomic_add(&b.step_fragments[b.step], (uint64_t)fragments);
     }
 }
 
