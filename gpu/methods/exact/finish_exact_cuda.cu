@@ -219,21 +219,52 @@ CT_DEVICE void total_own(const ct_own_plan *own, ct_exact_totals *totals) {
 
 /* ---- the reference point ---- */
 
-/* Calls add(triangle, rounding) for each crossed triangle of a side in a pass, in their order. */
-template <class Add> CT_DEVICE void for_each_crossed(const ct_exact_tables &b, uint64_t side, uint32_t pass, Add add) {
+/* Numbers of a triangle that are added up. */
+enum { FIT_NUMBERS = sizeof(ct_plane_fit) / sizeof(double) };
+static_assert(sizeof(ct_plane_fit) == FIT_NUMBERS * sizeof(double), "a fit is an array of doubles");
+
+/* For a kernel that adds numbers of the crossed triangles up: of the triangles of a cluster; and which of CT_BLOCK
+ * clusters are crossed. */
+struct crossed_numbers {
+    double of[CT_CLUSTER_TRIANGLES][FIT_NUMBERS];
+    bool is_crossed[CT_BLOCK];
+};
+
+/* Adds up the N numbers that measure(triangle, rounding, to) makes of each crossed triangle of a side in a pass, in
+ * their order: all threads measure, and thread k < N adds number k to *sum. The other threads' *sum stays. */
+template <int N, class Measure>
+CT_DEVICE void sum_crossed(const ct_exact_tables &b, uint64_t side, uint32_t pass, crossed_numbers *shared, double *sum,
+                           Measure measure) {
     const ct_exact_plan *plan = &b.exact[side / 2];
-    for (uint32_t i = 0; i < plan->n_slots[side & 1]; i++) {
-        const ct_exact_slot *slot = &b.slots[plan->first_slot[side & 1] + i];
-        if (!slot->crossed) continue;
-        const ct_slot_view v = ct_view_slot(b, slot);
-        for (uint32_t t = 0; t < v.n_triangles; t++) {
-            const ct_exact_total *total = ct_total_of(b, v, t, pass);
-            if (!total) continue;
-            double corner[3][3];
-            ct_place_corners(v, t, corner);
-            const double *const p[3] = {corner[0], corner[1], corner[2]};
-            add(p, total->of[CT_INTEGRALS + 1]);
+    const uint32_t n_slots = plan->n_slots[side & 1];
+    const ct_exact_slot *slots = &b.slots[plan->first_slot[side & 1]];
+    for (uint32_t base = 0; base < n_slots; base += CT_BLOCK) {
+        const uint32_t n = n_slots - base < CT_BLOCK ? n_slots - base : CT_BLOCK;
+        CT_THREADS(t) {
+            if (t < n) shared->is_crossed[t] = slots[base + t].crossed != 0;
         }
+        CT_BARRIER();
+        for (uint32_t i = 0; i < n; i++) {
+            if (!shared->is_crossed[i]) continue;
+            const ct_slot_view v = ct_view_slot(b, &slots[base + i]);
+            CT_THREADS(t) {
+                for (uint32_t j = t; j < v.n_triangles; j += CT_BLOCK) {
+                    const ct_exact_total *total = ct_total_of(b, v, j, pass);
+                    double corner[3][3];
+                    const double *const p[3] = {corner[0], corner[1], corner[2]};
+                    for (int k = 0; k < N; k++) shared->of[j][k] = 0; /* adding it changes no bit */
+                    if (!total) continue;
+                    ct_place_corners(v, j, corner);
+                    measure(p, total->of[CT_INTEGRALS + 1], shared->of[j]);
+                }
+            }
+            CT_BARRIER();
+            CT_THREADS(t) {
+                for (uint32_t j = 0; j < v.n_triangles && t < N; j++) *sum += shared->of[j][t];
+            }
+            CT_BARRIER();
+        }
+        CT_BARRIER();
     }
 }
 
@@ -243,39 +274,63 @@ CT_DEVICE bool is_piece(const ct_exact_tables &b, const ct_exact_plan *plan) {
     return false;
 }
 
-/* As move_reference of finish_cpu.c. On one thread: few pairs need it. */
-CT_DEVICE void move_reference(const ct_exact_tables &b, uint64_t p, ct_exact_totals *totals) {
-    const ct_exact_plan *plan = &b.exact[p];
-    ct_plane_fit fit;
-    double about[3], rounding = 0;
-    if (is_piece(b, plan) || !ct_should_move_reference(totals)) return;
-    memset(&fit, 0, sizeof fit);
-    for (uint32_t pass = 0; pass < ct_pass_count(plan); pass++) {
-        ct_plane_fit of[2];
-        memset(of, 0, sizeof of);
-        for (uint64_t k = 0; k < 2; k++)
-            for_each_crossed(b, 2 * p + k, pass, [&](const double *const *q, double r) { ct_fit_plane(&of[k], q, r); });
-        ct_add_fit(&fit, &of[0], &of[1]);
+/* The clusters that are inside or crossed, in each pass. On thread 0. */
+CT_DEVICE uint32_t count_added(const ct_exact_tables &b, const ct_exact_plan *plan) {
+    uint32_t n = 0;
+    CT_THREADS(t) {
+        for (int k = 0; k < 2; k++)
+            for (uint32_t i = t; i < plan->n_slots[k]; i += CT_BLOCK)
+                n += (uint32_t)__popc(b.slots[plan->first_slot[k] + i].is_added);
     }
-    if (!ct_find_reference(&fit, about)) return;
+    return ct_block_sum(n);
+}
+
+/* As move_reference of finish_cpu.c, of pairs that need it. *totals are shared by the block. */
+CT_DEVICE void move_reference(const ct_exact_tables &b, uint64_t p, ct_exact_totals *totals) {
+    CT_SHARED crossed_numbers shared;
+    CT_SHARED double fit[FIT_NUMBERS], about[3];
+    CT_SHARED bool is_found;
+    const ct_exact_plan *plan = &b.exact[p];
+    double fitted = 0, rounding = 0;
+    const uint32_t n_added = count_added(b, plan);
     for (uint32_t pass = 0; pass < ct_pass_count(plan); pass++) {
         double of[2] = {0, 0};
         for (uint64_t k = 0; k < 2; k++)
-            for_each_crossed(b, 2 * p + k, pass,
-                             [&](const double *const *q, double r) { of[k] += ct_volume_rounding_about(q, r, about); });
+            sum_crossed<FIT_NUMBERS>(b, 2 * p + k, pass, &shared, &of[k],
+                                     [](const double *const *q, double r, double *to) {
+                                         ct_plane_fit one;
+                                         memset(&one, 0, sizeof one);
+                                         ct_fit_plane(&one, q, r);
+                                         memcpy(to, &one, sizeof one);
+                                     });
+        fitted += of[0] + of[1];
+    }
+    CT_THREADS(t) {
+        if (t < FIT_NUMBERS) fit[t] = fitted;
+    }
+    CT_BARRIER();
+    CT_THREADS(t) {
+        if (t > 0) continue;
+        ct_plane_fit of;
+        memcpy(&of, fit, sizeof of);
+        is_found = ct_find_reference(&of, about);
+    }
+    CT_BARRIER();
+    if (!is_found) return;
+    for (uint32_t pass = 0; pass < ct_pass_count(plan); pass++) {
+        double of[2] = {0, 0};
+        for (uint64_t k = 0; k < 2; k++)
+            sum_crossed<1>(b, 2 * p + k, pass, &shared, &of[k], [](const double *const *q, double r, double *to) {
+                *to = ct_volume_rounding_about(q, r, about);
+            });
         rounding += of[0] + of[1];
     }
-    ct_move_reference(totals, plan->exponent, about, rounding);
-}
-
-/* The clusters that are inside or crossed, in each pass. */
-CT_DEVICE uint32_t count_added(const ct_exact_tables &b, uint64_t p) {
-    const ct_exact_plan *plan = &b.exact[p];
-    uint32_t n = 0;
-    for (int k = 0; k < 2; k++)
-        for (uint32_t i = 0; i < plan->n_slots[k]; i++)
-            n += (uint32_t)__popc(b.slots[plan->first_slot[k] + i].is_added);
-    return n;
+    CT_THREADS(t) {
+        if (t > 0) continue;
+        totals->n_clusters = n_added;
+        ct_move_reference(totals, plan->exponent, about, rounding);
+    }
+    CT_BARRIER();
 }
 
 CT_DEVICE void make_contact(const ct_exact_tables &b, uint64_t p, const ct_exact_totals *totals) {
@@ -331,6 +386,7 @@ CT_DEVICE ct_gpu_step_entries entries_of_step(const ct_exact_tables &b, uint64_t
 }
 
 CT_KERNEL finish_pairs(const ct_exact_tables b) {
+    CT_SHARED ct_exact_totals totals;
     if (ct_exact_cross_shortage(b.counts, &b.capacity) || b.counts->pages > b.capacity.pages) return;
     const uint64_t n_pairs = b.counts->pairs;
     CT_EACH_BLOCK(p, n_pairs) {
@@ -346,7 +402,6 @@ CT_KERNEL finish_pairs(const ct_exact_tables b) {
                                       [](const ct_exact_best &x, const ct_exact_best &y) { return better_of(x, y); });
         CT_THREADS(t) {
             if (t > 0) continue;
-            ct_exact_totals totals;
             memset(&totals, 0, sizeof totals);
             totals.moved_volume = plan->moved_volume;
             for (int part = 0; part < 2; part++)
@@ -358,8 +413,11 @@ CT_KERNEL finish_pairs(const ct_exact_tables b) {
                 total_pass(plan, pass, sums, &totals);
             }
             if (ct_is_self_pair(&b.pairs[p])) total_own(&plan->own, &totals);
-            if (ct_should_move_reference(&totals)) totals.n_clusters = count_added(b, p);
-            move_reference(b, p, &totals);
+        }
+        CT_BARRIER();
+        if (ct_should_move_reference(&totals) && !is_piece(b, plan)) move_reference(b, p, &totals);
+        CT_THREADS(t) {
+            if (t > 0) continue;
             make_contact(b, p, &totals);
             ct_atomic_add(&b.step_fragments[b.pairs[p].step], plan->found[0] + (plan->has_ties ? plan->found[1] : 0));
         }

@@ -89,28 +89,49 @@ CT_KERNEL describe_pairs(const ct_exact_tables b) {
     }
 }
 
+/* A cluster's vertices on the lattice, and its triangles' corners among them. Most clusters are one unit, whose sums one
+ * thread adds up: it reads what all threads of the block have brought here. */
+struct placed_cluster {
+    double point[CT_CLUSTER_CORNERS][3];
+    uint16_t corners[CT_CLUSTER_TRIANGLES][3];
+    uint8_t unit[CT_CLUSTER_TRIANGLES];
+};
+
+CT_DEVICE void place_cluster(const ct_slot_view &v, placed_cluster *to) {
+    CT_THREADS(t) {
+        for (uint32_t i = t; i < v.n_vertices; i += CT_BLOCK)
+            ct_place_vertex(v.plan, v.body, v.side & 1, v.vertices[i], to->point[i]);
+        for (uint32_t i = t; i < v.n_triangles; i += CT_BLOCK) {
+            for (int k = 0; k < 3; k++) to->corners[i][k] = v.corners[i][k];
+            to->unit[i] = v.unit_in_cluster[i];
+        }
+    }
+    CT_BARRIER();
+}
+
 /* What the triangles of a unit that nothing crosses add up to, in their order. */
-CT_DEVICE void summarize_unit(const ct_slot_view &v, uint32_t u, int32_t winding, ct_unit_summary *out) {
+CT_DEVICE void summarize_unit(const ct_slot_view &v, const placed_cluster *placed, uint32_t u, int32_t winding,
+                              ct_unit_summary *out) {
     ct_begin_unit(out);
     for (uint32_t t = 0; t < v.n_triangles; t++) {
-        if (v.unit_in_cluster[t] != u) continue;
-        double corner[3][3];
-        ct_place_corners(v, t, corner);
-        const double *const p[3] = {corner[0], corner[1], corner[2]};
+        if (placed->unit[t] != u) continue;
+        const uint16_t *corner = placed->corners[t];
+        const double *const p[3] = {placed->point[corner[0]], placed->point[corner[1]], placed->point[corner[2]]};
         ct_add_to_unit(out, p, winding, (uint32_t)(v.side & 1), v.cluster * CT_CLUSTER_TRIANGLES + t);
     }
 }
 
 /* Lists a unit whose winding number is not 0. One beyond the capacity is counted all the same. */
-CT_DEVICE void describe_unit(const ct_exact_tables &b, const ct_slot_view &v, uint32_t slot, uint32_t u, uint32_t pass,
-                             int32_t winding, bool is_crossed, double residual) {
+CT_DEVICE void describe_unit(const ct_exact_tables &b, const ct_slot_view &v, const placed_cluster *placed,
+                             uint32_t slot, uint32_t u, uint32_t pass, int32_t winding, bool is_crossed,
+                             double residual) {
     const uint64_t at = ct_append_index(&b.counts->found_units);
     const bool has_facings = v.plan->has_ties && !is_crossed;
     const uint64_t facings = has_facings ? ct_atomic_add(&b.counts->found_facings, 1) : 0;
     ct_unit_summary summary;
     ct_begin_unit(&summary);
     if (at >= b.capacity.found_units || (has_facings && facings >= b.capacity.found_facings)) return;
-    if (!is_crossed) summarize_unit(v, u, winding, &summary);
+    if (!is_crossed) summarize_unit(v, placed, u, winding, &summary);
     ct_found_unit *to = &b.pieces.units[at];
     to->side = (uint32_t)v.side;
     to->slot = slot;
@@ -127,6 +148,7 @@ CT_DEVICE void describe_unit(const ct_exact_tables &b, const ct_slot_view &v, ui
 }
 
 CT_KERNEL describe_units(const ct_exact_tables b) {
+    CT_SHARED placed_cluster placed;
     CT_SHARED double shared_residual;
     if (ct_exact_cross_shortage(b.counts, &b.capacity)) return;
     CT_EACH_BLOCK(s, b.counts->slots) {
@@ -136,13 +158,13 @@ CT_KERNEL describe_units(const ct_exact_tables b) {
         CT_THREADS(t) {
             if (t == 0) shared_residual = residual;
         }
-        CT_BARRIER();
+        place_cluster(v, &placed); /* with a barrier */
         CT_THREADS(t) {
             for (uint32_t i = t; i < v.n_units * ct_pass_count(v.plan); i += CT_BLOCK) {
                 const uint32_t u = i % v.n_units, pass = i / v.n_units;
                 const int32_t winding = ct_winding_of_unit_in(b, v, u, pass);
                 if (winding)
-                    describe_unit(b, v, (uint32_t)s, u, pass, winding, v.crossed && v.crossed->n_in_pass[pass],
+                    describe_unit(b, v, &placed, (uint32_t)s, u, pass, winding, v.crossed && v.crossed->n_in_pass[pass],
                                   shared_residual);
             }
         }

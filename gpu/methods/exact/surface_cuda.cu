@@ -122,7 +122,8 @@ CT_KERNEL plan_fixed_point(const ct_exact_tables b) {
                 CT_BARRIER();
                 CT_THREADS(t) {
                     if (t % 32 || t >= 64) continue;
-                    for (uint32_t i = 0; i < CT_BLOCK; i++) of_part += shares[t / 32][i] * CT_CLUSTER_TRIANGLES;
+                    for (uint32_t i = 0; i < CT_BLOCK && base + i < plan->n_slots[t / 32]; i++)
+                        of_part += shares[t / 32][i] * CT_CLUSTER_TRIANGLES;
                 }
                 CT_BARRIER();
             }
