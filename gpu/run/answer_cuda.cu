@@ -2,17 +2,10 @@
 #include "gpu/device/cuda/trace.cuh"
 #include "gpu/method/device_cuda.cuh"
 
+#include <algorithm>
+
 extern "C" {
 #include "gpu/methods/exact/pieces_k.h"
-}
-
-/* Sorts spans by candidate, view, ray and depth. */
-static int compare_spans(const void *a, const void *b) {
-    const ct_gpu_span *x = (const ct_gpu_span *)a, *y = (const ct_gpu_span *)b;
-    if (x->candidate != y->candidate) return x->candidate < y->candidate ? -1 : 1;
-    if (x->view != y->view) return x->view < y->view ? -1 : 1;
-    if (x->ray != y->ray) return x->ray < y->ray ? -1 : 1;
-    return (x->lower > y->lower) - (x->lower < y->lower);
 }
 
 /* The host plans a pair again, for the error's message. */
@@ -36,16 +29,48 @@ static void refuse_step(ct_step *step, const ct_gpu_step *sent, const ct_gpu_ste
                 bodies[0]->id, bodies[1]->id);
 }
 
-struct span_range {
-    const ct_gpu_span *at, *end;
+/* ---- spans ---- */
+
+/* Where a span belongs, and where it is in the answer: a quarter of its bytes, so that sorting moves less. */
+struct span_place {
+    uint64_t ray; /* candidate, view and ray, a view having at most 2^24 */
+    int32_t lower;
+    uint32_t index; /* a batch has fewer than 2^32 */
 };
+
+static uint32_t candidate_of(const span_place *span) {
+    return (uint32_t)(span->ray >> 26);
+}
+
+struct span_range {
+    const span_place *at, *end;
+};
+
+static const ct_gpu_span *spans_of(const ct_workspace *workspace, const ct_gpu_counts *counts) {
+    return (const ct_gpu_span *)((const char *)workspace->answer_host.host + counts->first_span);
+}
+
+/* The places of a batch's n spans by candidate, view, ray and depth. The caller frees them. NULL: no memory. */
+static span_place *sort_spans(const ct_gpu_span *spans, uint64_t n) {
+    span_place *places = (span_place *)malloc(n * sizeof *places);
+    if (!places) return NULL;
+    for (uint64_t i = 0; i < n; i++) {
+        places[i].ray = (uint64_t)spans[i].candidate << 26 | (uint64_t)spans[i].view << 24 | spans[i].ray;
+        places[i].lower = spans[i].lower;
+        places[i].index = (uint32_t)i;
+    }
+    std::sort(places, places + n, [](const span_place &a, const span_place &b) {
+        return a.ray != b.ray ? a.ray < b.ray : a.lower < b.lower;
+    });
+    return places;
+}
 
 /* Takes the spans of a contact from the sorted spans that are left. Spans before them are of steps that were refused.
  */
 static span_range take_spans(span_range *rest, const ct_gpu_contact *found) {
-    while (rest->at < rest->end && rest->at->candidate < found->candidate) rest->at++;
+    while (rest->at < rest->end && candidate_of(rest->at) < found->candidate) rest->at++;
     span_range of = {rest->at, rest->at};
-    while (of.end < rest->end && of.end->candidate == found->candidate) of.end++;
+    while (of.end < rest->end && candidate_of(of.end) == found->candidate) of.end++;
     rest->at = of.end;
     return of;
 }
@@ -125,6 +150,7 @@ static void answer_step(const ct_device *device, ct_workspace *workspace, const 
     const ct_gpu_method *method = workspace->method;
     ct_step *step = ((ct_step **)workspace->members.data)[index];
     const ct_gpu_step *sent = (const ct_gpu_step *)workspace->steps.data + index;
+    const ct_gpu_span *all_spans = spans_of(workspace, counts);
     const bool has_cells = sent->cell_size > 0;
     span_range again = *spans;
     if (step->error.status) return;
@@ -165,7 +191,7 @@ static void answer_step(const ct_device *device, ct_workspace *workspace, const 
         if (has_cells) method->add_cells(workspace, step, sent, &contacts[i], r, &entry);
         if (!r->spans) continue;
         const span_range of = take_spans(&again, &contacts[i]);
-        for (uint64_t k = 0; k < c->n_spans; k++) r->spans[c->first_span + k] = of.at[k].span;
+        for (uint64_t k = 0; k < c->n_spans; k++) r->spans[c->first_span + k] = all_spans[of.at[k].index].span;
     }
     copy_arrays(r, (const char *)workspace->answer_host.host + totals->arrays, totals->n_entries, patches);
     free(patches);
@@ -199,10 +225,15 @@ void ct_gpu_answer(ct_device *device, ct_workspace *workspace, const ct_batch *b
     const ct_gpu_counts *counts = (const ct_gpu_counts *)host;
     const ct_gpu_step_totals *totals = (const ct_gpu_step_totals *)(counts + 1);
     ct_gpu_contact *contacts = (ct_gpu_contact *)(host + ((const char *)batch->out_contacts - batch->answer));
-    ct_gpu_span *first_span = (ct_gpu_span *)(host + counts->first_span);
-    span_range spans = {first_span, first_span + counts->spans};
-    if (counts->spans > 1) qsort(first_span, counts->spans, sizeof *first_span, compare_spans);
-    for (uint64_t i = 0; i < workspace->members.n; i++)
+    span_place *places = counts->spans ? sort_spans(spans_of(workspace, counts), counts->spans) : NULL;
+    span_range spans = {places, places ? places + counts->spans : NULL};
+    for (uint64_t i = 0; i < workspace->members.n; i++) {
+        ct_step *step = ((ct_step **)workspace->members.data)[i];
+        if (counts->spans && !places && !step->error.status)
+            ct_fail(&step->error, CT_OUT_OF_MEMORY, "result", "no memory to sort %llu spans",
+                    (unsigned long long)counts->spans);
         answer_step(device, workspace, counts, i, &totals[i], contacts + totals[i].first_contact, &spans);
+    }
+    free(places);
     share_times(device, workspace, ct_gpu_now() - start);
 }
