@@ -12,10 +12,15 @@ enum : uint64_t {
     /* The near clusters are counted once all else is planned, which would cost a run of its own. So the list gets
      * memory for all clusters at first, unless they are more than these: 8 MiB. */
     FEW_CLUSTERS = 1 << 20,
+    LEAST_BLOCKS = 16, /* fragments go to as many shards, by blocks */
 };
 
 uint64_t smaller(uint64_t a, uint64_t b) {
     return a < b ? a : b;
+}
+
+uint64_t larger(uint64_t a, uint64_t b) {
+    return a < b ? b : a;
 }
 
 using row_tables = ct_batch;
@@ -260,6 +265,42 @@ bool ct_gpu_clear(ct_device *device, const ct_workspace *workspace, void *memory
     return !bytes || ct_gpu_ok(device, cudaMemsetAsync(memory, 0, bytes, workspace->stream), "clearing memory");
 }
 
+/* ---- grids ---- */
+
+static uint64_t blocks_of(uint64_t threads) {
+    return (threads + CT_BLOCK - 1) / CT_BLOCK;
+}
+
+unsigned ct_gpu_grid_of(const ct_device *device, uint64_t threads) {
+    const uint64_t blocks = blocks_of(threads);
+    return (unsigned)smaller(blocks ? blocks : 1, device->grid);
+}
+
+/* Kernels with many registers have one block a multiprocessor, so a full grid is eight rounds of blocks, which for a
+ * small scene look at their counts and end. A block for each multiprocessor costs no more time than a single one, and
+ * a batch that is suddenly larger than those before it has as many. */
+void ct_gpu_choose_grid(const ct_device *device, ct_workspace *workspace, const ct_batch *b) {
+    const uint64_t work = workspace->room[workspace->method->method].work;
+    const uint64_t known = b->n_box_chunks + b->n_runs + b->n_test_chunks + blocks_of(3 * b->n_rows) +
+                           blocks_of(b->n_bodies) + blocks_of(12 * (uint64_t)b->n_pose_writes);
+    uint64_t blocks = larger(work, known);
+    blocks = larger(blocks, larger(device->grid / CT_MOST_RESIDENT, LEAST_BLOCKS));
+    workspace->grid = work ? (unsigned)smaller(blocks, device->grid) : device->grid;
+}
+
+/* Work that goes back is forgotten slowly, so that small batches between large ones do not slow these down. The sum over
+ * all stages is at least what the largest of them needs. */
+void ct_gpu_note_work(ct_workspace *workspace, const ct_gpu_counts *n) {
+    uint64_t *work = &workspace->room[workspace->method->method].work;
+    const uint64_t blocks = n->chunks + ct_large_square_count(n->large_triangles) + 4 * n->pairs + n->heavy_rows +
+                            n->exact_chunks + n->cluster_tiles + n->cluster_pairs + n->slots + n->crossed +
+                            n->components + n->own_components;
+    const uint64_t threads = CT_CLUSTER_TRIANGLES * n->near_clusters + n->clusters + n->rays + n->quads +
+                             n->candidates + 4 * CT_WIDE_SUMS * (n->candidates + n->exact_pairs) + n->spans +
+                             n->cell_spans + n->triangle_pairs + n->crossings;
+    *work = larger(blocks + blocks_of(threads), *work - *work / 8);
+}
+
 /* ---- phases ---- */
 
 /* Event p marks the end of phase p - 1 and the beginning of phase p. */
@@ -282,21 +323,21 @@ bool ct_gpu_copy_expected(ct_device *device, ct_workspace *workspace, const ct_b
 
 bool ct_gpu_launch_pairs(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     const ct_trace_range range("broad phase");
-    device->launches += ct_cuda_build_crowds(b, device->grid, workspace->stream);
-    device->launches += ct_cuda_find_pairs(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_build_crowds(b, workspace->grid, workspace->stream);
+    device->launches += ct_cuda_find_pairs(b, workspace->grid, workspace->stream);
     return ct_gpu_end_phase(device, workspace, CT_PHASE_BROADPHASE);
 }
 
 bool ct_gpu_launch_windows(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     const ct_trace_range range("broad phase");
-    device->launches += ct_cuda_build_crowds(b, device->grid, workspace->stream);
-    device->launches += ct_cuda_find_pairs(b, device->grid, workspace->stream);
-    device->launches += ct_cuda_plan(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_build_crowds(b, workspace->grid, workspace->stream);
+    device->launches += ct_cuda_find_pairs(b, workspace->grid, workspace->stream);
+    device->launches += ct_cuda_plan(b, workspace->grid, workspace->stream);
     return ct_gpu_end_phase(device, workspace, CT_PHASE_BROADPHASE);
 }
 
 bool ct_gpu_launch_answer(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     const ct_trace_range range("answer");
-    device->launches += ct_cuda_answer(b, device->grid, workspace->stream);
+    device->launches += ct_cuda_answer(b, workspace->grid, workspace->stream);
     return ct_gpu_end_phase(device, workspace, CT_PHASE_CONTACT) && ct_gpu_copy_expected(device, workspace, b);
 }

@@ -102,6 +102,7 @@ struct ct_stale_table {
 struct ct_gpu_room {
     ct_gpu_table_set tables;
     void *scratch; /* of ct_gpu_method.scratch_bytes */
+    uint64_t work; /* blocks that recent batches of the method had something for; 0: not known */
 };
 
 struct ct_workspace {
@@ -132,13 +133,14 @@ struct ct_workspace {
     ct_gpu_pinned sides_host;
     uint64_t expected_answer; /* bytes that the next answer is expected to have */
     uint64_t copied_answer;   /* bytes of the last answer that its first copy took */
+    unsigned grid;            /* blocks of a launch of this batch: ct_gpu_choose_grid */
     bool has_moved_bodies;    /* the kernel that writes the batch's updates of bodies was launched */
     bool lacks_launch;        /* a kernel was not launched, as the device has no memory left for it: the batch fails */
 };
 
 struct ct_device {
     int ordinal;
-    unsigned grid;      /* blocks of a launch */
+    unsigned grid;      /* blocks of a launch at most; an eighth of it for each multiprocessor */
     uint32_t max_cells; /* of a contact */
     char name[96];
     pthread_mutex_t mutex; /* recursive; guards the list of meshes, the budget and the use of workspaces */
@@ -352,6 +354,12 @@ bool ct_gpu_reserve_pinned_for(ct_device *device, ct_workspace *workspace, ct_gp
                                const char *what, ct_gpu_need *need);
 bool ct_gpu_clear(ct_device *device, const ct_workspace *workspace, void *memory, uint64_t bytes);
 
+/* Blocks of a launch for so many threads: no more than are needed, as those without work take their time, too. */
+unsigned ct_gpu_grid_of(const ct_device *device, uint64_t threads);
+/* The same of a batch, whose numbers are known on the device only: by those that recent batches had. */
+void ct_gpu_choose_grid(const ct_device *device, ct_workspace *workspace, const ct_batch *b);
+void ct_gpu_note_work(ct_workspace *workspace, const ct_gpu_counts *counts);
+
 /* Marks the end of a phase, and the beginning of the next one. False: the device is lost. */
 bool ct_gpu_end_phase(ct_device *device, ct_workspace *workspace, ct_phase phase);
 /* Queues the copy of bytes [first, end) of the answer, or of as much of it as is expected: its size is known on the
@@ -373,7 +381,7 @@ struct ct_side_source {
     uint32_t per_pair; /* offsets of a pair without any differ */
     uint32_t needs;    /* wishes of which a step must have one; 0: none */
     const void *facts; /* on the device: of each pair, in steps of fact_stride bytes */
-    uint64_t fact_bytes, fact_stride;
+    uint64_t fact_bytes, fact_stride; /* bytes: a multiple of 4 */
     bool (*has_shortage)(const ct_gpu_counts *counts, const ct_gpu_capacity *capacity);
     /* What the sides of a pair with these facts are found with: ct_side_rows.rounding, and units of areas. */
     void (*read_facts)(const void *facts, ct_weight_units *units, int64_t *rounding);

@@ -186,7 +186,7 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
     bool ok = ct_gpu_ok(device, cudaGetDeviceProperties(&properties, device->ordinal), "asking what it is");
     if (ok) {
         snprintf(device->name, sizeof device->name, "%.95s", properties.name);
-        device->grid = 8 * (unsigned)properties.multiProcessorCount;
+        device->grid = CT_MOST_RESIDENT * (unsigned)properties.multiProcessorCount;
     }
     ok = ok && ct_gpu_ok(device, cudaSetDevice(device->ordinal), "choosing the device") &&
          ct_gpu_ok(device, cudaStreamCreateWithFlags(&device->setup, cudaStreamNonBlocking), "making a stream") &&

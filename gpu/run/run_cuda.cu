@@ -58,7 +58,7 @@ static void release_other_workspaces(ct_device *device, const ct_workspace *work
 
 static bool launch_update(ct_device *device, ct_workspace *workspace, const ct_batch *b) {
     const ct_trace_range range("update bodies");
-    const unsigned n = b->n_box_updates ? ct_cuda_update_bodies(b, device->grid, workspace->stream) : 0;
+    const unsigned n = b->n_box_updates ? ct_cuda_update_bodies(b, workspace->grid, workspace->stream) : 0;
     device->launches += n;
     workspace->has_moved_bodies = n > 0; /* the first kernel writes, the others measure */
     return ct_gpu_end_phase(device, workspace, CT_PHASE_UPLOAD);
@@ -146,6 +146,7 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
         !ct_gpu_send(device, workspace, b) || !ct_gpu_reserve_known(device, workspace, b))
         return false;
     ct_gpu_lay_out(device, workspace, b);
+    ct_gpu_choose_grid(device, workspace, b);
     if (!launch_update(device, workspace, b) ||
         (!ct_gpu_are_tables_clean(workspace) && !ct_gpu_clear_tables(device, workspace)))
         return false;
@@ -160,6 +161,7 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
         const uint32_t shortage = ct_gpu_shortage(&counts, &workspace->capacity);
         if (!shortage) {
             assert(counts.inconsistent == 0);
+            ct_gpu_note_work(workspace, &counts);
             device->clusters += counts.clusters + counts.side_clusters;
             device->near_clusters += counts.near_clusters + counts.slots;
             if (!copy_rest(device, workspace, counts.answer_bytes) ||
@@ -168,6 +170,7 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
             break;
         }
         device->reruns++;
+        workspace->grid = device->grid; /* the stages after the shortage have not counted */
         if (!ct_gpu_grow_tables(device, workspace, &counts, shortage, n) || !ct_gpu_clear_tables(device, workspace))
             return false;
         ct_gpu_lay_out(device, workspace, b);
@@ -179,6 +182,7 @@ static bool compute(ct_device *device, ct_workspace *workspace, ct_batch *b, boo
 static bool move_staged(ct_device *device, ct_workspace *workspace, ct_batch *b) {
     if (!ct_gpu_send(device, workspace, b) || !ct_gpu_reserve_known(device, workspace, b)) return false;
     ct_gpu_lay_out(device, workspace, b);
+    ct_gpu_choose_grid(device, workspace, b);
     if (!launch_update(device, workspace, b) || !clear_counts(device, workspace, b) ||
         !ct_gpu_launch_pairs(device, workspace, b) || /* it lists the boxes, too */
         !ct_gpu_copy_answer(device, workspace, 0, (uint64_t)((char *)b->out_contacts - b->answer)) ||

@@ -41,6 +41,9 @@
 static_assert(CT_BLOCK == 64 || CT_BLOCK == 256,
               "at least two warps, and a divisor of CT_SORT_RUN and CT_VERTEX_CHUNK");
 
+/* Blocks that a multiprocessor holds at most, of any kernel on any device: 2,048 threads. */
+enum { CT_MOST_RESIDENT = 8 };
+
 #define CT_DEVICE static __device__ inline
 #define CT_KERNEL static __global__ void
 /* The same, with registers bounded so that a multiprocessor holds at least so many blocks of it. */

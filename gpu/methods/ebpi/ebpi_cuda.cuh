@@ -21,6 +21,8 @@ extern "C" {
 #include "gpu/methods/ebpi/refine.h"
 }
 
+enum { CT_EBPI_LANES = 32 }; /* threads of a tile: a warp */
+
 /* A pair, with pointers of the device; of `view` only what the plan says (ct_ebpi_view_plan, initial). */
 struct ct_ebpi_pair_tables {
     const ct_gpu_body *body[2];

@@ -142,7 +142,7 @@ CT_DEVICE uint32_t find_parts(const ct_ebpi_pair_tables &b, const ct_ebpi_tile *
     return bits;
 }
 
-enum { LANES = 32 }; /* threads of a tile */
+enum { LANES = CT_EBPI_LANES };
 
 CT_KERNEL count_parts(const ct_ebpi_cut_tables b) {
     CT_FOR(i, LANES * b.n) {

@@ -181,8 +181,11 @@ bool list_faces(ct_ebpi_refinement *of) {
     tables.moved = (uint64_t *)run->scratch->counts.data;
     tables.count = (uint32_t *)(tables.moved + 4);
     if (!clear(run, run->scratch->counts.data, bytes)) return false;
-    run->device->launches += ct_cuda_snap_ebpi(&tables, run->device->grid, workspace->stream);
-    run->device->launches += ct_cuda_count_faces(&tables, run->device->grid, workspace->stream);
+    run->device->launches += ct_cuda_snap_ebpi(
+        &tables, ct_gpu_grid_of(run->device, (uint64_t)tables.n_vertices[0] + tables.n_vertices[1]), workspace->stream);
+    run->device->launches += ct_cuda_count_faces(
+        &tables, ct_gpu_grid_of(run->device, (uint64_t)tables.n_triangles[0] + tables.n_triangles[1]),
+        workspace->stream);
     if (!copy_out(run, host, run->scratch->counts.data, bytes) || !wait(run, "counting faces")) return false;
     of->moved = find_moved(of->window, (const uint64_t *)host);
     uint32_t *counts = (uint32_t *)(host + moved_bytes);
@@ -203,7 +206,9 @@ bool list_faces(ct_ebpi_refinement *of) {
     for (int w = 0; w < 3; w++)
         of->view[w].faces = tables.faces[w] = (uint32_t *)run->scratch->faces[0].data + first[w];
     if (!copy_in(run, tables.count, counts, 2 * tables.n_pixels * sizeof(uint32_t))) return false;
-    run->device->launches += ct_cuda_write_faces(&tables, run->device->grid, workspace->stream);
+    run->device->launches += ct_cuda_write_faces(
+        &tables, ct_gpu_grid_of(run->device, (uint64_t)tables.n_triangles[0] + tables.n_triangles[1]),
+        workspace->stream);
     return wait(run, "listing faces");
 }
 
@@ -234,7 +239,8 @@ bool measure_batch(ebpi_run *run, ct_ebpi_tile *const *tiles, uint64_t n, ct_ebp
     tables.polynomials = polynomials ? (ct_ebpi_polynomial *)(device + polynomials_at) : NULL;
     tables.is_strict = run->refinement.is_strict;
     if (!copy_in(run, device, host, polynomials_at)) return false;
-    run->device->launches += ct_cuda_measure_tiles(&tables, run->device->grid, workspace->stream);
+    run->device->launches +=
+        ct_cuda_measure_tiles(&tables, ct_gpu_grid_of(run->device, CT_EBPI_LANES * tables.n), workspace->stream);
     if (!copy_out(run, host + tiles_at, tables.tiles, n * sizeof(ct_ebpi_tile)) ||
         (polynomials && !copy_out(run, host + polynomials_at, tables.polynomials, n * sizeof *polynomials)) ||
         !wait(run, "measuring tiles"))
@@ -370,7 +376,8 @@ bool cut(ct_ebpi_refinement *of, ct_ebpi_tile *to) {
     tables.second = (uint32_t *)(device + at.second);
     if (!copy_in(run, device, host, at.sent) || !clear(run, tables.count, at.n_parts * sizeof(uint32_t[2])))
         return false;
-    run->device->launches += ct_cuda_count_parts(&tables, run->device->grid, workspace->stream);
+    run->device->launches +=
+        ct_cuda_count_parts(&tables, ct_gpu_grid_of(run->device, CT_EBPI_LANES * tables.n), workspace->stream);
     const uint32_t(*count)[2] = (const uint32_t(*)[2])(host + at.count);
     if (!copy_out(run, host + at.count, tables.count, at.n_parts * sizeof(uint32_t[2])) || !wait(run, "counting faces"))
         return false;
@@ -388,7 +395,8 @@ bool cut(ct_ebpi_refinement *of, ct_ebpi_tile *to) {
     if (!copy_in(run, device + at.faces, host + at.faces, at.end - at.faces) ||
         !clear(run, tables.count, at.n_parts * sizeof(uint32_t[2])))
         return false;
-    run->device->launches += ct_cuda_write_parts(&tables, run->device->grid, workspace->stream);
+    run->device->launches +=
+        ct_cuda_write_parts(&tables, ct_gpu_grid_of(run->device, CT_EBPI_LANES * tables.n), workspace->stream);
     run->current = 1 - run->current;
     return wait(run, "sharing faces");
 }
@@ -429,7 +437,8 @@ bool add_spans(ebpi_run *run, const ct_batch *b, uint64_t candidate, uint64_t st
     tables.candidate = candidate;
     tables.step = step;
     if (!copy_in(run, device, host, at.end)) return false;
-    run->device->launches += ct_cuda_span_tiles(&tables, run->device->grid, workspace->stream);
+    run->device->launches +=
+        ct_cuda_span_tiles(&tables, ct_gpu_grid_of(run->device, tables.n_tiles), workspace->stream);
     return wait(run, "adding spans");
 }
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { LANES = 32, TILES = (int)CT_BLOCK / LANES }; /* threads of a tile, tiles of a block */
+enum { LANES = CT_EBPI_LANES, TILES = (int)CT_BLOCK / LANES }; /* threads of a tile, tiles of a block */
 
 /* A tile while it is measured; shared by its threads. */
 struct work {

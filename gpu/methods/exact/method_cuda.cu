@@ -80,14 +80,14 @@ bool split_sides(ct_device *device, ct_workspace *workspace, const ct_exact_tabl
                                    read_facts};
     ct_side_tables sides = {};
     if (!ct_gpu_split_sides(device, workspace, tables, &source, &sides, need)) return false;
-    if (sides.n) device->launches += ct_cuda_sum_part_1(tables, &sides, device->grid, workspace->stream);
+    if (sides.n) device->launches += ct_cuda_sum_part_1(tables, &sides, workspace->grid, workspace->stream);
     return true;
 }
 
 bool launch(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need *need) {
     const ct_trace_range range("exact");
     cudaStream_t stream = workspace->stream;
-    const unsigned grid = device->grid;
+    const unsigned grid = workspace->grid;
     ct_exact_tables *tables = &ct_gpu_exact(workspace)->tables;
     *tables = ct_exact_tables();
     *(ct_answer_tables *)tables = *b;

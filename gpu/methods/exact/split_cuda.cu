@@ -78,7 +78,7 @@ bool describe_units(splitter *s) {
     for (;;) {
         b->pieces.units = (ct_found_unit *)s->scratch->found_units.data;
         b->pieces.facings = (ct_piece_facing(*)[CT_PIECE_FACINGS])s->scratch->found_facings.data;
-        s->device->launches += ct_cuda_describe_units(b, s->device->grid, s->workspace->stream);
+        s->device->launches += ct_cuda_describe_units(b, s->workspace->grid, s->workspace->stream);
         if (!read_counts(s)) return false;
         if (s->counts.found_units <= b->capacity.found_units && s->counts.found_facings <= b->capacity.found_facings)
             return true;
@@ -107,7 +107,7 @@ bool copy_found(splitter *s) {
     b->pieces.pairs = (ct_found_pair *)(on_device + at.pairs);
     b->pieces.crossed = (ct_found_crossed *)(on_device + at.crossed);
     b->pieces.crossings = (ct_found_crossing *)(on_device + at.crossings);
-    s->device->launches += ct_cuda_describe_pairs(b, s->device->grid, workspace->stream);
+    s->device->launches += ct_cuda_describe_pairs(b, workspace->grid, workspace->stream);
     if (!describe_units(s)) return false;
     const uint64_t units = (at.end + 7) / 8 * 8, facings = units + s->counts.found_units * sizeof(ct_found_unit),
                    end = facings + s->counts.found_facings * sizeof(ct_piece_facing[CT_PIECE_FACINGS]);
@@ -153,7 +153,7 @@ bool find_hits(void *argument, int k, const double p[3], double far,
         if (!ct_gpu_ok(s->device, cudaMemsetAsync(&b->counts->ray_hits, 0, sizeof(uint64_t), workspace->stream),
                        "clearing counts"))
             return false;
-        s->device->launches += ct_cuda_find_hits(b, s->device->grid, workspace->stream);
+        s->device->launches += ct_cuda_find_hits(b, workspace->grid, workspace->stream);
         if (!copy_out(s, host, &b->counts->ray_hits, sizeof(uint64_t)) || !wait(s, "following a ray")) return false;
         uint64_t n_hits;
         memcpy(&n_hits, host, sizeof n_hits);
@@ -280,8 +280,8 @@ void use_split(splitter *s) {
     b->pairs += s->counts.pairs;
     b->exact += s->counts.pairs;
     b->component_offset += 2 * s->counts.pairs;
-    s->device->launches += ct_cuda_split_pairs(b, s->device->grid, s->workspace->stream);
-    s->device->launches += ct_cuda_total_parts(b, s->device->grid, s->workspace->stream);
+    s->device->launches += ct_cuda_split_pairs(b, s->workspace->grid, s->workspace->stream);
+    s->device->launches += ct_cuda_total_parts(b, s->workspace->grid, s->workspace->stream);
 }
 
 } // namespace

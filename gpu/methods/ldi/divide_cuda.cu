@@ -206,7 +206,7 @@ bool find_cells(finder *f, ct_gpu_cell_counts *counts) {
             return clear(f, f->tables.counts, sizeof *counts) &&
                    clear(f, f->tables.met, f->found->n_candidates * sizeof(uint64_t));
         },
-        [&] { return ct_cuda_meet_cells(b, &f->tables, f->device->grid, workspace->stream); });
+        [&] { return ct_cuda_meet_cells(b, &f->tables, workspace->grid, workspace->stream); });
 }
 
 bool sum_cells(finder *f, ct_gpu_cell_counts *counts) {
@@ -220,7 +220,7 @@ bool sum_cells(finder *f, ct_gpu_cell_counts *counts) {
             f->tables.vertices = (ct_gpu_cell_vertex *)f->scratch->cell_vertices.data;
             return clear(f, (char *)f->tables.counts + first, sizeof *counts - first);
         },
-        [&] { return ct_cuda_sum_cells(b, &f->tables, f->device->grid, workspace->stream); });
+        [&] { return ct_cuda_sum_cells(b, &f->tables, workspace->grid, workspace->stream); });
 }
 
 /* Lists cells and their vertices on the device, and copies both lists to the host. */
@@ -238,13 +238,15 @@ bool list_all(finder *f) {
     }
     if (!reserve(f, &f->scratch->cell_list, n_cells * sizeof(ct_gpu_cell), "cells")) return false;
     f->tables.list = (ct_gpu_cell *)f->scratch->cell_list.data;
-    f->device->launches += ct_cuda_list_cells(&f->tables, f->device->grid, workspace->stream);
+    f->device->launches += ct_cuda_list_cells(&f->tables, ct_gpu_grid_of(f->device, (uint64_t)1 << f->tables.cell_bits),
+                                              workspace->stream);
     if (!sum_cells(f, &counts)) return false;
     const uint64_t cells = n_cells * sizeof(ct_gpu_cell), vertices = counts.vertices;
     if (!reserve(f, &f->scratch->cell_entries, vertices * sizeof(ct_gpu_cell_entry), "the sparse gradient of cells"))
         return false;
     f->tables.entries = (ct_gpu_cell_entry *)f->scratch->cell_entries.data;
-    f->device->launches += ct_cuda_list_cell_entries(f->b, &f->tables, f->device->grid, workspace->stream);
+    f->device->launches += ct_cuda_list_cell_entries(
+        f->b, &f->tables, ct_gpu_grid_of(f->device, (uint64_t)1 << f->tables.vertex_bits), workspace->stream);
     char *host = reserve_host(f, &f->scratch->cells_host, cells + vertices * sizeof(ct_gpu_cell_entry));
     char *of_counts = (char *)f->scratch->cell_counts_host.host;
     if (!host || !copy_out(f, host, f->tables.list, cells) ||

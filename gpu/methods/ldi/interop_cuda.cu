@@ -206,7 +206,7 @@ static void clear_lists(ct_workspace *workspace, first_error *t) {
     unmap_buffers(workspace, which, 2, t);
 }
 
-static unsigned make_quads(ct_device *device, ct_workspace *workspace, ct_draw_tables *b, first_error *t) {
+static unsigned make_quads(ct_workspace *workspace, ct_draw_tables *b, first_error *t) {
     static const ct_gl_buffer which[] = {CT_GL_QUADS, CT_GL_REGIONS, CT_GL_COMMANDS, CT_GL_COUNTER};
     unsigned n = 0;
     if (t->code != cudaSuccess || !map_buffers(workspace, which, 4, t)) return 0;
@@ -215,12 +215,12 @@ static unsigned make_quads(ct_device *device, ct_workspace *workspace, ct_draw_t
     b->draw_commands = (ct_draw_command *)pointer_to(workspace, CT_GL_COMMANDS, t);
     b->n_drawn = (uint32_t *)pointer_to(workspace, CT_GL_COUNTER, t);
     b->n_draw_commands = commands_for(b->capacity.quads);
-    if (t->code == cudaSuccess) n = ct_cuda_make_quads(b, device->grid, workspace->stream);
+    if (t->code == cudaSuccess) n = ct_cuda_make_quads(b, workspace->grid, workspace->stream);
     unmap_buffers(workspace, which, 4, t);
     return n;
 }
 
-static unsigned read_drawn(ct_device *device, ct_workspace *workspace, ct_draw_tables *b, first_error *t) {
+static unsigned read_drawn(ct_workspace *workspace, ct_draw_tables *b, first_error *t) {
     static const ct_gl_buffer which[] = {CT_GL_HEADS, CT_GL_WINDINGS, CT_GL_FRAGMENTS, CT_GL_COUNTER};
     unsigned n = 0;
     if (t->code != cudaSuccess || !map_buffers(workspace, which, 4, t)) return 0;
@@ -228,7 +228,7 @@ static unsigned read_drawn(ct_device *device, ct_workspace *workspace, ct_draw_t
     b->drawn_windings = (int32_t(*)[2])pointer_to(workspace, CT_GL_WINDINGS, t);
     b->drawn_fragments = (ct_linked_fragment *)pointer_to(workspace, CT_GL_FRAGMENTS, t);
     b->n_drawn = (uint32_t *)pointer_to(workspace, CT_GL_COUNTER, t);
-    if (t->code == cudaSuccess) n = ct_cuda_read_drawn(b, device->grid, workspace->stream);
+    if (t->code == cudaSuccess) n = ct_cuda_read_drawn(b, workspace->grid, workspace->stream);
     unmap_buffers(workspace, which, 4, t);
     return n;
 }
@@ -239,11 +239,11 @@ bool ct_gpu_gl_draw(ct_device *device, ct_workspace *workspace, const ct_raster_
     first_error t = {cudaSuccess, "", {}};
     if (ct_gl_enter(device->gl, &t.error) == CT_OK) {
         clear_lists(workspace, &t);
-        *launches += make_quads(device, workspace, &b, &t);
+        *launches += make_quads(workspace, &b, &t);
         ct_gpu_ldi(workspace)->gl_is_clean =
             t.code == cudaSuccess && ct_raster_gl_draw_shared(ct_gpu_ldi(workspace)->gl, b.n_draw_commands,
                                                               (uint32_t)b.capacity.fragments, &t.error) == CT_OK;
-        if (ct_gpu_ldi(workspace)->gl_is_clean) *launches += read_drawn(device, workspace, &b, &t);
+        if (ct_gpu_ldi(workspace)->gl_is_clean) *launches += read_drawn(workspace, &b, &t);
         ct_gl_leave(device->gl);
     }
     return report(device, &t);

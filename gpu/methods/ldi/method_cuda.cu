@@ -54,14 +54,14 @@ bool launch_raster(ct_device *device, ct_workspace *workspace, const ct_span_tab
     if (ct_gpu_ldi(workspace)->gl)
         ok = ct_gpu_gl_draw(device, workspace, tables, &n);
     else
-        n = ct_cuda_raster(tables, device->grid, workspace->stream);
+        n = ct_cuda_raster(tables, workspace->grid, workspace->stream);
     device->launches += n;
     return ok && ct_gpu_end_phase(device, workspace, CT_PHASE_RASTER);
 }
 
 bool launch_spans(ct_device *device, ct_workspace *workspace, const ct_span_tables *tables) {
     const ct_trace_range range("spans");
-    device->launches += ct_cuda_spans(tables, device->grid, workspace->stream);
+    device->launches += ct_cuda_spans(tables, workspace->grid, workspace->stream);
     return ct_gpu_end_phase(device, workspace, CT_PHASE_SPAN);
 }
 

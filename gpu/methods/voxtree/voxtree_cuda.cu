@@ -221,7 +221,8 @@ static bool launch_level(ct_device *device, ct_workspace *workspace, voxel_round
     if (!ct_gpu_clear(device, workspace, scratch_of(workspace)->sums.data, sums) ||
         !ct_gpu_clear(device, workspace, tables->slots, n_slots * sizeof(ct_voxel_slot)))
         return false;
-    device->launches += ct_cuda_descend(tables, device->grid, workspace->stream);
+    const uint64_t threads = n_slots > 8 * tables->n_front ? n_slots : 8 * tables->n_front;
+    device->launches += ct_cuda_descend(tables, ct_gpu_grid_of(device, threads), workspace->stream);
     return fetch(device, workspace, tables->counts, sums);
 }
 

@@ -22,9 +22,10 @@ static inline void set(const char *name, const char *value) {
 /* Every test begins without any of the shim's variables. */
 static inline int default_devices(void **state) {
     (void)state;
-    static const char *const names[] = {
-        "CT_SHIM_DEVICES", "CT_SHIM_MEMORY",      "CT_SHIM_USED",  "CT_SHIM_DRIVER",     "CT_SHIM_FAIL",
-        "CT_SHIM_ORDER",   "CT_SHIM_MAX_THREADS", "CT_SHIM_POOLS", "CT_SHIM_CAPABILITY", "CT_SHIM_GL_DEVICE"};
+    static const char *const names[] = {"CT_SHIM_DEVICES",     "CT_SHIM_MEMORY", "CT_SHIM_USED",
+                                        "CT_SHIM_DRIVER",      "CT_SHIM_FAIL",   "CT_SHIM_ORDER",
+                                        "CT_SHIM_MAX_THREADS", "CT_SHIM_POOLS",  "CT_SHIM_CAPABILITY",
+                                        "CT_SHIM_GL_DEVICE",   "CT_SHIM_SMS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
     return 0;
 }

@@ -433,6 +433,23 @@ static void test_launches(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* The blocks of a launch follow the work of the batches before: however many there are, the bits are the same. */
+static void test_grids(void **state) {
+    (void)state;
+    static const uint32_t resolutions[] = {100, 6, 6, 100, 100, 6};
+    enum { N = sizeof resolutions / sizeof *resolutions };
+    set("CT_SHIM_SMS", "20"); /* 160 blocks at most, 20 at least */
+    ct_engine *engine = open_plain();
+    for (int i = 0; i < N; i++) {
+        char expected[33];
+        reference(resolutions[i], expected);
+        struct stage stage = open_pair(engine, resolutions[i]);
+        expect_hash(&stage, expected);
+        stage_close(&stage);
+    }
+    ct_engine_destroy(&engine);
+}
+
 /* ---- too little memory ---- */
 
 static void test_budgets(void **state) {
@@ -925,6 +942,7 @@ int main(void) {
         ONE_THREAD(test_only_what_changed_is_sent),
         TEST(test_scene_tables_are_sent_once),
         ONE_THREAD(test_launches),
+        ONE_THREAD(test_grids),
         ONE_THREAD(test_budgets),
         ONE_THREAD(test_budgets_of_patches),
         TEST(test_one_of_a_batch),
