@@ -26,6 +26,11 @@ CT_KERNEL gather_sides(const ct_answer_tables b, const ct_side_tables sides) {
         const int64_t *sums = sums_of(b, 2 * (uint64_t)self->candidate, (uint32_t)(row - self->first_row));
         for (int w = 0; w < 3; w++) sides.sums[3 * row + (uint64_t)w] = sums ? sums[w] : 0;
     }
+    CT_FOR(i, sides.n * sides.fact_words) {
+        const uint64_t of = i / sides.fact_words, word = i % sides.fact_words;
+        const char *facts = (const char *)sides.facts + sides.list[of].pair * sides.fact_stride;
+        sides.own_facts[of * ct_own_fact_words(&sides) + word] = ((const uint32_t *)facts)[word];
+    }
 }
 
 CT_KERNEL split_sides(const ct_answer_tables b, const ct_side_tables sides) {

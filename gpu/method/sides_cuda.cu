@@ -62,9 +62,8 @@ bool is_divided(const splitter *s, const ct_gpu_pair *pair) {
     return !s->source->needs || ((ct_step **)s->workspace->members.data)[pair->step]->want & s->source->needs;
 }
 
-/* Fills `list` with the bodies with themselves that have a candidate, and `of` with their pairs. False: no memory, or
- * the device is lost. */
-bool list_selves(splitter *s, ct_gpu_self **list, uint64_t **of) {
+/* Fills `list` with the bodies with themselves that have a candidate. False: no memory, or the device is lost. */
+bool list_selves(splitter *s, ct_gpu_self **list) {
     const uint64_t n = s->counts.pairs, candidates = (n * sizeof(ct_gpu_pair) + 7) / 8 * 8, each = s->source->per_pair;
     char *host = reserve_host(s, candidates + (each * n + 1) * sizeof(uint64_t));
     if (!host || !copy_out(s, host, s->b->pairs, n * sizeof(ct_gpu_pair)) ||
@@ -74,29 +73,18 @@ bool list_selves(splitter *s, ct_gpu_self **list, uint64_t **of) {
     const ct_gpu_pair *pairs = (const ct_gpu_pair *)host;
     const uint64_t *offset = (const uint64_t *)(host + candidates);
     *list = (ct_gpu_self *)malloc((n + 1) * sizeof **list);
-    *of = (uint64_t *)malloc((n + 1) * sizeof **of);
     s->bodies = (const ct_body **)malloc((n + 1) * sizeof *s->bodies);
-    if (!*list || !*of || !s->bodies) return false;
+    if (!*list || !s->bodies) return false;
     for (uint64_t p = 0; p < n; p++) {
         if (!is_divided(s, &pairs[p]) || offset[each * p] == offset[each * (p + 1)]) continue;
         const uint64_t i = s->sides.n++;
         const uint64_t candidate = each == 1 ? offset[p] : p;
-        const ct_gpu_self self = {s->sides.n_rows, (uint32_t)candidate, 0};
+        const ct_gpu_self self = {s->sides.n_rows, (uint32_t)candidate, (uint32_t)p};
         (*list)[i] = self;
-        (*of)[i] = p;
         s->bodies[i] = body_of(s, &pairs[p]);
         s->sides.n_rows += s->bodies[i]->resident->n_vertices;
     }
     return true;
-}
-
-/* Bytes from the facts of one body to those of the next one, on the host. */
-uint64_t fact_step(const splitter *s) {
-    return (s->source->fact_bytes + 7) / 8 * 8;
-}
-
-bool copy_facts(const splitter *s, uint64_t pair, void *to) {
-    return copy_out(s, to, (const char *)s->source->facts + pair * s->source->fact_stride, s->source->fact_bytes);
 }
 
 bool find_part_1(const splitter *s, const ct_body *body, const void *facts, const int64_t (*sums)[3],
@@ -109,30 +97,37 @@ bool find_part_1(const splitter *s, const ct_body *body, const void *facts, cons
 }
 
 /* Brings the sums to the host and finds the sides: the host's memory then has first the list, then a row for each
- * vertex, from `facts` on the facts of each body, and from `is_part_1` on a byte for each vertex. */
-bool find_sides(splitter *s, const ct_gpu_self *list, const uint64_t *of) {
+ * vertex, from `facts` on the facts of each body, and from `is_part_1` on a byte for each vertex. Behind the list the
+ * device's is alike. */
+bool find_sides(splitter *s, const ct_gpu_self *list) {
+    s->sides.facts = s->source->facts;
+    s->sides.fact_words = s->source->fact_bytes / sizeof(uint32_t);
+    s->sides.fact_stride = s->source->fact_stride;
+    const uint64_t fact_step = ct_own_fact_words(&s->sides) * sizeof(uint32_t);
     const uint64_t n = s->sides.n, rows = s->sides.n_rows, list_bytes = n * sizeof *list,
-                   facts = list_bytes + rows * sizeof(int64_t[3]), is_part_1 = facts + n * fact_step(s);
+                   facts = list_bytes + rows * sizeof(int64_t[3]), is_part_1 = facts + n * fact_step;
     ct_workspace *workspace = s->workspace;
     char *host = reserve_host(s, is_part_1 + rows);
     if (!host) return false;
     s->need->what = "bodies with themselves";
-    s->need->bytes = list_bytes + rows * (sizeof(int64_t[3]) + 1);
+    s->need->bytes = is_part_1 + rows;
     if (!ct_gpu_reserve(s->device, workspace, &workspace->side_list, list_bytes) ||
-        !ct_gpu_reserve(s->device, workspace, &workspace->side_sums, rows * (sizeof(int64_t[3]) + 1)))
+        !ct_gpu_reserve(s->device, workspace, &workspace->side_sums, is_part_1 + rows - list_bytes))
         return false;
     s->sides.list = (const ct_gpu_self *)workspace->side_list.data;
     s->sides.sums = (int64_t *)workspace->side_sums.data;
-    s->sides.is_part_1 = (uint8_t *)(s->sides.sums + 3 * rows);
+    s->sides.own_facts = (uint32_t *)(s->sides.sums + 3 * rows);
+    s->sides.is_part_1 = (uint8_t *)(s->sides.own_facts + n * ct_own_fact_words(&s->sides));
     memcpy(host, list, list_bytes);
     if (!copy_in(s, workspace->side_list.data, host, list_bytes)) return false;
-    s->device->launches += ct_cuda_gather_sides(s->b, &s->sides, s->device->grid, workspace->stream);
-    bool ok = copy_out(s, host + list_bytes, s->sides.sums, rows * sizeof(int64_t[3]));
-    const auto facts_of = [&](uint64_t i) { return host + facts + i * fact_step(s); };
-    for (uint64_t i = 0; i < n; i++) ok = ok && copy_facts(s, of[i], facts_of(i));
-    if (!ok || !wait(s, "copying sums of bodies with themselves")) return false;
+    s->device->launches += ct_cuda_gather_sides(s->b, &s->sides, ct_gpu_grid_of(s->device, rows), workspace->stream);
+    if (!copy_out(s, host + list_bytes, s->sides.sums, is_part_1 - list_bytes) ||
+        !wait(s, "copying sums of bodies with themselves"))
+        return false;
+    bool ok = true;
     for (uint64_t i = 0; i < n && ok; i++)
-        ok = find_part_1(s, s->bodies[i], facts_of(i), (const int64_t(*)[3])(host + list_bytes) + list[i].first_row,
+        ok = find_part_1(s, s->bodies[i], host + facts + i * fact_step,
+                         (const int64_t(*)[3])(host + list_bytes) + list[i].first_row,
                          (uint8_t *)(host + is_part_1) + list[i].first_row);
     return ok && copy_in(s, s->sides.is_part_1, host + is_part_1, rows);
 }
@@ -151,12 +146,10 @@ bool ct_gpu_split_sides(ct_device *device, ct_workspace *workspace, const ct_ans
     if (!read_counts(&s)) return false;
     if (source->has_shortage(&s.counts, &b->capacity)) return true;
     ct_gpu_self *list = NULL;
-    uint64_t *of = NULL;
-    const bool ok = list_selves(&s, &list, &of) && (!s.sides.n || find_sides(&s, list, of));
-    if (ok && s.sides.n) device->launches += ct_cuda_split_sides(b, &s.sides, device->grid, workspace->stream);
+    const bool ok = list_selves(&s, &list) && (!s.sides.n || find_sides(&s, list));
+    if (ok && s.sides.n) device->launches += ct_cuda_split_sides(b, &s.sides, workspace->grid, workspace->stream);
     *sides = s.sides;
     free(list);
-    free(of);
     free(s.bodies);
     return ok;
 }

@@ -54,8 +54,11 @@ static void put_all(image *to, const ct_mesh_info *mesh, const ct_topology *from
 static bool copy_in(ct_device *device, void *to, const void *from, uint64_t bytes) {
     device->uploaded += bytes;
     return ct_gpu_ok(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, device->setup),
-                     "copying a topology") &&
-           ct_gpu_ok(device, cudaStreamSynchronize(device->setup), "copying a topology");
+                     "copying a topology");
+}
+
+static bool wait(ct_device *device) {
+    return ct_gpu_ok(device, cudaStreamSynchronize(device->setup), "copying a topology");
 }
 
 /* Memory for an image of so many bytes: on the device, and on the host, where the caller fills and frees it. False: no
@@ -72,7 +75,7 @@ static bool reserve_image(ct_device *device, ct_workspace *workspace, const char
 
 /* Copies a filled image to the device. NULL: the device is lost. */
 static void *send_image(ct_device *device, const image *from) {
-    if (copy_in(device, from->device, from->host, from->at)) return from->device;
+    if (copy_in(device, from->device, from->host, from->at) && wait(device)) return from->device;
     ct_gpu_free(device, from->device, from->at, CT_MEMORY_MESHES);
     return NULL;
 }
@@ -136,28 +139,37 @@ static bool upload_own_surface(ct_device *device, ct_workspace *workspace, ct_me
     return part_of(copy, OWN_SURFACE)->data;
 }
 
+/* Its body on the device gets pointers to what its mesh has. The copies are not waited for. */
 static bool prepare_body(ct_device *device, ct_workspace *workspace, ct_body *body, ct_gpu_need *need) {
     ct_resident *resident = body->resident;
     ct_mesh_copy *copy = resident->mesh;
-    if (resident->has_topology) return true;
     ct_guard guard(device);
     ct_mesh_part *topology = part_of(copy, TOPOLOGY), *own = part_of(copy, OWN_SURFACE);
     if (!topology->data && !upload_topology(device, workspace, body->mesh, copy, need)) return false;
     if (body->self_contact && !own->data &&
         !upload_own_surface(device, workspace, body->mesh, copy, resident->n_triangles, need))
         return false;
-    resident->has_topology =
-        copy_in(device, &resident->body->topology, &topology->data, sizeof topology->data) &&
-        (!body->self_contact || copy_in(device, &resident->body->own_surface, &own->data, sizeof own->data));
-    return resident->has_topology;
+    return copy_in(device, &resident->body->topology, &topology->data, sizeof topology->data) &&
+           (!body->self_contact || copy_in(device, &resident->body->own_surface, &own->data, sizeof own->data));
+}
+
+/* Bodies without topology: prepares them, or, once these copies are done, notes that they have it. */
+template <class Do> static bool for_each_new(ct_step *const *steps, size_t n_steps, Do call) {
+    for (size_t i = 0; i < n_steps; i++) {
+        const ct_scene *scene = steps[i]->scene;
+        for (uint32_t k = 0; k < scene->n_bodies; k++)
+            if (!scene->bodies[k]->resident->has_topology && !call(scene->bodies[k])) return false;
+    }
+    return true;
 }
 
 bool ct_gpu_prepare_exact(ct_device *device, ct_workspace *workspace, ct_step *const *steps, size_t n_steps,
                           ct_gpu_need *need) {
-    for (size_t i = 0; i < n_steps; i++) {
-        const ct_scene *scene = steps[i]->scene;
-        for (uint32_t k = 0; k < scene->n_bodies; k++)
-            if (!prepare_body(device, workspace, scene->bodies[k], need)) return false;
-    }
-    return true;
+    bool any = false;
+    const bool ok = for_each_new(steps, n_steps, [&](ct_body *body) {
+        any = true;
+        return prepare_body(device, workspace, body, need);
+    });
+    if (any && (!wait(device) || !ok)) return false;
+    return !any || for_each_new(steps, n_steps, [](ct_body *body) { return body->resident->has_topology = true; });
 }
