@@ -164,7 +164,7 @@ static char *lay_out_small(ct_batch *b, char *at) {
     b->step_rays = carve<uint64_t>(&at, b->n_steps);
     b->step_refused = carve<uint32_t>(&at, (b->n_steps + 1) / 2 * 2);
     b->bodies = carve<ct_gpu_body *>(&at, b->n_bodies);
-    b->curve_keys = carve<uint64_t>(&at, b->n_keys);
+    for (uint64_t *&keys : b->curve_keys) keys = carve<uint64_t>(&at, b->n_keys);
     b->nodes = carve<ct_gpu_node>(&at, b->n_nodes);
     b->step_entries = carve<ct_gpu_step_entries>(&at, b->n_steps);
     b->row_offset = carve<uint64_t>(&at, (uint64_t)b->n_bodies + 1);

@@ -458,11 +458,13 @@ bool ct_gpu_send(ct_device *device, ct_workspace *workspace, ct_batch *b) {
     b->n_box_chunks = workspace->n_box_chunks;
     b->n_steps = (uint32_t)workspace->steps.n;
     b->finds_second = b->finds_pieces = b->finds_own = b->splits_sides = b->finds_cells = false;
+    b->most_keys = 0;
     for (uint32_t i = 0; i < b->n_steps; i++) {
         const ct_gpu_step *step = (const ct_gpu_step *)workspace->steps.data + i;
         b->finds_second |= step->wants_second != 0;
         b->finds_pieces |= step->wants_patches != 0;
         b->finds_cells |= step->cell_size > 0;
+        if (ct_gpu_is_crowd(step) && step->n_bodies > b->most_keys) b->most_keys = step->n_bodies;
         const bool has_own = ((ct_step **)workspace->members.data)[i]->scene->n_self > 0;
         b->finds_own |= has_own;
         b->splits_sides |= has_own && step->want;

@@ -69,24 +69,34 @@ CT_KERNEL sort_runs(const ct_pair_tables b) {
         ct_block_sort(keys);
         CT_THREADS(t) {
             for (uint32_t e = 0; e < EACH; e++)
-                if (t * EACH + e < count) b.curve_keys[crowd->first_key + first + t * EACH + e] = keys[e];
+                if (t * EACH + e < count) b.curve_keys[0][crowd->first_key + first + t * EACH + e] = keys[e];
         }
         CT_BARRIER();
     }
 }
 
-/* Merges the runs: a key's position is its position in its own run plus the number of smaller keys in each other run.
- */
-CT_KERNEL merge_runs(const ct_pair_tables b) {
+/* Runs that become one. A crowd of 8,192 bodies takes one launch, one of a million three; and a key is looked for in few
+ * runs of each. The shim's are fewer, so that a test of several launches takes few bodies. */
+#ifdef CT_CUDA_SHIM
+enum { MERGED_RUNS = 4 };
+#else
+enum { MERGED_RUNS = 16 };
+#endif
+
+/* Merges runs of so many bodies, MERGED_RUNS at a time: a key's position is its position in its own run plus the number
+ * of smaller keys in each other run. to: NULL where each crowd becomes one run: then the bodies' nodes are written. */
+CT_KERNEL merge_runs(const ct_pair_tables b, const uint64_t *from, uint64_t *to, uint64_t run) {
     CT_FOR(i, b.n_keys) {
         const ct_gpu_crowd *crowd =
             &b.crowds[ct_find_owner(b.n_crowds, i, [&](uint64_t c) { return (uint64_t)b.crowds[c].first_key; })];
         const ct_gpu_step *step = &b.steps[crowd->step];
-        const uint64_t *keys = b.curve_keys + crowd->first_key;
-        const uint64_t n = step->n_bodies, local = i - crowd->first_key, key = keys[local];
-        uint64_t index = local % CT_SORT_RUN;
-        for (uint64_t first = 0; first < n; first += CT_SORT_RUN) {
-            uint64_t lo = first, hi = first + CT_SORT_RUN < n ? first + CT_SORT_RUN : n;
+        const uint64_t *keys = from + crowd->first_key;
+        const uint64_t local = i - crowd->first_key, key = keys[local];
+        const uint64_t merged = MERGED_RUNS * run, begin = local / merged * merged;
+        const uint64_t end = begin + merged < step->n_bodies ? begin + merged : step->n_bodies;
+        uint64_t index = begin + local % run;
+        for (uint64_t first = begin; first < end; first += run) {
+            uint64_t lo = first, hi = first + run < end ? first + run : end;
             if (local >= lo && local < hi) continue;
             while (lo < hi) {
                 const uint64_t middle = lo + (hi - lo) / 2;
@@ -96,6 +106,10 @@ CT_KERNEL merge_runs(const ct_pair_tables b) {
                     hi = middle;
             }
             index += lo - first;
+        }
+        if (to) {
+            to[crowd->first_key + index] = key;
+            continue;
         }
         const uint64_t row = step->first_body + (uint32_t)key;
         b.nodes[crowd->first_node[0] + index] = ct_node_of_body(step, row);
@@ -158,7 +172,13 @@ const ct_kernel_entry ct_crowd_kernels[] = {CT_KERNEL_ENTRY(sort_runs), CT_KERNE
 unsigned ct_cuda_build_crowds(const ct_pair_tables *tables, unsigned grid, cudaStream_t stream) {
     if (!tables->n_crowds) return 0;
     unsigned n = CT_LAUNCH(sort_runs, grid, stream, *tables);
-    n += CT_LAUNCH(merge_runs, grid, stream, *tables);
+    uint64_t *const *keys = tables->curve_keys;
+    bool is_last = false;
+    for (uint64_t run = CT_SORT_RUN, from = 0; !is_last; run *= MERGED_RUNS, from = 1 - from) {
+        is_last = MERGED_RUNS * run >= tables->most_keys;
+        uint64_t *const to = is_last ? (uint64_t *)NULL : keys[1 - from];
+        n += CT_LAUNCH(merge_runs, grid, stream, *tables, keys[from], to, run);
+    }
     n += CT_LAUNCH(build_bvh, grid, stream, *tables);
     return n;
 }

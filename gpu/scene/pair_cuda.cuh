@@ -57,7 +57,8 @@ struct ct_gpu_unsorted_pair {
 struct ct_pair_tables : ct_resident_tables {
     const ct_gpu_crowd *crowds;
     uint32_t n_crowds, n_runs, n_keys, n_test_chunks, n_nodes; /* of all crowds */
-    uint64_t *curve_keys;     /* [n_keys] position on the curve << 32 | index of the body in its step; sorted by runs */
+    uint32_t most_keys;                                        /* of one crowd */
+    uint64_t *curve_keys[2];  /* [n_keys] position on the curve << 32 | index of the body in its step; sorted by runs */
     ct_gpu_node *nodes;       /* [n_nodes] */
     uint32_t *row_count;      /* [n_bodies] pairs whose first body this is */
     uint64_t *row_offset;     /* [n_bodies + 1] index of its first pair */
