@@ -207,17 +207,18 @@ CT_DEVICE void add_edges(const ct_ebpi_measure_tables &b, const work *w, uint32_
     }
 }
 
-CT_DEVICE void add_sum(int64_t *to, int64_t x) {
-    if (x) ct_atomic_sum(to, x);
+/* Adds what the threads of each tile have to its sums. All threads of the block call it together. */
+CT_DEVICE void add_sums(work *works, const ct_ebpi_sums *x) {
+    enum { N = sizeof(ct_ebpi_sums) / sizeof(int64_t) };
+    CT_UNROLL
+    for (int k = 0; k < N; k++) {
+        const int64_t sum = ct_warp_reduce(((const int64_t *)x)[k], ct_plus());
+        CT_THREADS(t) {
+            if (t % LANES == 0) ((int64_t *)&works[t / LANES].sums)[k] += sum;
+        }
+    }
 }
-
-CT_DEVICE void add_sums(ct_ebpi_sums *to, const ct_ebpi_sums *x) {
-    add_sum(&to->kinks, x->kinks);
-    add_sum(&to->butterfly, x->butterfly);
-    for (int k = 0; k < CT_EBPI_TERMS; k++) add_sum(&to->polynomial.term[k], x->polynomial.term[k]);
-    add_sum(&to->polynomial.along_u, x->polynomial.along_u);
-    add_sum(&to->polynomial.along_v, x->polynomial.along_v);
-}
+static_assert(LANES == 32 && sizeof(ct_ebpi_sums) % sizeof(int64_t) == 0, "a warp's lanes add words");
 
 /* ---- the whole ---- */
 
@@ -285,26 +286,25 @@ CT_KERNEL measure_tiles(const ct_ebpi_measure_tables b) {
             }
         }
         CT_BARRIER();
+        ct_ebpi_sums edges = {}, crossings = {};
         CT_THREADS(t) {
             work *w = &works[t / LANES];
-            ct_ebpi_sums sums = {};
             const bool is_counted = counts_kinks(b, w);
-            for (uint32_t i = t % LANES; is_counted && i < w->all; i += LANES) add_edges(b, w, i, &sums);
+            for (uint32_t i = t % LANES; is_counted && i < w->all; i += LANES) add_edges(b, w, i, &edges);
             const uint64_t pairs = is_counted && b.is_strict ? (uint64_t)w->n[0] * w->n[1] : 0;
             for (uint64_t p = t % LANES; p < pairs; p += LANES)
-                ct_ebpi_add_transient_edge(&w->frame, &w->faces[p / w->n[1]], &w->faces[w->n[0] + p % w->n[1]], &sums);
-            add_sums(&w->sums, &sums);
+                ct_ebpi_add_transient_edge(&w->frame, &w->faces[p / w->n[1]], &w->faces[w->n[0] + p % w->n[1]], &edges);
         }
+        add_sums(works, &edges);
         CT_BARRIER();
         CT_THREADS(t) {
             work *w = &works[t / LANES];
-            ct_ebpi_sums sums = {};
             const uint64_t pairs = counts_kinks(b, w) && !b.is_strict ? (uint64_t)w->n_crossed[0] * w->n_crossed[1] : 0;
             for (uint64_t p = t % LANES; p < pairs; p += LANES)
                 ct_ebpi_add_met_crossing(&w->frame, &w->faces[w->crossed[0][p / w->n_crossed[1]]],
-                                         &w->faces[w->crossed[1][p % w->n_crossed[1]]], w->sums.butterfly, &sums);
-            add_sums(&w->sums, &sums);
+                                         &w->faces[w->crossed[1][p % w->n_crossed[1]]], w->sums.butterfly, &crossings);
         }
+        add_sums(works, &crossings);
         CT_BARRIER();
         CT_THREADS(t) {
             if (t % LANES == 0) finish_tile(b, TILES * block + t / LANES, &works[t / LANES]);

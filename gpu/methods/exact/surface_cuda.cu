@@ -158,7 +158,7 @@ struct surface {
     int64_t gradient[CT_CLUSTER_CORNERS][3]; /* per vertex, steps of the fixed point */
     triangle_sums sums[CT_CLUSTER_TRIANGLES];
     double total[TRIANGLE_SUMS];
-    uint64_t reach[3]; /* as ct_order_key */
+    double reach[3]; /* the largest |coordinate| of triangles that are inside or crossed */
     uint32_t max_winding, inverted;
 };
 
@@ -224,9 +224,9 @@ CT_DEVICE uint32_t deepest_on(const ct_exact_tables &b, const ct_slot_view &v, u
     return most;
 }
 
-/* Triangle t of the cluster; all of its sums are 0 where it is outside. */
+/* Triangle t of the cluster; all of its sums are 0 where it is outside. reach: the thread's own. */
 CT_DEVICE void add_triangle(const ct_exact_tables &b, const ct_slot_view &v, uint32_t t, uint32_t pass, double scale,
-                            surface *s) {
+                            surface *s, double reach[3]) {
     triangle_sums *to = &s->sums[t];
     const ct_exact_total *total = ct_total_of(b, v, t, pass);
     const int32_t winding = ct_winding_at(b, v, t, 1, pass);
@@ -252,7 +252,7 @@ CT_DEVICE void add_triangle(const ct_exact_tables &b, const ct_slot_view &v, uin
     for (int k = 0; k < 3 && total; k++) is_inverted = is_inverted || ct_winding_at(b, v, t, k, pass) < 0;
     if (is_inverted) atomicAdd(&s->inverted, 1u);
     for (int k = 0; k < 3; k++)
-        for (int j = 0; j < 3; j++) ct_atomic_max(&s->reach[j], ct_order_key(fabs(s->point[corner[k]][j])));
+        for (int j = 0; j < 3; j++) reach[j] = ct_larger()(reach[j], fabs(s->point[corner[k]][j]));
 }
 
 CT_DEVICE void add_to_body(const ct_exact_tables &b, const ct_slot_view &v, const surface *s) {
@@ -267,8 +267,6 @@ CT_DEVICE void add_to_body(const ct_exact_tables &b, const ct_slot_view &v, cons
 }
 
 CT_DEVICE void write_sums(const ct_slot_view &v, const ct_exact_slot *slot, const surface *s, ct_exact_sums *out) {
-    double reach[3];
-    for (int k = 0; k < 3; k++) reach[k] = ct_order_value(s->reach[k]);
     for (int k = 0; k < 9; k++) out->of[CT_SUM_MOMENT + k] = s->total[CT_SUM_MOMENT + k];
     for (int k = 0; k < 3; k++) out->of[CT_SUM_FIRST_MOMENT + k] = s->total[CT_SUM_FIRST_MOMENT + k] / 2;
     const double area = s->total[TRIANGLE_AREA] + s->total[TRIANGLE_AREA + 1] + s->total[TRIANGLE_AREA + 2];
@@ -276,7 +274,7 @@ CT_DEVICE void write_sums(const ct_slot_view &v, const ct_exact_slot *slot, cons
     out->of[CT_SUM_NEAR] = s->total[TRIANGLE_NEAR];
     out->of[CT_SUM_ROUNDING] = s->total[TRIANGLE_ROUNDING];
     out->of[CT_SUM_MOVED] = ct_bound_moved_area(ct_cut_to_window(&slot->box, &v.plan->window[1 - (v.side & 1)]).sides);
-    out->of[CT_SUM_ARITHMETIC] = ct_bound_arithmetic(reach[0] + reach[1] + reach[2], area);
+    out->of[CT_SUM_ARITHMETIC] = ct_bound_arithmetic(s->reach[0] + s->reach[1] + s->reach[2], area);
     out->max_winding = s->max_winding;
     out->inverted = s->inverted;
 }
@@ -303,12 +301,19 @@ CT_KERNEL add_surface(const ct_exact_tables b) {
                     ct_place_vertex(v.plan, v.body, v.side & 1, v.vertices[k], s.point[k]);
                     for (int j = 0; j < 3; j++) s.gradient[k][j] = 0;
                 }
-                if (t < 3) s.reach[t] = ct_order_key(0);
                 if (t == 0) s.max_winding = s.inverted = 0;
             }
             CT_BARRIER();
+            double reach[3] = {0, 0, 0};
             CT_THREADS(t) {
-                for (uint32_t k = t; k < v.n_triangles; k += CT_BLOCK) add_triangle(b, v, k, pass, scale, &s);
+                for (uint32_t k = t; k < v.n_triangles; k += CT_BLOCK) add_triangle(b, v, k, pass, scale, &s, reach);
+            }
+            CT_UNROLL
+            for (int j = 0; j < 3; j++) {
+                reach[j] = ct_block_reduce(reach[j], ct_larger());
+                CT_THREADS(t) {
+                    if (t == 0) s.reach[j] = reach[j];
+                }
             }
             CT_BARRIER();
             CT_THREADS(t) {
