@@ -42,7 +42,8 @@ static bool add_four(struct fill *fill, const ct_surface_cluster *cluster, uint3
         least[k] -= ct_v4f_of(fill->beside);
         most[k] += ct_v4f_of(fill->beside);
     }
-    const ct_v4i is_apart = (most[0] < fill->lo[0]) | (least[0] > fill->hi[0]) | (most[1] < fill->lo[1]) | (least[1] > fill->hi[1]);
+    const ct_v4i is_apart =
+        (most[0] < fill->lo[0]) | (least[0] > fill->hi[0]) | (most[1] < fill->lo[1]) | (least[1] > fill->hi[1]);
     for (uint32_t lanes = ~ct_v4i_signs(is_apart) & 15; lanes; lanes &= lanes - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(lanes), to = column->n;
         if (lane >= n) break;
@@ -66,7 +67,8 @@ static bool is_over(const struct fill *fill, const ct_cluster_box *box) {
     }
     for (int k = 0; k < 2; k++) {
         const double *turn = fill->body->turn[k], at = ct_dot3(turn, middle) + fill->body->shift[k];
-        const double reach = fabs(turn[0]) * half[0] + fabs(turn[1]) * half[1] + fabs(turn[2]) * half[2] + (double)fill->beside;
+        const double reach =
+            fabs(turn[0]) * half[0] + fabs(turn[1]) * half[1] + fabs(turn[2]) * half[2] + (double)fill->beside;
         if (at + reach < fill->column->lo[k] || at - reach > fill->column->hi[k]) return false;
     }
     return true;
@@ -120,7 +122,8 @@ bool ct_point_column_fill(ct_point_column *column, struct ct_line_body *body, co
 }
 
 bool ct_point_column_covers(const ct_point_column *column, const double lo[3], const double hi[3]) {
-    return column->is_whole && lo[0] >= column->lo[0] && hi[0] <= column->hi[0] && lo[1] >= column->lo[1] && hi[1] <= column->hi[1];
+    return column->is_whole && lo[0] >= column->lo[0] && hi[0] <= column->hi[0] && lo[1] >= column->lo[1] &&
+           hi[1] <= column->hi[1];
 }
 
 uint32_t ct_point_column_meets(const ct_point_column *column, uint32_t at, const ct_v4f lo[3], const ct_v4f hi[3]) {

@@ -21,10 +21,10 @@ struct ct_line_body;
 enum { CT_COLUMN_TRIANGLES = 256 };
 
 typedef struct ct_point_column {
-    bool is_whole;      /* all triangles over the window are here; else none is */
+    bool is_whole;       /* all triangles over the window are here; else none is */
     double lo[2], hi[2]; /* m: the window, u and v */
     uint32_t n;
-    uint32_t triangle[CT_COLUMN_TRIANGLES]; /* rising */
+    uint32_t triangle[CT_COLUMN_TRIANGLES];                                     /* rising */
     ct_v4f least[3][CT_COLUMN_TRIANGLES / 4], most[3][CT_COLUMN_TRIANGLES / 4]; /* m: u, v, w of their boxes */
 } ct_point_column;
 

@@ -45,7 +45,8 @@ static void test_columns_and_trees(void **state) {
     for (int i = 0; i < 60; i++) {
         double pose[2][12];
         for (int k = 0; k < 2; k++) shape_pose_random(&rng, 0.5, pose[k]);
-        const struct placed bodies[] = {{&shapes[i % 3], pose[0], CT_BODY_RIGID}, {&shapes[(i / 3) % 3], pose[1], CT_BODY_RIGID}};
+        const struct placed bodies[] = {{&shapes[i % 3], pose[0], CT_BODY_RIGID},
+                                        {&shapes[(i / 3) % 3], pose[1], CT_BODY_RIGID}};
         ct_scene_settings settings = stage_exact();
         settings.patches = i % 2;
         struct stage stage = stage_open(engine, &settings, bodies, 2);
@@ -57,7 +58,8 @@ static void test_columns_and_trees(void **state) {
         for (size_t c = 0; c < r->n_contacts; c++) {
             ct_point_lines lines = {0};
             if (!(r->contacts[c].area > 0)) continue;
-            assert_int_equal(ct_point_lines_open(&lines, &surfaces, r, &r->contacts[c], r->n_contacts > 1, &error), CT_OK);
+            assert_int_equal(ct_point_lines_open(&lines, &surfaces, r, &r->contacts[c], r->n_contacts > 1, &error),
+                             CT_OK);
             columns += lines.column[0].is_whole + lines.column[1].is_whole;
             stretches += compare_lines(&lines, &rng);
             contacts++;
