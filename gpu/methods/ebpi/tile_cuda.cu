@@ -207,18 +207,22 @@ CT_DEVICE void add_edges(const ct_ebpi_measure_tables &b, const work *w, uint32_
     }
 }
 
+struct add_words {
+    __device__ ct_ebpi_sums operator()(ct_ebpi_sums a, const ct_ebpi_sums &b) const {
+        CT_UNROLL
+        for (uint32_t k = 0; k < sizeof a / sizeof(int64_t); k++) ((int64_t *)&a)[k] += ((const int64_t *)&b)[k];
+        return a;
+    }
+};
+static_assert(LANES == 32 && sizeof(ct_ebpi_sums) % sizeof(int64_t) == 0, "a warp's lanes add words");
+
 /* Adds what the threads of each tile have to its sums. All threads of the block call it together. */
 CT_DEVICE void add_sums(work *works, const ct_ebpi_sums *x) {
-    enum { N = sizeof(ct_ebpi_sums) / sizeof(int64_t) };
-    CT_UNROLL
-    for (int k = 0; k < N; k++) {
-        const int64_t sum = ct_warp_reduce(((const int64_t *)x)[k], ct_plus());
-        CT_THREADS(t) {
-            if (t % LANES == 0) ((int64_t *)&works[t / LANES].sums)[k] += sum;
-        }
+    const ct_ebpi_sums sum = ct_warp_reduce(*x, add_words());
+    CT_THREADS(t) {
+        if (t % LANES == 0) works[t / LANES].sums = add_words()(works[t / LANES].sums, sum);
     }
 }
-static_assert(LANES == 32 && sizeof(ct_ebpi_sums) % sizeof(int64_t) == 0, "a warp's lanes add words");
 
 /* ---- the whole ---- */
 

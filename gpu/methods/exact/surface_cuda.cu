@@ -152,13 +152,26 @@ struct triangle_sums {
     double of[TRIANGLE_SUMS];
 };
 
+/* The largest |coordinates|. */
+struct reach {
+    double of[3];
+};
+
+struct larger_reach {
+    __device__ reach operator()(reach a, const reach &b) const {
+        CT_UNROLL
+        for (int j = 0; j < 3; j++) a.of[j] = ct_larger()(a.of[j], b.of[j]);
+        return a;
+    }
+};
+
 /* A cluster's part of the surface in one pass. */
 struct surface {
     double point[CT_CLUSTER_CORNERS][3];
     int64_t gradient[CT_CLUSTER_CORNERS][3]; /* per vertex, steps of the fixed point */
     triangle_sums sums[CT_CLUSTER_TRIANGLES];
     double total[TRIANGLE_SUMS];
-    double reach[3]; /* the largest |coordinate| of triangles that are inside or crossed */
+    reach most; /* of triangles that are inside or crossed */
     uint32_t max_winding, inverted;
 };
 
@@ -224,9 +237,9 @@ CT_DEVICE uint32_t deepest_on(const ct_exact_tables &b, const ct_slot_view &v, u
     return most;
 }
 
-/* Triangle t of the cluster; all of its sums are 0 where it is outside. reach: the thread's own. */
+/* Triangle t of the cluster; all of its sums are 0 where it is outside. most: the thread's own. */
 CT_DEVICE void add_triangle(const ct_exact_tables &b, const ct_slot_view &v, uint32_t t, uint32_t pass, double scale,
-                            surface *s, double reach[3]) {
+                            surface *s, reach *most) {
     triangle_sums *to = &s->sums[t];
     const ct_exact_total *total = ct_total_of(b, v, t, pass);
     const int32_t winding = ct_winding_at(b, v, t, 1, pass);
@@ -252,7 +265,7 @@ CT_DEVICE void add_triangle(const ct_exact_tables &b, const ct_slot_view &v, uin
     for (int k = 0; k < 3 && total; k++) is_inverted = is_inverted || ct_winding_at(b, v, t, k, pass) < 0;
     if (is_inverted) atomicAdd(&s->inverted, 1u);
     for (int k = 0; k < 3; k++)
-        for (int j = 0; j < 3; j++) reach[j] = ct_larger()(reach[j], fabs(s->point[corner[k]][j]));
+        for (int j = 0; j < 3; j++) most->of[j] = ct_larger()(most->of[j], fabs(s->point[corner[k]][j]));
 }
 
 CT_DEVICE void add_to_body(const ct_exact_tables &b, const ct_slot_view &v, const surface *s) {
@@ -274,7 +287,7 @@ CT_DEVICE void write_sums(const ct_slot_view &v, const ct_exact_slot *slot, cons
     out->of[CT_SUM_NEAR] = s->total[TRIANGLE_NEAR];
     out->of[CT_SUM_ROUNDING] = s->total[TRIANGLE_ROUNDING];
     out->of[CT_SUM_MOVED] = ct_bound_moved_area(ct_cut_to_window(&slot->box, &v.plan->window[1 - (v.side & 1)]).sides);
-    out->of[CT_SUM_ARITHMETIC] = ct_bound_arithmetic(s->reach[0] + s->reach[1] + s->reach[2], area);
+    out->of[CT_SUM_ARITHMETIC] = ct_bound_arithmetic(s->most.of[0] + s->most.of[1] + s->most.of[2], area);
     out->max_winding = s->max_winding;
     out->inverted = s->inverted;
 }
@@ -304,16 +317,13 @@ CT_KERNEL add_surface(const ct_exact_tables b) {
                 if (t == 0) s.max_winding = s.inverted = 0;
             }
             CT_BARRIER();
-            double reach[3] = {0, 0, 0};
+            reach most = {{0, 0, 0}};
             CT_THREADS(t) {
-                for (uint32_t k = t; k < v.n_triangles; k += CT_BLOCK) add_triangle(b, v, k, pass, scale, &s, reach);
+                for (uint32_t k = t; k < v.n_triangles; k += CT_BLOCK) add_triangle(b, v, k, pass, scale, &s, &most);
             }
-            CT_UNROLL
-            for (int j = 0; j < 3; j++) {
-                reach[j] = ct_block_reduce(reach[j], ct_larger());
-                CT_THREADS(t) {
-                    if (t == 0) s.reach[j] = reach[j];
-                }
+            most = ct_block_reduce(most, larger_reach());
+            CT_THREADS(t) {
+                if (t == 0) s.most = most;
             }
             CT_BARRIER();
             CT_THREADS(t) {

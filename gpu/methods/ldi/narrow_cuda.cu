@@ -19,16 +19,56 @@ CT_DEVICE void read_corners(const ct_gpu_body *body, uint64_t triangle, const do
     }
 }
 
-struct smaller_key {
-    __device__ uint64_t operator()(uint64_t a, uint64_t b) const {
-        return a < b ? a : b;
+/* A ct_extent that threads join. Ends are keys, so that the order of threads does not choose between -0 and 0. */
+struct joined_extent {
+    uint64_t lo[CT_REGION_AXES], hi[CT_REGION_AXES]; /* ct_order_key */
+    int64_t area[3], size;
+    uint32_t winding[CT_REGION_FACES]; /* modulo 2^32 */
+};
+
+struct join_extents {
+    __device__ joined_extent operator()(joined_extent a, const joined_extent &b) const {
+        CT_UNROLL
+        for (int k = 0; k < CT_REGION_AXES; k++) {
+            a.lo[k] = b.lo[k] < a.lo[k] ? b.lo[k] : a.lo[k];
+            a.hi[k] = a.hi[k] < b.hi[k] ? b.hi[k] : a.hi[k];
+        }
+        CT_UNROLL
+        for (int k = 0; k < 3; k++) a.area[k] += b.area[k];
+        a.size += b.size;
+        CT_UNROLL
+        for (int face = 0; face < CT_REGION_FACES; face++) a.winding[face] += b.winding[face];
+        return a;
     }
 };
 
-/* What a body has in the region, on thread 0; all threads of the block measure. Numbers that the phase does not find are
- * those of an empty extent. Ends are joined as keys, so that the order of threads does not choose between -0 and 0. */
+CT_DEVICE joined_extent keys_of(const ct_extent &e) {
+    joined_extent keys;
+    for (int k = 0; k < CT_REGION_AXES; k++) {
+        keys.lo[k] = ct_order_key(e.lo[k]);
+        keys.hi[k] = ct_order_key(e.hi[k]);
+    }
+    for (int k = 0; k < 3; k++) keys.area[k] = e.area[k];
+    keys.size = e.size;
+    for (int face = 0; face < CT_REGION_FACES; face++) keys.winding[face] = (uint32_t)e.winding[face];
+    return keys;
+}
+
+CT_DEVICE ct_extent extent_of(const joined_extent &keys) {
+    ct_extent e;
+    for (int k = 0; k < CT_REGION_AXES; k++) {
+        e.lo[k] = ct_order_value(keys.lo[k]);
+        e.hi[k] = ct_order_value(keys.hi[k]);
+    }
+    for (int k = 0; k < 3; k++) e.area[k] = keys.area[k];
+    e.size = keys.size;
+    for (int face = 0; face < CT_REGION_FACES; face++) e.winding[face] = (int32_t)keys.winding[face];
+    return e;
+}
+
+/* What a body has in the region, on thread 0; all threads of the block measure. */
 CT_DEVICE ct_extent measure(const ct_gpu_body *body, const ct_narrowing *narrowing, const ct_probes *probes) {
-    const bool guessing = narrowing->phase == CT_NARROW_GUESS, winding = narrowing->phase == CT_NARROW_WINDINGS;
+    const bool guessing = narrowing->phase == CT_NARROW_GUESS;
     const uint64_t n = guessing ? ct_region_sample_count(body->n_triangles) : body->n_triangles;
     const double area_scale = ct_narrowing_area_scale(narrowing);
     ct_extent e = ct_extent_empty();
@@ -37,27 +77,13 @@ CT_DEVICE ct_extent measure(const ct_gpu_body *body, const ct_narrowing *narrowi
             double corner[3][3];
             read_corners(body, guessing ? ct_region_sample((uint32_t)i, body->n_triangles) : i,
                          narrowing->region.origin, corner);
-            if (winding)
+            if (narrowing->phase == CT_NARROW_WINDINGS)
                 ct_extent_add_windings(&e, &narrowing->region, probes, corner);
             else
                 ct_extent_add_surface(&e, &narrowing->region, area_scale, corner);
         }
     }
-    if (winding) {
-        CT_UNROLL
-        for (int face = 0; face < CT_REGION_FACES; face++)
-            e.winding[face] = (int32_t)ct_block_sum((uint32_t)e.winding[face]); /* modulo 2^32 */
-        return e;
-    }
-    CT_UNROLL
-    for (int k = 0; k < CT_REGION_AXES; k++) {
-        e.lo[k] = ct_order_value(ct_block_reduce(ct_order_key(e.lo[k]), smaller_key()));
-        e.hi[k] = ct_order_value(ct_block_reduce(ct_order_key(e.hi[k]), ct_larger()));
-    }
-    CT_UNROLL
-    for (int k = 0; k < 3; k++) e.area[k] = ct_block_sum(e.area[k]);
-    e.size = ct_block_sum(e.size);
-    return e;
+    return extent_of(ct_block_reduce(keys_of(e), join_extents()));
 }
 
 CT_KERNEL narrow_regions(const ct_plan_tables b) {
