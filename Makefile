@@ -498,9 +498,9 @@ experiments: all venv
 	PYTHONPATH=$(abspath client_py) $(PYTHON) tests/experiments/run.py --build $(abspath $(B)) \
 	    --out $(abspath build/experiments) $(EXPERIMENTS)
 
-# What is about the size of errors alone, or compares with brute force, is slow, and reads and writes no memory that other tests do
-# not.
-ASAN_LEFT_OUT := $(addprefix tests/consistency/test_,cases cells culled derivative ebpi egl_gl exact exact_cancel exact_degenerate exact_grazing \
+# What is about the size of errors alone, or compares with brute force or another backend, is slow, and reads and writes no memory
+# that other tests do not.
+ASAN_LEFT_OUT := $(addprefix tests/consistency/test_,cases cells culled derivative ebpi ebpi_backends egl_gl exact exact_cancel exact_degenerate exact_grazing \
                    exact_invariance exact_second half_space invariance patch_costs patch_ties patches sampling self_exact separation shallow \
                    voxtree) $(addprefix tests/unit/,broadphase/test_crowds ebpi/test_tile_bound exact/test_predicates exact/test_winding)
 ASAN_TESTS    := $(filter-out $(ASAN_LEFT_OUT:%=%.c),$(call find,tests/unit tests/golden tests/consistency,test_*.c))

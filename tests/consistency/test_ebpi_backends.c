@@ -19,15 +19,13 @@ static ct_scene_settings ebpi(double tolerance, double tolerance_rel, bool stric
 /* What the method gives. */
 enum { WANTED = CT_WANT_FRAME | CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES | CT_WANT_TILES };
 
-#ifdef __SANITIZE_ADDRESS__ /* slow: a pair for each setting */
-enum { SHARE = 12 };
-#elif defined CT_CUDA_SHIM
+#ifdef CT_CUDA_SHIM /* slow */
 enum { SHARE = 3 };
 #else
 enum { SHARE = 1 };
 #endif
 
-/* n and least_contacts: on a device, without a sanitizer. */
+/* n and least_contacts: on a device. */
 static void compare_random_pairs(uint64_t seed, int n, const ct_scene_settings *settings, uint64_t least_contacts) {
     static const uint32_t wants[] = {WANTED, CT_WANT_FRAME, 0};
     uint64_t rng = seed, contacts = 0;
