@@ -1,10 +1,7 @@
 /* point_column.c - walks a body's tree once for a contact's window, and places triangles four at a time, in floats. */
 #include "gpu/after/point_column.h"
 
-#include <math.h>
-
 #include "gpu/after/point_lines.h"
-#include "gpu/base/vec.h"
 #include "gpu/mesh/mesh.h"
 
 struct fill {
@@ -14,16 +11,6 @@ struct fill {
     ct_v4f lo[2], hi[2];
     uint64_t *visits;
 };
-
-static ct_v4f smaller(ct_v4f a, ct_v4f b) {
-    const ct_v4i is_a = a < b;
-    return (ct_v4f)(((ct_v4i)a & is_a) | ((ct_v4i)b & ~is_a));
-}
-
-static ct_v4f larger(ct_v4f a, ct_v4f b) {
-    const ct_v4i is_a = a > b;
-    return (ct_v4f)(((ct_v4i)a & is_a) | ((ct_v4i)b & ~is_a));
-}
 
 /* Adds those of four triangles that are over the window. False: there are too many. */
 static bool add_four(struct fill *fill, const ct_surface_cluster *cluster, uint32_t at, uint32_t n, uint32_t first) {
@@ -36,8 +23,8 @@ static bool add_four(struct fill *fill, const ct_surface_cluster *cluster, uint3
                          *z = (const void *)&cluster->corner[c][2][at];
             const ct_v4f to = ct_v4f_of(turn[0]) * *x + ct_v4f_of(turn[1]) * *y + ct_v4f_of(turn[2]) * *z +
                               ct_v4f_of(fill->body->shift[k]);
-            least[k] = c ? smaller(least[k], to) : to;
-            most[k] = c ? larger(most[k], to) : to;
+            least[k] = c ? ct_v4f_min(least[k], to) : to;
+            most[k] = c ? ct_v4f_max(most[k], to) : to;
         }
         least[k] -= ct_v4f_of(fill->beside);
         most[k] += ct_v4f_of(fill->beside);
@@ -60,16 +47,11 @@ static bool add_four(struct fill *fill, const ct_surface_cluster *cluster, uint3
 
 /* Whether a box of the body is over the window. */
 static bool is_over(const struct fill *fill, const ct_cluster_box *box) {
-    double middle[3], half[3];
-    for (int k = 0; k < 3; k++) {
-        middle[k] = 0.5 * ((double)box->lo[k] + (double)box->hi[k]);
-        half[k] = 0.5 * ((double)box->hi[k] - (double)box->lo[k]);
-    }
+    const double beside = (double)fill->beside;
     for (int k = 0; k < 2; k++) {
-        const double *turn = fill->body->turn[k], at = ct_dot3(turn, middle) + fill->body->shift[k];
-        const double reach =
-            fabs(turn[0]) * half[0] + fabs(turn[1]) * half[1] + fabs(turn[2]) * half[2] + (double)fill->beside;
-        if (at + reach < fill->column->lo[k] || at - reach > fill->column->hi[k]) return false;
+        double range[2];
+        ct_point_lines_range(fill->body, box, k, range);
+        if (range[1] + beside < fill->column->lo[k] || range[0] - beside > fill->column->hi[k]) return false;
     }
     return true;
 }

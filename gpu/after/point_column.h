@@ -1,11 +1,10 @@
 /* point_column.h - the triangles of a body that lie over a contact, where they are few: the many lines along the contact's
  * normal then look at these alone, in place of the body's tree.
  *
- *         u, v     each triangle's box is kept; what is over the window but
- *      |  ____|    outside the contact counts too, as lines run through all
- *      | / /\ |    of the body
- *      |/_/__\|
  *      lo    hi
+ *      |  ____|    The window is that of the contact, across its normal (u, v). All triangles of the
+ *      | / /\ |    body over it are listed, each with its box, also those above and below the
+ *      |/_/__\|    contact: a line goes through the whole body.
  */
 #ifndef CT_POINT_COLUMN_H
 #define CT_POINT_COLUMN_H
@@ -21,7 +20,7 @@ struct ct_line_body;
 enum { CT_COLUMN_TRIANGLES = 256 };
 
 typedef struct ct_point_column {
-    bool is_whole;       /* all triangles over the window are here; else none is */
+    bool is_whole;       /* all triangles over the window are here; else the rest is of no meaning */
     double lo[2], hi[2]; /* m: the window, u and v */
     uint32_t n;
     uint32_t triangle[CT_COLUMN_TRIANGLES];                                     /* rising */
@@ -29,7 +28,7 @@ typedef struct ct_point_column {
 } ct_point_column;
 
 /* Finds the triangles of a body that is no half-space. beside: m, how far rounding may put a line beside what it crosses.
- * *visits: of triangles and boxes, counted up. False: out of memory, or cancelled. */
+ * *visits: of triangles and boxes, counted up. False: out of memory. */
 bool ct_point_column_fill(ct_point_column *column, struct ct_line_body *body, const double lo[2], const double hi[2],
                           double beside, uint64_t *visits);
 

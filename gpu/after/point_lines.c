@@ -165,7 +165,7 @@ static void start_lines(const ct_point_lines *l, ct_line_body *body) {
     body->upright = make_line(body, (double[]){0, 0, 0}, (double[]){0, 0, 1}, l->rounding);
 }
 
-/* False: out of memory, or cancelled. */
+/* The columns of both bodies. False: out of memory, or cancelled. */
 static bool fill_columns(ct_point_lines *l) {
     double lo[2], hi[2];
     for (int k = 0; k < 2; k++) {

@@ -106,6 +106,17 @@ bool ct_point_lines_cross(ct_point_lines *lines, int side, const double p[3], co
 /* Whether the work is to end; polls every few thousand visits. */
 bool ct_point_lines_are_cancelled(ct_point_lines *lines);
 
+/* Between which u (k = 0), v or w a box of the body lies. */
+static inline void ct_point_lines_range(const ct_line_body *body, const ct_cluster_box *box, int k, double range[2]) {
+    double at = body->shift[k], reach = 0;
+    for (int i = 0; i < 3; i++) {
+        at += body->turn[k][i] * (0.5 * ((double)box->lo[i] + (double)box->hi[i]));
+        reach += fabs(body->turn[k][i]) * (0.5 * ((double)box->hi[i] - (double)box->lo[i]));
+    }
+    range[0] = at - reach;
+    range[1] = at + reach;
+}
+
 /* Position number `vertex` of a body's mesh in u, v, w. */
 void ct_point_lines_vertex(const ct_line_body *body, uint32_t vertex, double out[3]);
 /* Whether a triangle of the body has a vertex in the contact. */

@@ -200,17 +200,16 @@ static bool add_long_edges(ct_point_places *places, const ct_point_lines *lines,
 /* Whether a box of a body reaches into the window, and an edge in it may be longer than a square. */
 static bool may_have_long_edges(const ct_point_lines *lines, const ct_line_body *body, const ct_cluster_box *box,
                                 double square) {
-    double middle[3], half[3], squared = 0;
+    double squared = 0;
     for (int k = 0; k < 3; k++) {
-        middle[k] = 0.5 * ((double)box->lo[k] + (double)box->hi[k]);
-        half[k] = 0.5 * ((double)box->hi[k] - (double)box->lo[k]);
-        squared += 4 * half[k] * half[k];
+        const double side = (double)box->hi[k] - (double)box->lo[k];
+        squared += side * side;
     }
     if (!(squared > square * square)) return false;
     for (int k = 0; k < 3; k++) {
-        const double *turn = body->turn[k], at = ct_dot3(turn, middle) + body->shift[k];
-        const double reach = fabs(turn[0]) * half[0] + fabs(turn[1]) * half[1] + fabs(turn[2]) * half[2];
-        if (at + reach < lines->lo[k] || at - reach > lines->hi[k]) return false;
+        double range[2];
+        ct_point_lines_range(body, box, k, range);
+        if (range[1] < lines->lo[k] || range[0] > lines->hi[k]) return false;
     }
     return true;
 }

@@ -29,6 +29,25 @@ static inline ct_v4f ct_v4f_of(double x) {
     return (ct_v4f){f, f, f, f};
 }
 
+/* a where it is the smaller, or the larger, of the two, else b; also where one is no number. */
+static inline ct_v4f ct_v4f_min(ct_v4f a, ct_v4f b) {
+#ifdef __SSE2__
+    return (ct_v4f)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    const ct_v4i less = a < b;
+    return (ct_v4f)((less & (ct_v4i)a) | (~less & (ct_v4i)b));
+#endif
+}
+
+static inline ct_v4f ct_v4f_max(ct_v4f a, ct_v4f b) {
+#ifdef __SSE2__
+    return (ct_v4f)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    const ct_v4i more = a > b;
+    return (ct_v4f)((more & (ct_v4i)a) | (~more & (ct_v4i)b));
+#endif
+}
+
 /* Conversions lane by lane. AVX2 has one instruction for each; gcc compiles __builtin_convertvector to four to six. */
 
 static inline ct_v4d ct_v4d_of_v4i(ct_v4i x) {

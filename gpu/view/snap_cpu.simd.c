@@ -228,24 +228,6 @@ static inline ct_v4f load_any(const float *p) {
     return v;
 }
 
-static inline ct_v4f min_v4f(ct_v4f a, ct_v4f b) {
-#ifdef __SSE2__
-    return (ct_v4f)_mm_min_ps((__m128)a, (__m128)b);
-#else
-    const ct_v4i less = a < b;
-    return (ct_v4f)((less & (ct_v4i)a) | (~less & (ct_v4i)b));
-#endif
-}
-
-static inline ct_v4f max_v4f(ct_v4f a, ct_v4f b) {
-#ifdef __SSE2__
-    return (ct_v4f)_mm_max_ps((__m128)a, (__m128)b);
-#else
-    const ct_v4i more = a > b;
-    return (ct_v4f)((more & (ct_v4i)a) | (~more & (ct_v4i)b));
-#endif
-}
-
 static void refit(const ct_clusters *clusters, const float *positions, uint32_t first, uint32_t end,
                   ct_cluster_box *boxes) {
     enum { PREFETCH_AHEAD = 16 }; /* vertices: those of a cluster lie in any order */
@@ -256,8 +238,8 @@ static void refit(const ct_clusters *clusters, const float *positions, uint32_t 
         for (uint32_t i = clusters->first_vertex[c]; i < last; i++) {
             if (i + PREFETCH_AHEAD < n) __builtin_prefetch(positions + 3 * (size_t)vertices[i + PREFETCH_AHEAD]);
             const ct_v4f p = load_any(positions + 3 * (size_t)vertices[i]);
-            lo = min_v4f(lo, p);
-            hi = max_v4f(hi, p);
+            lo = ct_v4f_min(lo, p);
+            hi = ct_v4f_max(hi, p);
         }
         for (int k = 0; k < 3; k++) {
             boxes[c].lo[k] = lo[k];

@@ -118,7 +118,8 @@ def test_curved_contacts_as_points(cm):
         model, data, acceleration = screw(80)
         with cm.attach(model, data, points=points, patches=patches, **STIFF) as contacts:
             run(model, data, 0.2)
-            assert patches or len(contacts.result) <= 1
+            assert patches or len(contacts.result) == 1
+        assert (data.contact.dim == 3).any() == bool(points)
         fallen[points] = -data.qpos[2] / (acceleration * 0.2**2 / 2)
         if points:
             turned = 2 * np.arctan2(data.qpos[6], data.qpos[3]) / (2 * np.pi) * threads.PITCH * 0.016

@@ -52,24 +52,6 @@ static inline ct_v4f to_floats(ct_v4d x) {
 #endif
 }
 
-static inline ct_v4f smaller4(ct_v4f a, ct_v4f b) {
-#ifdef __AVX2__
-    return (ct_v4f)_mm_min_ps((__m128)a, (__m128)b);
-#else
-    const ct_v4i take = a < b;
-    return (ct_v4f)((take & (ct_v4i)a) | (~take & (ct_v4i)b));
-#endif
-}
-
-static inline ct_v4f larger4(ct_v4f a, ct_v4f b) {
-#ifdef __AVX2__
-    return (ct_v4f)_mm_max_ps((__m128)a, (__m128)b);
-#else
-    const ct_v4i take = a > b;
-    return (ct_v4f)((take & (ct_v4i)a) | (~take & (ct_v4i)b));
-#endif
-}
-
 static inline v8f load8(const float *p) {
     v8f v;
     memcpy(&v, p, sizeof v);
@@ -132,13 +114,13 @@ static inline v8f join4(ct_v4f a, ct_v4f b) {
 static inline ct_v4f smallest_of_each(const v8f v[3]) {
     ct_v4f half[3];
     for (int k = 0; k < 3; k++)
-        half[k] =
-            smaller4(__builtin_shufflevector(v[k], v[k], 0, 1, 2, 3), __builtin_shufflevector(v[k], v[k], 4, 5, 6, 7));
-    const ct_v4f xy = smaller4(__builtin_shufflevector(half[0], half[1], 0, 4, 1, 5),
-                               __builtin_shufflevector(half[0], half[1], 2, 6, 3, 7)); /* x y x y */
-    const ct_v4f zz = smaller4(__builtin_shufflevector(half[2], half[2], 0, 0, 1, 1),
-                               __builtin_shufflevector(half[2], half[2], 2, 2, 3, 3)); /* z z z z */
-    return smaller4(__builtin_shufflevector(xy, zz, 0, 1, 4, 5), __builtin_shufflevector(xy, zz, 2, 3, 6, 7));
+        half[k] = ct_v4f_min(__builtin_shufflevector(v[k], v[k], 0, 1, 2, 3),
+                             __builtin_shufflevector(v[k], v[k], 4, 5, 6, 7));
+    const ct_v4f xy = ct_v4f_min(__builtin_shufflevector(half[0], half[1], 0, 4, 1, 5),
+                                 __builtin_shufflevector(half[0], half[1], 2, 6, 3, 7)); /* x y x y */
+    const ct_v4f zz = ct_v4f_min(__builtin_shufflevector(half[2], half[2], 0, 0, 1, 1),
+                                 __builtin_shufflevector(half[2], half[2], 2, 2, 3, 3)); /* z z z z */
+    return ct_v4f_min(__builtin_shufflevector(xy, zz, 0, 1, 4, 5), __builtin_shufflevector(xy, zz, 2, 3, 6, 7));
 }
 
 static inline ct_v4d root4(ct_v4d x) {

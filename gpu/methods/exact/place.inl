@@ -95,8 +95,8 @@ static inline void bound_triangles(const ct_placed_cluster *c, uint32_t first, u
         const uint16_t *corner = c->corners[c->block_order[first + (i < n ? i : 0)]];
         const ct_v4f p = to_floats(load_point(c->points[corner[0]])), q = to_floats(load_point(c->points[corner[1]])),
                      r = to_floats(load_point(c->points[corner[2]]));
-        least[i] = smaller4(smaller4(p, q), r);
-        most[i] = larger4(larger4(p, q), r);
+        least[i] = ct_v4f_min(ct_v4f_min(p, q), r);
+        most[i] = ct_v4f_max(ct_v4f_max(p, q), r);
     }
     transpose_points8(least, lo);
     transpose_points8(most, hi);
@@ -152,8 +152,8 @@ static void fill_floats(ct_placed_cluster *c) {
             to->block[k][block] = least[k];
             to->block[3 + k][block] = most[k];
         }
-        lo_all = smaller4(lo_all, least);
-        hi_all = larger4(hi_all, most);
+        lo_all = ct_v4f_min(lo_all, least);
+        hi_all = ct_v4f_max(hi_all, most);
     }
     for (int k = 0; k < 3; k++) {
         c->lo[k] = lo_all[k];
