@@ -57,14 +57,25 @@ static void note_where(ct_cancel *cancel, const ct_working *working, const char 
     __atomic_store_n(&cancel->is_noted, 2, __ATOMIC_RELEASE);
 }
 
-static bool is_requested(ct_cancel *cancel, const ct_working *working, const char *what, uint64_t count) {
-    if (__atomic_load_n(&cancel->phase, __ATOMIC_RELAXED) != working->phase && working->phase)
-        __atomic_store_n(&cancel->phase, working->phase, __ATOMIC_RELAXED);
-    if (cancel->until > 0 && coarse_now() >= cancel->until) ct_cancel_request(cancel, CT_CANCEL_TIME);
+/* Whether the thread has to say what it does: once a tick. More often, threads that work for the same call in different phases
+ * would take its memory from each other at each poll. */
+static bool is_new_tick(const ct_cancel *cancel, double now) {
+    static __thread double noted;
+    static __thread const ct_cancel *noted_for;
+    if (now == noted && cancel == noted_for) return false;
+    noted = now;
+    noted_for = cancel;
+    return true;
+}
+
+static bool is_requested(ct_cancel *cancel, const ct_working *working, double now, bool tells_phase, const char *what,
+                         uint64_t count) {
+    if (tells_phase && working->phase) __atomic_store_n(&cancel->phase, working->phase, __ATOMIC_RELAXED);
+    if (cancel->until > 0 && now >= cancel->until) ct_cancel_request(cancel, CT_CANCEL_TIME);
     if (__atomic_load_n(&cancel->at_poll, __ATOMIC_RELAXED) &&
         __atomic_fetch_sub(&cancel->at_poll, 1, __ATOMIC_RELAXED) == 1)
         ct_cancel_request(cancel, CT_CANCEL_CALLER);
-    if (cancel->outer && is_requested(cancel->outer, working, what, count))
+    if (cancel->outer && is_requested(cancel->outer, working, now, tells_phase, what, count))
         ct_cancel_request(cancel, ct_cancel_reason(cancel->outer));
     if (ct_cancel_reason(cancel) == CT_CANCEL_NONE) return false;
     note_where(cancel, working, what, count);
@@ -72,7 +83,8 @@ static bool is_requested(ct_cancel *cancel, const ct_working *working, const cha
 }
 
 bool ct_cancel_check(const ct_working *working, const char *what, uint64_t count) {
-    return is_requested(working->cancel, working, what, count);
+    const double now = coarse_now();
+    return is_requested(working->cancel, working, now, is_new_tick(working->cancel, now), what, count);
 }
 
 bool ct_cancel_was_seen(const ct_cancel *cancel) {
