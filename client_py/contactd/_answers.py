@@ -130,6 +130,7 @@ class Answers:
             # Steps behind one refused are refused too: they go again, in order, once all have been answered.
             scene.refused.append(request)
             if error.code in LATER:
+                self._tables.waiting[scene] = None
                 scene.hold_until = max(scene.hold_until, time.monotonic() + delay_of(error))
         else:
             del scene.flying[number]
@@ -149,6 +150,7 @@ class Answers:
             scene.refused.clear()
             for r in again:
                 r.sequence, r.sent = 0, False
+            self._tables.waiting[scene] = None
             scene.pending.extendleft(reversed(again))
 
 

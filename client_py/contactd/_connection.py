@@ -88,7 +88,7 @@ class Connection(Line):
         if (setup := self._setup.next_time()) is not None:
             times.append(setup)
         if self.is_ready:
-            times += [s.hold_until for s in self.tables.scenes if s.hold_until]
+            times += [s.hold_until for s in self.tables.waiting if s.hold_until]
             if self.tables.next_suspect_at:
                 times.append(self.tables.next_suspect_at)
             if self.tables.queue:

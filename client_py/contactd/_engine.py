@@ -327,7 +327,7 @@ class _Scene:
     """A ct_scene, one thread at a time."""
 
     def __init__(self, handle: Any, address: int) -> None:
-        self.handle, self.address = handle, address
+        self.handle, self.address = handle, address  # 0: it was closed
         self.kept: tuple[int, Any, Any, Any] | None = None  # updates, and ct_step, ct_cancel and ct_update[], to use again
         self.lock = threading.RLock()
         self.revision, self.steps, self.contacts = 1, 0, 0
@@ -370,6 +370,7 @@ class EngineLink:
         self._scenes: dict[int, _Scene] = {}
         self._queue: queue.SimpleQueue[tuple[Request, _Scene | None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._waiting = 0  # steps of all scenes, submitted and not done
         self._began = time.monotonic()
         given = ffi.new("ct_engine_options *")
         lib.ct_engine_options_init(given)
@@ -428,6 +429,7 @@ class EngineLink:
                 self._thread.start()
             if scene is not None:
                 scene.waiting += 1
+                self._waiting += 1
         self._queue.put((request, scene))
 
     def close(self, wait: bool = True) -> None:
@@ -478,6 +480,7 @@ class EngineLink:
                 if scene is not None:
                     with self._lock:
                         scene.waiting -= 1
+                        self._waiting -= 1
             del request, item
 
     def _carry_out(self, request: Request) -> Any:
@@ -659,6 +662,7 @@ class EngineLink:
         scene = self._scene(body)
         with scene.lock, self._lock:
             del self._scenes[body["scene"]]
+            scene.address = 0
             self.native.free("ct_scene", scene.handle)
         return _Answer("Done", {})
 

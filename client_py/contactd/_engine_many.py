@@ -17,96 +17,110 @@ from .errors import ContactdError, ErrorCode, error_for
 BATCH = 256  # scenes that the engine takes at once: what it keeps of more of them leaves the processor's caches
 
 
+class _Steps:
+    """ct_step of scenes that are stepped together, with ct_update and ct_velocity, filled but for what differs from one time to the next.
+    It may be used by who holds the locks of all of its scenes."""
+
+    def __init__(self, link: EngineLink, motion: Motion) -> None:
+        native, ffi, together = link.native, link.native.ffi, motion.together
+        self.scenes = [link._scene({"scene": state.id}) for state in together.states]
+        self.in_order = sorted(self.scenes, key=id)
+        self.native, self.n = native, len(self.scenes)
+        posed, moving = (together.rows(which, field, RIGID)
+                         for which, field in ((motion.posed, "poses"), (motion.moving, "velocities")))
+        soft = [[row[0] for row in together.rows([place], "positions", DEFORMABLE)] for place in motion.soft]
+        for place, states in zip(motion.soft, soft):
+            if len({state.vertices for state in states}) > 1:
+                raise error_for(ErrorCode.WRONG_LENGTH, f"body {place} has another number of vertices in another scene",
+                                field="positions")
+        n_updates, n_velocities, n = len(motion.posed) + len(soft), len(motion.moving), self.n
+        self._memory = ffi.new("ct_update[]", n * n_updates), ffi.new("ct_velocity[]", n * n_velocities)
+        updates, velocities = (native.writable(memory, n * per, kind).reshape(n, per) for memory, per, kind in
+                               zip(self._memory, (n_updates, n_velocities), ("ct_update", "ct_velocity")))
+        self.steps = ffi.new("ct_step[]", n)
+        self.rows = native.writable(self.steps, n, "ct_step")
+        self.rows["scene"] = [scene.address for scene in self.scenes]
+        for name, rows, memory in (("updates", updates, self._memory[0]), ("velocities", velocities, self._memory[1])):
+            if rows.size:
+                self.rows[name] = native.address(memory) + np.arange(n, dtype=np.uint64) * np.uint64(rows.strides[0])
+                self.rows["n_" + name] = rows.shape[1]
+        self._posed, self._soft, self._moving = updates[:, :len(motion.posed)], updates[:, len(motion.posed):], velocities
+        if self._posed.size:
+            self._posed["body"], self._posed["kind"] = [[body.id for body in row] for row in posed], POSE
+        if self._soft.size:
+            self._soft["body"], self._soft["kind"] = np.transpose([[state.id for state in states] for states in soft]), POSITIONS
+            self._soft["count"] = [states[0].vertices for states in soft]
+        if self._moving.size:
+            self._moving["body"] = [[body.id for body in row] for row in moving]
+
+    def fill(self, motion: Motion, want: int, cancel: Any) -> None:
+        if self._posed.size:
+            self._posed["pose"] = motion.poses
+        if self._moving.size:
+            self._moving["twist"] = motion.twists
+        if self._soft.size:
+            positions, counts = motion.positions, self._soft["count"][0].astype(np.int64)
+            assert positions is not None
+            first = (np.cumsum(counts) - counts) * positions.strides[1]
+            self._soft["positions"] = positions.ctypes.data + first + np.arange(self.n)[:, None] * positions.strides[0]
+            self._soft["dtype"] = 1 if positions.dtype.itemsize == 4 else 2
+        self.rows["want"], self.rows["cancel"] = want, self.native.address(cancel)
+
+
 @contextlib.contextmanager
 def _held(scenes: list[Any]) -> Iterator[None]:
-    """Their locks, in one order, so that two calls do not wait for each other."""
+    """The locks of scenes, which are in one order, so that two calls do not wait for each other."""
     held = []
     try:
-        for scene in sorted(scenes, key=id):
+        for scene in scenes:
             scene.lock.acquire()
-            held.append(scene.lock)
+            held.append(scene)
         yield
     finally:
-        for lock in held:
-            lock.release()
-
-
-def _fill_updates(link: EngineLink, motion: Motion) -> tuple[Any, int]:
-    """ct_update[n][b], the poses first."""
-    native, n = link.native, len(motion.scenes)
-    per = len(motion.posed) + len(motion.soft)
-    memory = native.ffi.new("ct_update[]", n * per)
-    rows = native.writable(memory, n * per, "ct_update").reshape(n, per)
-    if motion.poses is not None:
-        rows["body"][:, :len(motion.posed)] = [[body.id for body in row] for row in motion.states(motion.posed, "poses", RIGID)]
-        rows["kind"][:, :len(motion.posed)] = POSE
-        rows["pose"][:, :len(motion.posed)] = motion.poses
-    first = 0
-    for at, place in enumerate(motion.soft, len(motion.posed)):
-        assert motion.positions is not None
-        states = [motion.bodies([place], scene, "positions", DEFORMABLE)[0] for scene in motion.scenes]
-        if len({state.vertices for state in states}) > 1:
-            raise error_for(ErrorCode.WRONG_LENGTH, f"body {place} has another number of vertices in another scene", field="positions")
-        rows["body"][:, at], rows["kind"][:, at] = [state.id for state in states], POSITIONS
-        rows["count"][:, at], rows["dtype"][:, at] = states[0].vertices, 1 if motion.positions.dtype.itemsize == 4 else 2
-        rows["positions"][:, at] = (motion.positions.ctypes.data + first * motion.positions.strides[1]
-                                    + np.arange(n, dtype=np.uint64) * motion.positions.strides[0])
-        first += states[0].vertices
-    return memory, per
-
-
-def _fill_velocities(link: EngineLink, motion: Motion) -> tuple[Any, int]:
-    """ct_velocity[n][b]."""
-    native, n, per = link.native, len(motion.scenes), len(motion.moving)
-    memory = native.ffi.new("ct_velocity[]", n * per)
-    if motion.twists is not None:
-        rows = native.writable(memory, n * per, "ct_velocity").reshape(n, per)
-        rows["body"] = [[body.id for body in row] for row in motion.states(motion.moving, "velocities", RIGID)]
-        rows["twist"] = motion.twists
-    return memory, per
+        for scene in held:
+            scene.lock.release()
 
 
 def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> GatheredResult:
     native, (ffi, lib), n = link.native, (link.native.ffi, link.native.lib), len(motion.scenes)
     deadline = time.monotonic() + timeout
-    scenes = [link._scene({"scene": scene.id}) for scene in motion.scenes]
-    updates, n_updates = _fill_updates(link, motion)
-    velocities, n_velocities = _fill_velocities(link, motion)
-    steps, cancel = ffi.new("ct_step[]", n), ffi.new("ct_cancel *")
-    rows = native.writable(steps, n, "ct_step")
-    numbers = np.arange(n, dtype=np.uint64)
-    for name, memory, per in (("updates", updates, n_updates), ("velocities", velocities, n_velocities)):
-        if per:
-            rows[name] = native.address(memory) + numbers * np.uint64(per * ffi.sizeof(ffi.typeof(memory).item))
-            rows["n_" + name] = per
-    rows["want"], rows["cancel"] = want, native.address(cancel)
-    with _held(scenes):
-        rows["scene"] = [scene.address for scene in scenes]
-        cancel.until = deadline
+    key = tuple(motion.posed), tuple(motion.soft), tuple(motion.moving)
+    made: _Steps | None = motion.together.made.get(key)
+    if made is None:
+        made = motion.together.made[key] = _Steps(link, motion)
+    steps, cancel = made.steps, ffi.new("ct_cancel *")
+    cancel.until = deadline
+    with _held(made.in_order):
+        link._check_open()
+        if not motion.together.is_current and not all(scene.address for scene in made.scenes):
+            raise error_for(ErrorCode.STALE_HANDLE, "a scene was closed meanwhile", field="scenes")
         if time.monotonic() >= deadline:
             raise error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer within {timeout:.3g} s: it had not begun", field="timeout",
                             retry=True)
+        made.fill(motion, want, cancel)
         for at in range(0, n, BATCH):
             lib.ct_engine_run(link._engine, steps + at, min(BATCH, n - at))
         is_late = time.monotonic() >= deadline
         try:
             first = np.zeros(n + 1, np.uint64)
             counts_at = ffi.from_buffer("uint64_t[]", first, require_writable=True)
-            total = lib.ct_steps_gather(steps, n, ffi.NULL, counts_at)
-            contacts = np.zeros(total, native.dtype("ct_contact"))
-            if total:
+            contacts = np.empty(lib.ct_steps_gather(steps, n, ffi.NULL, counts_at), native.dtype("ct_contact"))
+            if len(contacts):
                 lib.ct_steps_gather(steps, n, ffi.from_buffer("ct_contact[]", contacts, require_writable=True), counts_at)
-            left_out = link.left_out(steps[int(np.flatnonzero(rows["result"])[0])].result) if total else frozenset()
-            errors = {k: link.step_error(steps[k], motion.scenes[k]._state.label, 0 if is_late else scenes[k].limit, timeout)
-                      for k in np.flatnonzero(rows["result"] == 0).tolist()}
+            done = made.rows["result"] != 0
+            left_out = link.left_out(steps[int(done.argmax())].result) if len(contacts) else frozenset()
+            errors = {k: link.step_error(steps[k], motion.scenes[k]._state.label, 0 if is_late else made.scenes[k].limit, timeout)
+                      for k in np.flatnonzero(~done).tolist()}
         finally:
             lib.ct_steps_free_results(steps, n)
         counts = np.diff(first).astype(np.int64)
-        for scene, count in zip(scenes, counts.tolist()):
+        for scene, count in zip(made.scenes, counts.tolist()):
             scene.steps += 1
             scene.contacts = count
-    for k, scene_of in enumerate(motion.scenes):
-        scene_of._state.number += k not in errors
+    for state in motion.together.states:
+        state.number += 1
+    for k in errors:
+        motion.together.states[k].number -= 1
     return GatheredResult(motion, link.tables(contacts, left_out), counts, errors, want | (1 if want & 32 else 0))
 
 
@@ -137,13 +151,13 @@ class ManyLink(EngineLink):
     def step_each(self, requests: list[Request]) -> list[Any] | None:
         """Steps of different scenes as one batch: the answer to each, or its error. None: as of step_many."""
         self._check_open()
-        if any(self._scenes[request.scene.id].waiting for request in requests if request.scene.id in self._scenes):
+        if self._waiting and any(self._scenes[request.scene.id].waiting for request in requests if request.scene.id in self._scenes):
             return None
         return _step_each(self, requests)
 
     def step_many(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:
         """None: steps submitted before wait for some of the scenes, so that these have to wait, too."""
         self._check_open()
-        if any(self._scenes[scene.id].waiting for scene in motion.scenes if scene.id in self._scenes):
+        if self._waiting and any(self._scenes[scene.id].waiting for scene in motion.scenes if scene.id in self._scenes):
             return None
         return _step_many(self, motion, want, timeout)

@@ -114,6 +114,11 @@ class Link:
         return bool(scene.pending or scene.flying or scene.gap or scene.hold_until or scene.closed or not scene.synced
                     or scene.error is not None or scene.changing is not None and self.is_changing(scene))
 
+    def are_busy(self, scenes: list[SceneState]) -> bool:
+        """Whether one of them is."""
+        return any(s.pending or s.flying or s.gap or s.hold_until or s.closed or not s.synced or s.error is not None
+                   or s.changing is not None for s in scenes) and any(map(self.is_busy, scenes))
+
     @property
     def reconnects(self) -> int:
         """Sessions set up after the first."""
@@ -310,7 +315,7 @@ class Link:
             connection.start_over(why)
         if not self._was_wanted or tables.flying or tables.steps or tables.queue or not connection.is_ready:
             return False
-        if connection.is_closing or connection.target or any(scene.pending for scene in tables.scenes):
+        if connection.is_closing or connection.target or any(scene.pending for scene in tables.waiting):
             return False
         self._was_wanted = False
         return True

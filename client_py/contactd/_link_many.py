@@ -6,6 +6,7 @@ by one. Steps that come behind it wait until it is answered, so its numbers coun
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -47,7 +48,7 @@ class _Apart(ContactdError):
 
 def step_many(link: Link, motion: Motion, want: int, timeout: float) -> ManyResult | None:
     """None: the server is older, or the scenes must be stepped one by one."""
-    states = [scene._state for scene in motion.scenes]
+    states = motion.together.states
     if link.welcome.get("last_message", 0) < UNION_NUMBER["StepMany"] or not states:
         return None
     if any(state.frames is not None for state in states) or not motion.has_like_bodies():
@@ -66,9 +67,10 @@ class _Work:
         self.request = Request("StepMany", self.build, self.done, timeout=timeout, refused=self.refused)
         self._sequences: list[int] = []  # as sent first
         self._session = (0, 0)  # whose these are
-        self._posed: list[tuple[BodyState, ...]] = motion.states(motion.posed, "poses", RIGID)
-        self._moving: list[tuple[BodyState, ...]] = motion.states(motion.moving, "velocities", RIGID)
-        self._soft: list[tuple[BodyState, ...]] = motion.states(motion.soft, "positions", DEFORMABLE)
+        together = motion.together
+        self._posed: list[tuple[BodyState, ...]] = together.rows(motion.posed, "poses", RIGID)
+        self._moving: list[tuple[BodyState, ...]] = together.rows(motion.moving, "velocities", RIGID)
+        self._soft: list[tuple[BodyState, ...]] = together.rows(motion.soft, "positions", DEFORMABLE)
 
     def own(self) -> None:
         """The caller may change its arrays again."""
@@ -81,7 +83,7 @@ class _Work:
         if self._sequences and session != self._session:
             raise _Apart("the scenes were built again")
         if not self._sequences:
-            if any(map(self.link.is_busy, self.states)):
+            if self.link.are_busy(self.states):
                 raise _Apart("steps of these scenes are on their way")
             self._session, self._sequences = session, [state.sequence + 1 for state in self.states]
         for state in self.states:
@@ -91,13 +93,23 @@ class _Work:
         body: dict[str, Any] = {"scenes": [state.id for state in self.states], "sequences": self._sequences,
                                 "want": self.want, "deadline_us": left}
         if motion.poses is not None:
-            body["posed"], body["poses"] = _ids(self._posed), arrays.add(motion.poses)
+            body["posed"], body["poses"] = self._ids(motion.posed, self._posed), arrays.add(motion.poses)
         if motion.twists is not None:
-            body["moving"], body["twists"] = _ids(self._moving), arrays.add(motion.twists)
+            body["moving"], body["twists"] = self._ids(motion.moving, self._moving), arrays.add(motion.twists)
         if motion.positions is not None:
-            body["soft"], body["positions"] = _ids(self._soft), arrays.add(motion.positions)
+            body["soft"], body["positions"] = self._ids(motion.soft, self._soft), arrays.add(motion.positions)
             body["vertices"] = [state.vertices for state in self._soft[0]]
         return body, None if arrays.empty else arrays
+
+    def _ids(self, which: list[int], rows: list[tuple[BodyState, ...]]) -> list[int]:
+        """Once where all scenes have the same, else one scene's after the other's."""
+        made, key = self.motion.together.made, ("ids", *which)
+        if key in made and self.motion.together.is_current:
+            return list(made[key])
+        ids = [body.id for row in rows for body in row]
+        once = ids[:len(rows[0])]
+        found = made[key] = once if ids == once * len(rows) else ids
+        return found
 
     def done(self, answer: Decoded) -> ManyResult:
         if answer.kind != "ManyResult":
@@ -126,17 +138,21 @@ class _Work:
 
     def _note(self, failed: set[int], unused: set[int]) -> None:
         """What the server has done."""
-        for k, state in enumerate(self.states):
-            if state.changing is self.request:
+        request = self.request
+        for state in self.states:
+            if state.changing is request:
                 state.changing = None
-            state.sequence += k not in unused
-            state.number += k not in failed
+            state.sequence += 1
+            state.number += 1
+        for k in unused:
+            self.states[k].sequence -= 1
+        for k in failed:
+            self.states[k].number -= 1
         if (poses := self.motion.poses) is not None:
-            rows = iter(list(poses.reshape(-1, 12)))
-            for k, bodies in enumerate(self._posed):
-                for body, pose in zip(bodies, rows):
-                    if k not in failed:
-                        body.pose = pose
+            done = [row for k, row in enumerate(self._posed) if k not in failed] if failed else self._posed
+            rows = np.delete(poses, sorted(failed), axis=0) if failed else poses
+            for body, pose in zip(itertools.chain.from_iterable(done), list(rows.reshape(-1, 12))):
+                body.pose = pose
         if (positions := self.motion.positions) is not None:
             for k, bodies in enumerate(self._soft):
                 if k not in failed:
@@ -148,13 +164,6 @@ def _note_positions(bodies: tuple[BodyState, ...], rows: np.ndarray) -> None:
     for body in bodies:
         body.apply(Update(body, POSITIONS, rows[first:first + body.vertices]))
         first += body.vertices
-
-
-def _ids(rows: list[tuple[BodyState, ...]]) -> list[int]:
-    """Once where all scenes have the same, else one scene's after the other's."""
-    ids = [body.id for row in rows for body in row]
-    once = ids[:len(rows[0])]
-    return once if ids == once * len(rows) else ids
 
 
 def _tables(answer: Decoded, count: int) -> ManyTables:

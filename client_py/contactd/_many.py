@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, Sequence, SupportsIndex, overload
 
@@ -40,6 +41,80 @@ class Scenes(list[Scene]):
             raise error_for(ErrorCode.WRONG_LENGTH, f"expected indices, or a mask of shape ({len(self)},), got {at.dtype} {at.shape}",
                             object="scenes")
         return Scenes(super(Scenes, self).__getitem__(i) for i in at.tolist())
+
+
+class Together:
+    """Scenes that are stepped at once, and what is found once for all of their steps: it holds while `is_current`, until a scene or
+    a body comes or goes."""
+
+    def __init__(self, scenes: list[Scene]) -> None:
+        self._change = _state.latest_change()
+        self.scenes = scenes
+        self.states = [scene._state for scene in scenes]
+        if len({id(state) for state in self.states}) < len(scenes):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene is there twice", field="scenes")
+        for scene in scenes:
+            scene._check_open()
+        self.clients = {id(scene.client) for scene in scenes}
+        self.links = {state.link for state in self.states}
+        self._rows: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        self.made: dict[Any, Any] = {}  # what a link keeps here
+
+    @classmethod
+    def of(cls, scenes: Sequence[Scene], last: "Together | None") -> "Together":
+        """last: of the call before, for which these were mostly the same."""
+        these = list(scenes)
+        return last if last is not None and last.is_current and last.scenes == these else cls(these)
+
+    @property
+    def is_current(self) -> bool:
+        return self._change == _state.latest_change()
+
+    @functools.cached_property
+    def ids(self) -> NDArray[np.int64]:
+        """(n, most + 1) of each scene's bodies; 0 where it has none."""
+        known = [[body.id for body in state.bodies] for state in self.states]
+        ids = np.zeros((len(known), max(map(len, known), default=0) + 1), np.int64)
+        for row, numbers in zip(ids, known):
+            row[:len(numbers)] = numbers
+        return ids
+
+    def rows(self, which: Sequence[int], field: str, kind: int) -> list[tuple[Any, ...]]:
+        """The states of each scene's bodies at these places, all of this kind."""
+        key = *which, kind
+        if key not in self._rows:
+            self._rows[key] = self._find_rows(which, field, kind)
+        return self._rows[key]
+
+    def _find_rows(self, which: Sequence[int], field: str, kind: int) -> list[tuple[Any, ...]]:
+        if not which:
+            return [()] * len(self.scenes)
+        first, *more = which
+        take = operator.itemgetter(first, *more) if more else lambda bodies: (bodies[first],)
+        is_soft = kind == _state.DEFORMABLE
+        try:
+            rows = [take(state.bodies) for state in self.states]
+        except IndexError:
+            rows = []
+        if rows and all((body.kind == _state.DEFORMABLE) == is_soft for row in rows for body in row):
+            return rows
+        return [tuple(_bodies(which, scene, field, kind)) for scene in self.scenes]  # which names what is wrong
+
+
+def _bodies(which: Sequence[int], scene: Scene, field: str, kind: int) -> list[Any]:
+    """The states of a scene's bodies by place, all of this kind."""
+    found = []
+    for place in which:
+        bodies = scene._state.bodies
+        if not -len(bodies) <= place < len(bodies):
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"the scene has {len(bodies)} bodies, so none at {place}",
+                            object=str(scene), field=field)
+        state = bodies[place]
+        if (state.kind == _state.DEFORMABLE) != (kind == _state.DEFORMABLE):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"body {place} is {'deformable' if kind == _state.RIGID else 'rigid'}",
+                            object=str(scene), field=field)
+        found.append(state)
+    return found
 
 
 class ManyResult(ContactColumns):
@@ -98,19 +173,15 @@ class GatheredResult(ManyResult):
     def __init__(self, motion: Motion, tables: Any, counts: NDArray[np.int64], errors: dict[int, ContactdError], want: int) -> None:
         super().__init__(motion.scenes, counts, errors)
         self._columns = Columns(_Asked(tables, want), "contacts")
-        self._ids = [[body.id for body in scene._state.bodies] for scene in motion.scenes]
+        self._ids = motion.together.ids
 
     def _column(self, name: str) -> np.ndarray:
         return self._columns._column(name)
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:
-        most = max(map(len, self._ids), default=0)
-        ids = np.zeros((len(self._ids), most + 1), np.int64)  # a place more, which nothing is at
-        for row, known in zip(ids, self._ids):
-            row[:len(known)] = known
         pairs = np.stack([self._columns._field("body_a"), self._columns._field("body_b")], axis=1)
-        found: NDArray[np.int64] = (ids[self.scene_index][:, None, :] == pairs[:, :, None]).argmax(2)
+        found: NDArray[np.int64] = (self._ids[self.scene_index][:, None, :] == pairs[:, :, None]).argmax(2)
         return found
 
 
@@ -135,50 +206,18 @@ class StackedResult(ManyResult):
 class Motion:
     """What moves in each of many scenes: the same bodies, by their place among the scene's, in all of them."""
 
-    def __init__(self, scenes: Sequence[Scene], poses: Any, positions: ArrayLike | None, velocities: Any) -> None:
-        self.scenes = list(scenes)
-        if len({id(scene._state) for scene in self.scenes}) < len(self.scenes):
-            raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene is there twice", field="scenes")
-        for scene in self.scenes:
-            scene._check_open()
+    def __init__(self, together: Together, poses: Any, positions: ArrayLike | None, velocities: Any) -> None:
+        self.together, self.scenes = together, together.scenes
         self.posed, self.poses = self._of_rigid(poses, "poses")
         self.moving, self.twists = self._of_rigid(velocities, "velocities")
         self.soft, self.positions = self._of_soft(positions)
 
-    def bodies(self, which: Sequence[int], scene: Scene, field: str, kind: int) -> list[Any]:
-        """The states of a scene's bodies by place, all of this kind."""
-        found = []
-        for place in which:
-            bodies = scene._state.bodies
-            if not -len(bodies) <= place < len(bodies):
-                raise error_for(ErrorCode.OUT_OF_RANGE, f"the scene has {len(bodies)} bodies, so none at {place}",
-                                object=str(scene), field=field)
-            state = bodies[place]
-            if (state.kind == _state.DEFORMABLE) != (kind == _state.DEFORMABLE):
-                raise error_for(ErrorCode.INVALID_ARGUMENT, f"body {place} is {'deformable' if kind == _state.RIGID else 'rigid'}",
-                                object=str(scene), field=field)
-            found.append(state)
-        return found
-
-    def states(self, which: Sequence[int], field: str, kind: int) -> list[tuple[Any, ...]]:
-        """`bodies` of all scenes."""
-        if not which:
-            return [()] * len(self.scenes)
-        first, *more = which
-        take = operator.itemgetter(first, *more) if more else lambda bodies: (bodies[first],)
-        is_soft = kind == _state.DEFORMABLE
-        try:
-            rows = [take(scene._state.bodies) for scene in self.scenes]
-        except IndexError:
-            rows = []
-        if rows and all((body.kind == _state.DEFORMABLE) == is_soft for row in rows for body in row):
-            return rows
-        return [tuple(self.bodies(which, scene, field, kind)) for scene in self.scenes]  # which names what is wrong
-
     def has_like_bodies(self) -> bool:
         """Whether the deformable bodies that move have as many vertices in each scene."""
-        vertices = [[body.vertices for body in row] for row in self.states(self.soft, "positions", _state.DEFORMABLE)]
-        return not self.soft or all(row == vertices[0] for row in vertices)
+        if not self.soft:
+            return True
+        vertices = [[body.vertices for body in row] for row in self.together.rows(self.soft, "positions", _state.DEFORMABLE)]
+        return all(row == vertices[0] for row in vertices)
 
     def own(self) -> None:
         """Replaces the caller's arrays by copies, for when the caller may change them again."""
@@ -225,13 +264,13 @@ class Motion:
         out: dict[str, Any] = {}
         bodies = scene.bodies
         if self.poses is not None:
-            self.bodies(self.posed, scene, "poses", _state.RIGID)
+            _bodies(self.posed, scene, "poses", _state.RIGID)
             out["poses"] = ([bodies[place] for place in self.posed], self.poses[k].reshape(-1, 3, 4))
         if self.positions is not None:
-            self.bodies(self.soft, scene, "positions", _state.DEFORMABLE)
+            _bodies(self.soft, scene, "positions", _state.DEFORMABLE)
             out["positions"] = ([bodies[place] for place in self.soft], self.positions[k])
         if self.twists is not None:
-            self.bodies(self.moving, scene, "velocities", _state.RIGID)
+            _bodies(self.moving, scene, "velocities", _state.RIGID)
             out["velocities"] = {bodies[place]: twist for place, twist in zip(self.moving, self.twists[k])}
         return out
 

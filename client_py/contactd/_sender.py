@@ -27,8 +27,11 @@ class Sender:
             if tables.must_wait(tables.queue[0], now):
                 break
             self._send(tables.queue.popleft())
-        for scene in tables.scenes:
-            if not (scene.pending or scene.hold_until) or scene.hold_until > now:
+        for scene in list(tables.waiting):
+            if not (scene.pending or scene.hold_until):
+                del tables.waiting[scene]
+                continue
+            if scene.hold_until > now:
                 continue
             scene.hold_until = 0.0
             while scene.pending and line.is_ready and not scene.gap and not tables.is_changing(scene):

@@ -211,4 +211,4 @@ def _rebuild(scene: SceneState) -> Procedure:
         body.id = added.body["body"]
     for pair, material in scene.pairs.items():
         yield "SetMaterial", material_message(scene, min(pair, key=id), max(pair, key=id), material), None
-    scene.known = None
+    scene.forget_known()

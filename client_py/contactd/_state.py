@@ -7,6 +7,7 @@ scene. Identifiers are the server's of the moment and change when it restarts; t
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import time
 import weakref
@@ -27,6 +28,20 @@ Message = tuple[dict[str, Any], Arrays | None]
 
 DEFORMABLE, RIGID, HALF_SPACE = 1, 2, 3
 POSITIONS, RANGES, INDEXED, POSE = 1, 2, 3, 4
+
+_numbers = itertools.count(1)
+_latest = 0
+
+
+def latest_change() -> int:
+    """Another number as soon as a scene of this process has other bodies, or is closed: what was found of many scenes holds until then."""
+    return _latest
+
+
+def note_change() -> None:
+    """After it. Each number is given once, so that no thread's change is lost beside another's."""
+    global _latest
+    _latest = next(_numbers)
 
 
 @dataclass(eq=False)
@@ -220,6 +235,7 @@ class BodyState:
         """The server has given it this mesh; a deformable body is at the mesh's own positions."""
         self.mesh, self.vertices = mesh, vertices
         self.rest()
+        note_change()
 
     def rest(self) -> None:
         """In the server a deformable body is at its mesh's own positions."""
@@ -380,22 +396,30 @@ class SceneState:
             self.known = {b.id: b for b in self.bodies}
         return self.known
 
+    def forget_known(self) -> None:
+        self.known = None
+        note_change()
+
+    def close(self) -> None:
+        self.closed = True
+        note_change()
+
     def add(self, body: BodyState) -> None:
         self.bodies.append(body)
-        self.known = None
+        self.forget_known()
 
     def put_last(self, bodies: list[BodyState]) -> None:
         """In this order, behind all others."""
         last = set(bodies)
         self.bodies = [b for b in self.bodies if b not in last] + bodies
-        self.known = None
+        self.forget_known()
 
     def remove(self, body: BodyState) -> None:
         if not body.removed:
             body.removed = True
             self.bodies.remove(body)
             self.pairs = {pair: material for pair, material in self.pairs.items() if body not in pair}
-        self.known = None
+        self.forget_known()
 
     def set_pair(self, a: BodyState, b: BodyState, material: dict[str, float]) -> None:
         """What counts between them; empty: nothing of their own any more."""

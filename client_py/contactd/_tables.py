@@ -38,6 +38,7 @@ class Tables:
     def __init__(self) -> None:
         self.meshes = Meshes()
         self.scenes: list[SceneState] = []
+        self.waiting: dict[SceneState, None] = {}  # those of them that have something to send, or may not yet; in the order in which they came
         self.inbox: deque[Request] = deque()  # from callers, not yet in the other tables
         self.numbers = itertools.count(1)  # of messages
         self.queue: deque[Request] = deque()  # to send, other than steps
@@ -58,13 +59,17 @@ class Tables:
     def add(self, request: Request) -> None:
         heapq.heappush(self.deadlines, (request.deadline, id(request), request))
         if request.after is not None:
-            request.after.pending.append(request)
+            self._wait(request.after, request)
         elif request.scene is None:
             self.queue.append(request)
         elif request.scene.closed:
             request.fail(error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=request.scene.label))
         else:
-            request.scene.pending.append(request)
+            self._wait(request.scene, request)
+
+    def _wait(self, scene: SceneState, request: Request) -> None:
+        self.waiting[scene] = None  # rather without a request than the other way round, should Ctrl-C come in between
+        scene.pending.append(request)
 
     # ---- when servers end ----
 
@@ -128,6 +133,7 @@ class Tables:
                 scene.sequence = 0
                 for request in flying:
                     request.sequence = 0
+            self.waiting[scene] = None
             scene.pending.extendleft(reversed(flying))
 
     def mend(self) -> None:
@@ -139,6 +145,7 @@ class Tables:
             known.update(scene.flying.values())
             scene.pending = deque(r for r in dict.fromkeys(scene.pending) if r not in known and not r.future.done())
             known.update(scene.pending)
+            self.waiting[scene] = None
         if self.inbox and self.inbox[0] in known:
             self.inbox.popleft()
 

@@ -25,7 +25,7 @@ from ._schema import ENUMS
 from ._servers import MAX_BUCKETS, Servers
 from ._scene_opener import SceneOpener
 from ._scene_settings import Method
-from ._many import ManyResult, Motion, Scenes, check_want, step_each
+from ._many import ManyResult, Motion, Scenes, Together, check_want, step_each
 from ._state import MeshState, Request, SceneState
 from ._want import Want
 from ._wire import Decoded
@@ -444,6 +444,7 @@ class Client(SceneOpener, ShapeMaker):
     """
 
     _own_server: _embedded.EmbeddedServer | None = None  # that it holds
+    _together: Together | None = None  # of the last step_many
 
     def __init__(self, address: str | Sequence[str], *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
                  spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
@@ -632,7 +633,7 @@ class Client(SceneOpener, ShapeMaker):
         open_ones = [scene for scene in scenes if not scene._state.closed]
         for link, states in self._by_link(open_ones).items():
             for state in states:
-                state.closed = True
+                state.close()
             _link_scenes.close(link, states, self._timeout(timeout))
             for state in states:
                 self._forget_scene(state)
@@ -666,10 +667,11 @@ class Client(SceneOpener, ShapeMaker):
                 steps are done. A step that failed has changed nothing in its scene.
         """
         bits = check_want(want)
-        motion = Motion(scenes, poses, positions, velocities)
-        for scene in motion.scenes:
-            if scene.client is not self:
-                raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(scene), field="scenes")
+        self._together = together = Together.of(scenes, self._together)
+        if together.clients - {id(self)}:
+            other = next(scene for scene in together.scenes if scene.client is not self)
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(other), field="scenes")
+        motion = Motion(together, poses, positions, velocities)
         result = self._step_batch(motion, bits, self._timeout(timeout))
         if result is None:
             result = step_each(motion, "frame" if want is None else want, timeout)
@@ -679,8 +681,8 @@ class Client(SceneOpener, ShapeMaker):
 
     def _step_batch(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:
         """All of them at once. None: they must be stepped one by one."""
-        links = {scene._state.link for scene in motion.scenes}
-        return step_many(links.pop(), motion, want, timeout) if len(links) == 1 else None
+        links = motion.together.links
+        return step_many(next(iter(links)), motion, want, timeout) if len(links) == 1 else None
 
     def _step_each(self, steps: Sequence[tuple[Scene, dict[str, Any]]]) -> list[StepResult]:
         """Steps of different scenes, each with arguments of its own as of Scene.submit, all on their way at once. The first error

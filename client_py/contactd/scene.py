@@ -138,6 +138,7 @@ class Scene(SceneSettings, ShapeAdder):
     @continuous_frames.setter
     def continuous_frames(self, on: bool) -> None:
         self._state.frames = Frames() if on else None
+        _state.note_change()
 
     def info(self, timeout: float | None = None) -> dict[str, Any]:
         """What the server knows of the scene: bodies, bytes, steps, contacts of the last step, settings."""
@@ -650,7 +651,7 @@ class Scene(SceneSettings, ShapeAdder):
         """Closes the scene on the server, which frees its memory. Closing twice is allowed."""
         if self._state.closed or self.client.closed:
             return
-        self._state.closed = True
+        self._state.close()
 
         def done(_: Decoded) -> None:
             if self._state in self._state.link.scenes:

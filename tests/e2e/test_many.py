@@ -110,6 +110,38 @@ def test_scenes_are_taken_by_masks(client):
         scenes[np.array([4])]
 
 
+def test_scenes_and_bodies_change_between(client):
+    """What is found once for all steps of the same scenes is found again: each time the bits of single steps."""
+    many, alone = scenes_of(client, 4), scenes_of(client, 4)
+    box, ball = client.register_mesh(*UNIT_BOX), client.register_mesh(*icosphere(0.3, 2))
+
+    def check():
+        result = client.step_many(many, ([1, 2], motions(len(many), 5)[0]))
+        singles = [scene.step(poses=(scene.bodies[1:3], poses)) for scene, poses in zip(alone, motions(len(alone), 5)[0])]
+        assert np.array_equal(result.volumes, np.concatenate([single.volumes for single in singles]))
+        assert np.array_equal(result.body_pairs, np.concatenate([single.body_pairs for single in singles]))
+        assert [scene.step(want="volume").sequence for scene in many] == [scene.step(want="volume").sequence for scene in alone]
+        return len(result)
+
+    before = check()
+    for scenes in (many, alone):
+        scenes[1].add_body(box, moved(0.4))
+        scenes[2].add_body(ball, moved(0.1))
+    assert check() > before
+    for scenes in (many, alone):
+        scenes[1].remove_body(scenes[1].bodies[3])
+        scenes[2].replace_mesh(scenes[2].bodies[3], box)
+    check()
+    for scenes in (many, alone):
+        scenes[0].close()
+        scenes[:2] = [scenes[2], scenes[1]]
+        del scenes[2]
+    check()
+    many[1].close()
+    with pytest.raises(errors.StaleHandleError):
+        client.step_many(many, ([1, 2], motions(3)[0]))
+
+
 def test_one_fails_alone(client):
     scenes = scenes_of(client, 3)
     poses, _ = motions(3)
