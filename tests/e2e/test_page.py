@@ -516,7 +516,8 @@ def test_a_simulation_is_watched(tab, server):
             tab.until_text("#live-facts", "3 bodies, 24 triangles")
             tab.until_text("#legend", lambda text: "Pa" in text and "N" in text)
             tab.until("() => document.querySelectorAll('#bodies tbody tr').length === 3", "the list of bodies")
-            assert tab.text("#live-state") == "live" and int(tab.text("#frame").split(", ")[1].split()[0]) >= 2
+            tab.until_text("#frame", lambda text: int(text.split(", ")[1].split()[0]) >= 2)
+            assert tab.text("#live-state") == "live"
             tab.page.uncheck("#through")
             tab.until("() => contactdView.bodies.box().max.z > 1.05", "the soft body where its positions are")
             pixels = tab.pixels()
