@@ -99,8 +99,9 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup(f, default_devices)
 #define ONE_THREAD(f)                                                                                                  \
     { #f, UNIT_RACES_ONLY ? unit_left_out : f, default_devices, NULL, NULL }
-    const struct CMUnitTest tests[] = {TEST(test_takes_several_passes), TEST(test_any_order_of_threads), ONE_THREAD(test_budgets),
-                                       ONE_THREAD(test_allocations_fail), ONE_THREAD(test_memory_comes_back)};
+    const struct CMUnitTest tests[] = {TEST(test_takes_several_passes), TEST(test_any_order_of_threads),
+                                       ONE_THREAD(test_budgets), ONE_THREAD(test_allocations_fail),
+                                       ONE_THREAD(test_memory_comes_back)};
     return cmocka_run_group_tests_name("ebpi on cuda", tests, NULL, NULL);
 }
 
