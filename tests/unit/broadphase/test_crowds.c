@@ -110,12 +110,6 @@ static uint64_t compare(crowd *const *crowds, size_t n, uint32_t want) {
 
 /* ---- few tests ---- */
 
-#ifdef CT_CUDA_SHIM /* slow; test_random_batches has crowds that spread along other axes */
-enum { AXES = 1 };
-#else
-enum { AXES = 3 };
-#endif
-
 static void expect_few_tests(const char *name, crowd *c, uint64_t at_most) {
     ct_engine_facts before, after;
     ct_engine_get_facts(engines[1], 0, &before);
@@ -143,7 +137,7 @@ static void test_few_box_tests(void **state) {
         order[other] = swap;
     }
     move_body(&c, 0, 0, 0, -1e5);
-    for (int axis = 0; axis < AXES; axis++) {
+    for (int axis = 0; axis < 3; axis++) {
         for (uint32_t k = 1; k < N; k++) {
             double at[3] = {0, 0, 0};
             at[axis] = 0.95 * order[k];
