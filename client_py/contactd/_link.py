@@ -111,13 +111,12 @@ class Link:
 
     def is_busy(self, scene: SceneState) -> bool:
         """By the holder of the I/O lock: whether something of the scene is on its way, or it is not on the server as it should be."""
-        return bool(scene.pending or scene.flying or scene.gap or scene.hold_until or scene.closed or not scene.synced
-                    or scene.error is not None or scene.changing is not None and self.is_changing(scene))
+        return self.are_busy([scene])
 
     def are_busy(self, scenes: list[SceneState]) -> bool:
         """Whether one of them is."""
         return any(s.pending or s.flying or s.gap or s.hold_until or s.closed or not s.synced or s.error is not None
-                   or s.changing is not None for s in scenes) and any(map(self.is_busy, scenes))
+                   or s.changing is not None and self.is_changing(s) for s in scenes)
 
     @property
     def reconnects(self) -> int:

@@ -57,8 +57,8 @@ static void note_where(ct_cancel *cancel, const ct_working *working, const char 
     __atomic_store_n(&cancel->is_noted, 2, __ATOMIC_RELEASE);
 }
 
-/* Whether the thread has to say what it does: once a tick. More often, threads that work for the same call in different phases
- * would take its memory from each other at each poll. */
+/* True once a tick of the clock, when the thread writes its phase to the call. If it did so at every poll, threads of one
+ * call that are in different phases would keep taking the cache line from each other. */
 static bool is_new_tick(const ct_cancel *cancel, double now) {
     static __thread double noted;
     static __thread const ct_cancel *noted_for;
