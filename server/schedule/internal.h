@@ -13,7 +13,8 @@
 #include "server/schedule/schedule.h"
 
 enum {
-    BATCH_STEPS = 512, /* at most so many scenes are taken at once */
+    BATCH_STEPS = 512,     /* at most so many scenes are taken at once */
+    CPU_BATCH_STEPS = 256, /* on a processor, from whose caches more of them would push each other */
     LARGE_RUNNERS = CT_MAX_CONCURRENT_BATCHES - 1,
 };
 
@@ -67,6 +68,7 @@ struct lane {
     size_t device;        /* [fixed] */
     schedule_lane kind;   /* [fixed] */
     double batch_s;       /* [fixed] processor time after which a batch is full */
+    size_t batch_steps;   /* [fixed] scenes of a batch, at most */
     double shared_s;      /* [fixed] the same where several principals are listed */
     double speed;         /* [fixed] of the device: a processor's core is 1, roughly */
     double threads;       /* [fixed] of the device */

@@ -316,7 +316,7 @@ void scheduler_fill_batch(runner *runner) {
     lane->queued_s = 0;
     runner->first_taken = runner->last_taken = NULL;
     for (principal_queue *principal;
-         !is_alone && runner->n_scenes < BATCH_STEPS && (principal = pick_principal(lane)) != NULL;) {
+         !is_alone && runner->n_scenes < lane->batch_steps && (principal = pick_principal(lane)) != NULL;) {
         session *session = principal->first;
         lane_queue *queue = queue_of(lane, session);
         scene *scene = queue->first;

@@ -55,6 +55,7 @@ static bool init_lane(scheduler *scheduler, uint32_t index) {
     lane->batch_s = BATCH_SECONDS * lane->threads;
     lane->shared_s = SHARED_BATCH_SECONDS * lane->threads;
     lane->speed = facts.memory_budget ? ACCELERATOR : 1;
+    lane->batch_steps = facts.memory_budget ? BATCH_STEPS : CPU_BATCH_STEPS;
     const uint32_t n = lane->kind == SCHEDULE_LARGE ? LARGE_RUNNERS : 1;
     lane->runners = calloc(n, sizeof *lane->runners);
     if (!lane->runners) return false;
