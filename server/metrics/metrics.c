@@ -20,7 +20,7 @@ enum { N_BOUNDS = METRICS_BOUNDS, N_CODES = 32, N_WARNINGS = 16 };
 static const char *const phase_names[METRICS_PHASES] = {"queue", "upload",  "broadphase", "raster",
                                                         "span",  "contact", "download"};
 
-/* Batches: up to 1, 2, 4 ... 512 steps. A batch has no more than the scheduler takes at once, so the last is full. */
+/* Batches: up to 1, 2, 4 ... 512 steps, and no batch has more. */
 enum { N_SIZES = 10 };
 static const char *const lane_names[2] = {"small", "large"};
 
@@ -97,22 +97,31 @@ void metrics_set(metrics *metrics, metrics_gauge gauge, double value) {
     atomic_store_explicit(&metrics->gauges[gauge], bits, memory_order_relaxed);
 }
 
-static void observe(histogram *histogram, double seconds) {
+void metrics_observe(metrics_tally *tally, double seconds) {
     if (!(seconds >= 0)) return;
     unsigned i = 0;
     while (i < N_BOUNDS && seconds > bounds[i]) i++;
-    add(&histogram->buckets[i], 1);
-    add(&histogram->sum_ns, (uint64_t)(seconds * 1e9 + 0.5));
+    tally->buckets[i]++;
+    tally->sum_ns += (uint64_t)(seconds * 1e9 + 0.5);
 }
 
-void metrics_observe(metrics *metrics, unsigned phase, double seconds, double wall_seconds) {
-    if (phase >= METRICS_PHASES) return;
-    observe(&metrics->phases[phase], seconds);
-    observe(&metrics->wall[phase], wall_seconds);
+static void add_tally(histogram *to, const metrics_tally *tally) {
+    for (unsigned i = 0; i <= N_BOUNDS; i++)
+        if (tally->buckets[i]) add(&to->buckets[i], tally->buckets[i]);
+    add(&to->sum_ns, tally->sum_ns);
 }
 
-void metrics_observe_latency(metrics *metrics, bool large, double seconds) {
-    observe(&metrics->latencies[large], seconds);
+void metrics_add_steps(metrics *metrics, bool large, metrics_steps *steps) {
+    for (unsigned p = 0; p < METRICS_PHASES; p++) {
+        add_tally(&metrics->phases[p], &steps->phases[p]);
+        add_tally(&metrics->wall[p], &steps->wall[p]);
+    }
+    add_tally(&metrics->latencies[large], &steps->latencies);
+    add(&metrics->counters[METRICS_STEPS], steps->steps);
+    add(&metrics->counters[METRICS_CONTACTS], steps->contacts);
+    add(&metrics->counters[METRICS_RAYS], steps->rays);
+    add(&metrics->counters[METRICS_FRAGMENTS], steps->fragments);
+    *steps = (metrics_steps){0};
 }
 
 void metrics_get_latencies(const metrics *metrics, bool large, metrics_latencies *out) {
@@ -125,14 +134,14 @@ double metrics_phase_seconds(const metrics *metrics, unsigned phase) {
     return 1e-9 * (double)value_of(&metrics->phases[phase].sum_ns);
 }
 
-void metrics_count_principal(metrics *metrics, uint32_t principal) {
+void metrics_count_principal(metrics *metrics, uint32_t principal, uint64_t steps) {
     int i = 0;
     for (; i < METRICS_PRINCIPALS - 1; i++) {
         uint_fast64_t there = atomic_load_explicit(&metrics->principals[i], memory_order_relaxed);
         if (!there) atomic_compare_exchange_strong(&metrics->principals[i], &there, (uint_fast64_t)principal + 1);
         if (!there || there == (uint_fast64_t)principal + 1) break;
     }
-    add(&metrics->steps_of[i], 1);
+    add(&metrics->steps_of[i], steps);
 }
 
 int metrics_get_principals(const metrics *metrics, uint32_t principals[METRICS_PRINCIPALS],

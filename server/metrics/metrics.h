@@ -118,14 +118,22 @@ void metrics_count_error(metrics *metrics,
                          contactd_code code); /* contactd_errors_total{code="..."}; OK is not counted */
 void metrics_count_warning(metrics *metrics, ct_warning_code code); /* contactd_step_warnings_total{code="..."} */
 void metrics_set(metrics *metrics, metrics_gauge gauge, double value);
-/* A step's time in a phase: summed over threads, and by the clock (ct_result). */
-void metrics_observe(metrics *metrics, unsigned phase, double seconds, double wall_seconds);
 /* A batch that ran so many steps, 1 or more, in the lane of large steps or of small ones. */
 void metrics_count_batch(metrics *metrics, bool large, uint64_t steps);
-/* From a step's message to its result, in the lane of large steps or of small ones. */
-void metrics_observe_latency(metrics *metrics, bool large, double seconds);
-/* What was observed of a lane since the start. */
 enum { METRICS_BOUNDS = 19 };
+/* What one thread observes of a batch's steps, added at once. All zero: nothing. */
+typedef struct metrics_tally {
+    uint64_t buckets[METRICS_BOUNDS + 1], sum_ns;
+} metrics_tally;
+typedef struct metrics_steps {
+    metrics_tally phases[METRICS_PHASES], wall[METRICS_PHASES]; /* summed over threads, and by the clock (ct_result) */
+    metrics_tally latencies;                                    /* from a step's message to its result */
+    uint64_t steps, contacts, rays, fragments;
+} metrics_steps;
+void metrics_observe(metrics_tally *tally, double seconds);
+/* Of a batch in the lane of large steps or of small ones. Zeroes *steps. */
+void metrics_add_steps(metrics *metrics, bool large, metrics_steps *steps);
+/* What was observed of a lane since the start. */
 typedef struct metrics_latencies {
     const double *bounds_s;              /* [METRICS_BOUNDS], rising */
     uint64_t counts[METRICS_BOUNDS + 1]; /* steps above the bound before and at most this one; the last: above all */
@@ -135,9 +143,9 @@ typedef struct metrics_latencies {
 void metrics_get_latencies(const metrics *metrics, bool large, metrics_latencies *out);
 /* s: of a phase of all steps since the start, summed over threads. */
 double metrics_phase_seconds(const metrics *metrics, unsigned phase);
-/* A step of a principal (0: of none) ended. The first of them are counted each, and the last place has the rest. */
+/* Steps of a principal (0: of none) ended. The first of them are counted each, and the last place has the rest. */
 enum { METRICS_PRINCIPALS = 32 };
-void metrics_count_principal(metrics *metrics, uint32_t principal);
+void metrics_count_principal(metrics *metrics, uint32_t principal, uint64_t steps);
 /* Who they are, and their steps since the start; either may be NULL. Returns how many there are, METRICS_PRINCIPALS where
  * there is a rest. */
 int metrics_get_principals(const metrics *metrics, uint32_t principals[METRICS_PRINCIPALS],

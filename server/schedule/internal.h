@@ -59,6 +59,7 @@ typedef struct runner {
     ct_step engine_steps[BATCH_STEPS];
     command *stepping[BATCH_STEPS];
     size_t n_steps;
+    metrics_steps counted; /* of its steps */
 } runner;
 
 /* Of one device: a queue of sessions, and the runners that take batches from it. */
@@ -67,8 +68,8 @@ struct lane {
     uint32_t index;       /* [fixed] among the scheduler's lanes; also of its queue in each session */
     size_t device;        /* [fixed] */
     schedule_lane kind;   /* [fixed] */
-    double batch_s;       /* [fixed] processor time after which a batch is full */
     size_t batch_steps;   /* [fixed] scenes of a batch, at most */
+    double batch_s;       /* [fixed] processor time after which a batch is full */
     double shared_s;      /* [fixed] the same where several principals are listed */
     double speed;         /* [fixed] of the device: a processor's core is 1, roughly */
     double threads;       /* [fixed] of the device */

@@ -93,18 +93,20 @@ static uint64_t result_bytes(const ct_result *result) {
            result->n_contacts * 96ull * result->n_directions;
 }
 
-static double count_step(metrics *metrics, const step_answer *answer) {
+static double count_step(metrics_steps *counted, const step_answer *answer) {
     const ct_result *result = answer->result;
     double sum = 0;
-    metrics_observe(metrics, METRICS_PHASE_QUEUE, answer->queue_s, answer->queue_s);
+    metrics_observe(&counted->phases[METRICS_PHASE_QUEUE], answer->queue_s);
+    metrics_observe(&counted->wall[METRICS_PHASE_QUEUE], answer->queue_s);
     for (unsigned p = 0; p < CT_PHASES; p++) {
-        metrics_observe(metrics, METRICS_PHASE_ENGINE + p, result->seconds[p], result->wall_seconds[p]);
+        metrics_observe(&counted->phases[METRICS_PHASE_ENGINE + p], result->seconds[p]);
+        metrics_observe(&counted->wall[METRICS_PHASE_ENGINE + p], result->wall_seconds[p]);
         sum += result->seconds[p];
     }
-    metrics_add(metrics, METRICS_STEPS, 1);
-    metrics_add(metrics, METRICS_CONTACTS, result->n_contacts);
-    metrics_add(metrics, METRICS_RAYS, result->rays);
-    metrics_add(metrics, METRICS_FRAGMENTS, result->fragments);
+    counted->steps++;
+    counted->contacts += result->n_contacts;
+    counted->rays += result->rays;
+    counted->fragments += result->fragments;
     return sum;
 }
 
@@ -121,7 +123,8 @@ static void name_limit(const scheduler *scheduler, size_t device, server_error *
 }
 
 /* Makes the step's answer of the engine's result or error. */
-static void take_answer(scheduler *scheduler, command *command, const ct_step *step) {
+static void take_answer(runner *runner, command *command, const ct_step *step) {
+    scheduler *scheduler = runner->lane->scheduler;
     step_answer *answer = command->answer;
     if (step) {
         answer->result = step->result;
@@ -140,7 +143,7 @@ static void take_answer(scheduler *scheduler, command *command, const ct_step *s
     answer->bytes = sizeof *answer + (answer->result ? result_bytes(answer->result) : 0);
     command->error = answer->error;
     /* What was cancelled took as long as it ran, on one thread at least. */
-    answer->cost_s = answer->result ? count_step(scheduler->metrics, answer) : step ? 0 : command->ran_s;
+    answer->cost_s = answer->result ? count_step(&runner->counted, answer) : step ? 0 : command->ran_s;
     if (answer->result) scheduler_note_warnings(scheduler, command->target, answer->result);
     answer->steps = scene_note_step(scheduler->registry, command->target, answer->result, answer->queue_s,
                                     command->in.step.sequence, command->submitted_ns);
@@ -156,31 +159,42 @@ static void take_outcome(runner *runner, command *command, const ct_step *step) 
     scheduler *scheduler = runner->lane->scheduler;
     if (was_cancelled(command, step)) {
         command_end_early(scheduler, command, step->error.message);
-        if (command->fate == COMMAND_ENDS) take_answer(scheduler, command, NULL);
+        if (command->fate == COMMAND_ENDS) take_answer(runner, command, NULL);
     } else {
-        take_answer(scheduler, command, step);
+        take_answer(runner, command, step);
     }
     note_end(command);
 }
 
-static void count_latencies(runner *runner, size_t n_ended) {
+/* Returns how many steps ran to their end. */
+static size_t count_steps(runner *runner) {
     metrics *metrics = runner->lane->scheduler->metrics;
     const bool is_large = runner->lane->kind == SCHEDULE_LARGE;
     const uint64_t now = clock_ns();
+    uint32_t principal = 0;
+    size_t n_ended = 0, n_of_principal = 0;
     for (size_t i = 0; i < runner->n_steps; i++) {
         const command *command = runner->stepping[i];
         if (command->fate != COMMAND_ENDS) continue;
-        metrics_observe_latency(metrics, is_large, (double)(now - command->received_ns) * 1e-9);
-        metrics_count_principal(metrics, command->who.principal);
+        metrics_observe(&runner->counted.latencies, (double)(now - command->received_ns) * 1e-9);
+        if (n_of_principal && principal != command->who.principal) {
+            metrics_count_principal(metrics, principal, n_of_principal);
+            n_of_principal = 0;
+        }
+        principal = command->who.principal;
+        n_of_principal++;
+        n_ended++;
     }
-    if (n_ended) metrics_count_batch(metrics, is_large, n_ended);
+    metrics_add_steps(metrics, is_large, &runner->counted);
+    if (!n_ended) return 0;
+    metrics_count_principal(metrics, principal, n_of_principal);
+    metrics_count_batch(metrics, is_large, n_ended);
+    return n_ended;
 }
 
 /* Returns how many steps ran to their end. */
 static size_t run_taken(runner *runner) {
-    scheduler *scheduler = runner->lane->scheduler;
     const command *stopped = NULL; /* the last that did not end, of its scene */
-    size_t n_ended = 0;
     runner->n_steps = 0;
     for (command *command = runner->first_taken; command; command = command->next) {
         if (stopped && command->target == stopped->target) {
@@ -189,12 +203,12 @@ static size_t run_taken(runner *runner) {
         }
         if (command->is_repeat) continue; /* its answer is kept already */
         if (command->error.code != CONTACTD_OK) {
-            if (command->kind == COMMAND_STEP) take_answer(scheduler, command, NULL);
+            if (command->kind == COMMAND_STEP) take_answer(runner, command, NULL);
         } else if (command->kind == COMMAND_STEP) {
             if (may_begin(runner, command))
                 runner->stepping[runner->n_steps++] = command;
             else if (command->fate == COMMAND_ENDS)
-                take_answer(scheduler, command, NULL);
+                take_answer(runner, command, NULL);
         } else if (command->kind != COMMAND_CLOSE) { /* see end_command */
             run_control(runner, command);
         }
@@ -202,12 +216,8 @@ static size_t run_taken(runner *runner) {
     }
     if (!runner->n_steps) return 0;
     run_steps(runner);
-    for (size_t i = 0; i < runner->n_steps; i++) {
-        take_outcome(runner, runner->stepping[i], &runner->engine_steps[i]);
-        n_ended += runner->stepping[i]->fate == COMMAND_ENDS;
-    }
-    count_latencies(runner, n_ended);
-    return n_ended;
+    for (size_t i = 0; i < runner->n_steps; i++) take_outcome(runner, runner->stepping[i], &runner->engine_steps[i]);
+    return count_steps(runner);
 }
 
 /* Marks the device as not ready if it failed for good. Runs before any answer with the error goes out, so that a client

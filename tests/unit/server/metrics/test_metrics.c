@@ -19,9 +19,11 @@ static const ct_engine_facts devices[2] = {
 };
 
 static void *count(void *argument) {
+    metrics_steps steps = {0};
     for (int i = 0; i < 10000; i++) {
         metrics_add(argument, METRICS_STEPS, 2);
-        metrics_observe(argument, METRICS_PHASE_QUEUE, 1e-3, 1e-3);
+        metrics_observe(&steps.phases[METRICS_PHASE_QUEUE], 1e-3);
+        metrics_add_steps(argument, false, &steps); /* which zeroes it */
     }
     return NULL;
 }
@@ -59,9 +61,15 @@ static void test_warnings(void **state) {
 static void test_buckets_are_cumulative(void **state) {
     (void)state;
     metrics *metrics = metrics_new();
-    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 3e-5, 2e-5); /* raster */
-    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 0.2, 0.1);
-    metrics_observe(metrics, METRICS_PHASE_ENGINE + 2, 100, 50);
+    const double raster[] = {3e-5, 0.2, 100}, wall[] = {2e-5, 0.1, 50};
+    metrics_steps steps = {.rays = 7};
+    for (int i = 0; i < 3; i++) {
+        metrics_observe(&steps.phases[METRICS_PHASE_ENGINE + 2], raster[i]);
+        metrics_observe(&steps.wall[METRICS_PHASE_ENGINE + 2], wall[i]);
+    }
+    metrics_add_steps(metrics, false, &steps);
+    metrics_add_steps(metrics, false, &steps); /* of which nothing is left */
+    assert_int_equal(metrics_counter_value(metrics, METRICS_RAYS), 7);
     size_t size;
     char *text = metrics_text(metrics, devices, 2, &size);
     assert_int_equal(strlen(text), size);
@@ -146,7 +154,9 @@ static void test_latencies_and_routes(void **state) {
     metrics_count_http(metrics, 1, 404);
     metrics_count_http(metrics, 0, 299);
     metrics_count_http(metrics, 2, 200); /* no route */
-    metrics_observe_latency(metrics, true, 3);
+    metrics_steps steps = {0};
+    metrics_observe(&steps.latencies, 3);
+    metrics_add_steps(metrics, true, &steps);
     size_t size;
     char *text = metrics_text(metrics, devices, 2, &size);
     const char *const lines[] = {
