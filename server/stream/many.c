@@ -13,11 +13,14 @@ struct many_steps {
     command_group group;
     atomic_uint waiting; /* steps not done, and one while they are submitted */
     uint32_t n;
-    ct_update *updates;      /* [n][posed + soft] */
-    ct_velocity *velocities; /* [n][moving] */
-    server_error error;      /* of all of it; code OK: none */
-    bool is_superseded;      /* a repeat of the message is answered instead */
-    frame_owner *owner;      /* of `encoded`; NULL: no memory, or an error */
+    ct_update *updates;        /* [n][posed + soft] */
+    ct_velocity *velocities;   /* [n][moving] */
+    const ct_result **results; /* [n] of the steps that are done; NULL: it has none */
+    uint32_t *counts;          /* [n] of contacts; in the memory of results, as is */
+    uint8_t *ended;            /* [n] */
+    server_error error;        /* of all of it; code OK: none */
+    bool is_superseded;        /* a repeat of the message is answered instead */
+    frame_owner *owner;        /* of `encoded`; NULL: no memory, or an error */
     wire_encoded encoded;
     command steps[]; /* [n] */
 };
@@ -29,6 +32,7 @@ void many_free(many_steps **many) {
     for (uint32_t i = 0; i < gone->n; i++) step_answer_release(&gone->steps[i].out.step.answer);
     free(gone->updates);
     free(gone->velocities);
+    free(gone->results);
     free(gone);
 }
 
@@ -106,6 +110,7 @@ static void fill_step(many_steps *many, const wire_step_many *in, uint32_t i) {
     const request *request = many->request;
     const size_t n_updates = in->posed.n + in->soft.n, n_velocities = in->moving.n;
     command *command = &many->steps[i];
+    *command = (struct command){0};
     command->kind = COMMAND_STEP;
     command->session = request->message.session;
     command->who = request->who;
@@ -127,24 +132,32 @@ static void fill_step(many_steps *many, const wire_step_many *in, uint32_t i) {
 }
 
 static many_steps *new_many(request *request, const wire_step_many *in, server_error *error) {
-    const size_t n_updates = (size_t)in->n * (in->posed.n + in->soft.n), n_velocities = (size_t)in->n * in->moving.n;
-    const size_t bytes = sizeof(many_steps) + in->n * sizeof(command);
-    many_steps *many = calloc(1, bytes);
+    const size_t n = in->n, n_updates = n * (in->posed.n + in->soft.n), n_velocities = n * in->moving.n;
+    const size_t bytes = sizeof(many_steps) + n * sizeof(command);
+    const size_t result_bytes = n * (sizeof(ct_result *) + sizeof(uint32_t) + 1);
+    many_steps *many = malloc(bytes);
     ct_update *updates = n_updates ? malloc(n_updates * sizeof *updates) : NULL;
     ct_velocity *velocities = n_velocities ? malloc(n_velocities * sizeof *velocities) : NULL;
-    if (!many || (n_updates && !updates) || (n_velocities && !velocities)) {
+    const ct_result **results = n ? malloc(result_bytes) : NULL;
+    if (!many || (n_updates && !updates) || (n_velocities && !velocities) || (n && !results)) {
         free(many);
         free(updates);
         free(velocities);
+        free(results);
         server_fail(error, CONTACTD_OUT_OF_MEMORY, "message", "scenes", "no memory for steps of %" PRIu32 " scenes",
                     in->n);
         return NULL;
     }
-    many->request = request;
-    many->n = in->n;
-    many->updates = updates;
-    many->velocities = velocities;
-    stream_charge_request(request, bytes + n_updates * sizeof *updates + n_velocities * sizeof *velocities);
+    uint32_t *counts = (uint32_t *)(results + n);
+    *many = (many_steps){.request = request,
+                         .n = in->n,
+                         .updates = updates,
+                         .velocities = velocities,
+                         .results = results,
+                         .counts = counts,
+                         .ended = (uint8_t *)(counts + n)};
+    stream_charge_request(request,
+                          bytes + n_updates * sizeof *updates + n_velocities * sizeof *velocities + result_bytes);
     for (uint32_t i = 0; i < in->n; i++) fill_step(many, in, i);
     return many;
 }
@@ -194,30 +207,40 @@ static void copy_symmetric(const double m[3][3], void *to) {
     memcpy(to, parts, sizeof parts);
 }
 
-/* The numbers of one column, of all contacts. */
-static void fill_column(const many_steps *many, const ct_contact_column *row, unsigned char *to) {
-    const size_t bytes = row->width * wire_dtype_size(dtype_of(row->type));
-    for (uint32_t i = 0; i < many->n; i++) {
-        const ct_result *result = result_of(&many->steps[i]);
-        for (size_t k = 0; result && k < result->n_contacts; k++, to += bytes) {
-            const void *from = (const unsigned char *)&result->contacts[k] + row->offset;
-            if (row->is_symmetric)
-                copy_symmetric(from, to);
-            else
-                memcpy(to, from, bytes);
-        }
+/* Where the next number of a column goes. */
+typedef struct column_end {
+    const ct_contact_column *row;
+    size_t bytes; /* of a contact */
+    unsigned char *at;
+} column_end;
+
+static void add_contact(const ct_contact *contact, column_end *ends, uint32_t n) {
+    for (uint32_t c = 0; c < n; c++) {
+        const unsigned char *from = (const unsigned char *)contact + ends[c].row->offset;
+        unsigned char *to = ends[c].at;
+        if (ends[c].row->is_symmetric)
+            copy_symmetric((const void *)from, to);
+        else if (ends[c].bytes % 8) /* most columns have few whole words, for which a call would take longer */
+            memcpy(to, from, ends[c].bytes);
+        else
+            for (size_t i = 0; i < ends[c].bytes; i += 8) memcpy(to + i, from + i, 8);
+        ends[c].at += ends[c].bytes;
     }
 }
 
-/* The last bytes of each column first, as what fills it up to a multiple of 8 is sent, too. */
+/* Contact by contact, as all of them are far larger than the processor's caches. What fills a column up to a multiple of
+ * 8 bytes is sent, too. */
 static void fill_columns(const many_steps *many, const wire_column *columns, uint32_t n, uint64_t bytes,
                          unsigned char *data) {
+    column_end ends[CT_CONTACT_COLUMNS];
     for (uint32_t c = 0, r = 0; c < n; c++, r++) {
-        const uint64_t end = c + 1 < n ? columns[c + 1].offset : bytes;
         while (ct_contact_columns[r].field != columns[c].field) r++;
-        memset(data + end - 8, 0, 8);
-        fill_column(many, &ct_contact_columns[r], data + columns[c].offset);
+        const ct_contact_column *row = &ct_contact_columns[r];
+        ends[c] = (column_end){row, row->width * wire_dtype_size(columns[c].dtype), data + columns[c].offset};
+        memset(data + (c + 1 < n ? columns[c + 1].offset : bytes) - 8, 0, 8);
     }
+    for (uint32_t i = 0; i < many->n; i++)
+        for (uint32_t k = 0; k < many->counts[i]; k++) add_contact(&many->results[i]->contacts[k], ends, n);
 }
 
 static void fail_superseded(server_error *error) {
@@ -226,19 +249,15 @@ static void fail_superseded(server_error *error) {
                 "a later message asked for this step again, and has its answer");
 }
 
-/* Counts, errors and ends of all scenes. */
-static void tell_scenes(many_steps *many, uint32_t *counts, uint8_t *ended, wire_many_error *errors,
-                        uint32_t *n_errors) {
+static uint32_t list_errors(many_steps *many, wire_many_error *errors) {
+    uint32_t n = 0;
     for (uint32_t i = 0; i < many->n; i++) {
         command *step = &many->steps[i];
-        const ct_result *result = result_of(step);
-        counts[i] = result ? (uint32_t)result->n_contacts : 0;
-        ended[i] = result ? (uint8_t)result->ended : 0;
-        if (result) continue;
+        if (many->results[i]) continue;
         if (step->superseded) fail_superseded(&step->error);
         const server_error *e = &step->error;
         const bool is_answer = step->out.step.answer != NULL;
-        errors[(*n_errors)++] = (wire_many_error){
+        errors[n++] = (wire_many_error){
             .index = i,
             .is_answer = is_answer,
             .error = {.code = e->code,
@@ -249,6 +268,7 @@ static void tell_scenes(many_steps *many, uint32_t *counts, uint8_t *ended, wire
                       .retry_after_ms = e->retry_after_ms},
         };
     }
+    return n;
 }
 
 typedef struct shape {
@@ -258,11 +278,14 @@ typedef struct shape {
     const command *again; /* a step that makes all be sent again */
 } shape;
 
-static shape look(const many_steps *many) {
+/* At the steps, once for all. */
+static shape look(many_steps *many) {
     shape shape = {0};
     for (uint32_t i = 0; i < many->n; i++) {
         const command *step = &many->steps[i];
-        const ct_result *result = result_of(step);
+        const ct_result *result = many->results[i] = result_of(step);
+        many->counts[i] = result ? (uint32_t)result->n_contacts : 0;
+        many->ended[i] = result ? (uint8_t)result->ended : 0;
         if (result) {
             shape.contacts += result->n_contacts;
             shape.groups |= CT_CONTACT_BOUNDS | CT_CONTACT_INTERVAL | reply_groups_of(result);
@@ -275,7 +298,7 @@ static shape look(const many_steps *many) {
     return shape;
 }
 
-/* *block, which the owner frees, has the data, then counts, ends and errors, which the encoder copies. */
+/* *block, which the owner frees, has the data, then errors, which the encoder copies. */
 static bool encode(many_steps *many, const shape *shape, wire_encoder *encoder, void **block) {
     const request *request = many->request;
     wire_column columns[CT_CONTACT_COLUMNS];
@@ -292,18 +315,15 @@ static bool encode(many_steps *many, const shape *shape, wire_encoder *encoder, 
             shape->contacts, bytes, most);
         return false;
     }
-    const size_t errors_at = bytes, counts_at = errors_at + shape->n_failed * sizeof(wire_many_error);
-    unsigned char *data = malloc(counts_at + many->n * (sizeof(uint32_t) + 1) + 1);
+    unsigned char *data = malloc(bytes + shape->n_failed * sizeof(wire_many_error) + 1);
     if (!data) return false;
     *block = data;
-    uint32_t *counts = (uint32_t *)(void *)(data + counts_at);
-    uint8_t *ended = (uint8_t *)(counts + many->n);
-    wire_many_error *errors = (wire_many_error *)(void *)(data + errors_at);
+    wire_many_error *errors = (wire_many_error *)(void *)(data + bytes);
     fill_columns(many, columns, out->n_columns, bytes, data);
-    tell_scenes(many, counts, ended, errors, &out->n_errors);
-    out->counts = counts;
-    out->ended = ended;
+    out->counts = many->counts;
+    out->ended = many->ended;
     out->errors = errors;
+    out->n_errors = list_errors(many, errors);
     if (bytes) out->data = (wire_array){WIRE_U8, bytes, data};
     return encode_with(encoder, request, WIRE_MANY_RESULT, &message, &many->encoded);
 }
