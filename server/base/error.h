@@ -13,14 +13,26 @@
 #include "proto/errors.h"
 
 typedef struct server_error {
-    contactd_code code; /* CONTACTD_OK: no error */
-    char object[96];    /* "scene 17", "mesh 3 \"bunny\"", "body 4"; may be empty */
-    char field[48];     /* "positions"; may be empty */
-    char message[512];  /* expected, actual, remedy */
+    contactd_code code; /* CONTACTD_OK: no error, and the texts have no meaning */
     /* When a retry is likely to succeed; 0: no hint. With LIMIT_EXCEEDED: what others hold now is in the way, and may
      * be gone by then. Without it, the request alone exceeds the limit. */
     uint32_t retry_after_ms;
+    char object[96];   /* "scene 17", "mesh 3 \"bunny\"", "body 4"; may be empty */
+    char field[48];    /* "positions"; may be empty */
+    char message[512]; /* expected, actual, remedy */
 } server_error;
+
+/* Makes it none. Most are none, so their texts are neither cleared nor copied. */
+static inline void server_clear(server_error *error) {
+    error->code = CONTACTD_OK;
+    error->retry_after_ms = 0;
+}
+static inline void server_copy(server_error *to, const server_error *from) {
+    if (from->code == CONTACTD_OK)
+        server_clear(to);
+    else
+        *to = *from;
+}
 
 /* Fills *error (may be NULL) and returns false, so that a failing function can `return server_fail(...)`. */
 __attribute__((format(printf, 5, 6))) bool server_fail(server_error *error, contactd_code code, const char *object,

@@ -1,11 +1,15 @@
 /* answer.c - counted answers, and the rule which of them are kept: see the top of schedule.h. */
 #include "server/registry/answer.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 step_answer *step_answer_new(uint64_t number) {
-    step_answer *answer = calloc(1, sizeof *answer);
+    step_answer *answer = malloc(sizeof *answer);
     if (!answer) return NULL;
+    memset(answer, 0, offsetof(step_answer, error));
+    server_clear(&answer->error);
     atomic_init(&answer->references, 1);
     answer->number = number;
     return answer;

@@ -40,7 +40,6 @@ struct step_answer {
     atomic_uint references;
     uint64_t number;
     ct_result *result;
-    server_error error;         /* code OK: result holds */
     ct_scene_settings settings; /* that it ran with */
     uint64_t revision;          /* of these */
     uint64_t steps;             /* of the scene that had a result, when this one ended */
@@ -55,6 +54,8 @@ struct step_answer {
     step_answer *newer; /* of its scene; a scene lets go of its oldest first */
     step_answer *older_of_session, *newer_of_session;
     step_answer *older_of_all, *newer_of_all;
+
+    server_error error; /* code OK: result holds */
 };
 
 step_answer *step_answer_new(uint64_t number); /* one reference; NULL: out of memory */

@@ -1,12 +1,19 @@
 /* commands.c - what each command but a step does to its scene. */
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/base/log.h"
 #include "server/schedule/internal.h"
+
+void command_clear(command *command) {
+    memset(command, 0, offsetof(struct command, out));
+    command->out.step.answer = NULL;
+    server_clear(&command->error);
+}
 
 void command_object(const command *command, char object[96]) {
     snprintf(object, 96, "scene %" PRIu64, command->scene);

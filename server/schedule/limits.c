@@ -90,7 +90,7 @@ void command_end_early(scheduler *scheduler, command *command, const char *cause
     const uint64_t began_ns = atomic_load(&command->began_ns);
     command_object(command, object);
     command->ran_s = began_ns ? 1e-9 * (double)(clock_ns() - began_ns) : 0;
-    command->error = (server_error){0};
+    server_clear(&command->error);
     switch (ct_cancel_reason(&command->cancel)) {
     case CANCEL_CLOSED:
         metrics_add(scheduler->metrics, METRICS_CANCELLED_CLOSED, 1);

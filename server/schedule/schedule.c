@@ -292,6 +292,18 @@ __attribute__((format(printf, 3, 4))) static submit_outcome busy(scheduler *sche
     return SUBMIT_REFUSED;
 }
 
+/* Fails the command on its scene; returns false. */
+__attribute__((format(printf, 4, 5))) static bool fail(command *command, contactd_code code, const char *field,
+                                                       const char *format, ...) {
+    char object[96], message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    command_object(command, object);
+    return server_fail(&command->error, code, object, field, "%s", message);
+}
+
 /* Whether the role has commands of the kind, whatever scene they are for. */
 static bool has_role(command *command) {
     bool looks =
@@ -305,21 +317,15 @@ static bool has_role(command *command) {
 
 static bool may_touch(const scheduler *scheduler, command *command) {
     const scene *scene = command->target;
-    char object[96];
-    command_object(command, object);
     if (!role_operates(command->who.role) && scene->principal != command->who.principal)
         return registry_fail_scene(command->scene, &command->error);
-    if (scene->closing) {
-        return server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "scene",
-                           "the scene was closed: open another one");
-    }
+    if (scene->closing) return fail(command, CONTACTD_STALE_HANDLE, "scene", "the scene was closed: open another one");
     bool owners_only =
         command->kind != COMMAND_CONFIGURE && command->kind != COMMAND_LIST_BODIES && command->kind != COMMAND_SNAPSHOT;
     if (owners_only && scene->owner && command->asker != scene->owner &&
         command->asker != scheduler->anonymous_session) {
-        return server_fail(&command->error, CONTACTD_FORBIDDEN, object, "scene",
-                           "the scene belongs to another client (\"%s\"): open a scene of your own",
-                           scene->owner->client);
+        return fail(command, CONTACTD_FORBIDDEN, "scene",
+                    "the scene belongs to another client (\"%s\"): open a scene of your own", scene->owner->client);
     }
     return true;
 }
@@ -379,12 +385,10 @@ static bool should_queue_step(scheduler *scheduler, command *command, submit_out
     sequence *sequence = &command->target->sequence;
     uint64_t number = command->in.step.sequence;
     step_answer *kept = NULL;
-    char object[96];
-    command_object(command, object);
     *outcome = SUBMIT_REFUSED;
     if (number == 0) {
-        return server_fail(&command->error, CONTACTD_INVALID_ARGUMENT, object, "sequence",
-                           "steps are numbered from 1; expected %" PRIu64 ", got 0", sequence->admitted + 1);
+        return fail(command, CONTACTD_INVALID_ARGUMENT, "sequence",
+                    "steps are numbered from 1; expected %" PRIu64 ", got 0", sequence->admitted + 1);
     }
     switch (sequence_judge(sequence, number, &kept)) {
     case SEQUENCE_NEW:
@@ -397,23 +401,21 @@ static bool should_queue_step(scheduler *scheduler, command *command, submit_out
         return true;
     case SEQUENCE_IN_FLIGHT:
         if (in_flight_step(command->target, number)) return supersede(command, outcome, displaced);
-        return server_fail(&command->error, CONTACTD_INTERNAL, object, "sequence",
-                           "step %" PRIu64 " is neither waiting nor answered", number);
+        return fail(command, CONTACTD_INTERNAL, "sequence", "step %" PRIu64 " is neither waiting nor answered", number);
     case SEQUENCE_FORGOTTEN:
-        return server_fail(&command->error, CONTACTD_CONFLICT, object, "sequence",
-                           "step %" PRIu64 " was answered, and its answer is no longer kept (kept: %" PRIu64
-                           " to %" PRIu64 "); the next step is %" PRIu64,
-                           number, sequence->oldest ? sequence->oldest->number : sequence->answered, sequence->answered,
-                           sequence->admitted + 1);
+        return fail(command, CONTACTD_CONFLICT, "sequence",
+                    "step %" PRIu64 " was answered, and its answer is no longer kept (kept: %" PRIu64 " to %" PRIu64
+                    "); the next step is %" PRIu64,
+                    number, sequence->oldest ? sequence->oldest->number : sequence->answered, sequence->answered,
+                    sequence->admitted + 1);
     case SEQUENCE_REFUSED:
         busy(scheduler, command, "step %" PRIu64 " before it found the queue full", sequence->admitted + 1);
         return false;
     case SEQUENCE_GAP:
         break;
     }
-    return server_fail(&command->error, CONTACTD_CONFLICT, object, "sequence",
-                       "sequence numbers rise by one: expected %" PRIu64 ", got %" PRIu64, sequence->admitted + 1,
-                       number);
+    return fail(command, CONTACTD_CONFLICT, "sequence",
+                "sequence numbers rise by one: expected %" PRIu64 ", got %" PRIu64, sequence->admitted + 1, number);
 }
 
 /* Commands that a session may have when the queue is in its last quarter. */
@@ -535,8 +537,8 @@ static bool is_draining(scheduler *scheduler, command *command) {
 }
 
 static void begin_submission(command *command, uint64_t now) {
-    command->error = (server_error){0};
-    memset(&command->out, 0, sizeof command->out);
+    server_clear(&command->error);
+    memset(&command->out, 0, command->kind == COMMAND_STEP ? sizeof command->out.step : sizeof command->out);
     command->superseded = command->is_repeat = command->is_preempted = false;
     atomic_store(&command->is_logged, false);
     command->next = command->follower = NULL;

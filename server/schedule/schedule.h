@@ -154,8 +154,8 @@ typedef struct command_group {
 } command_group;
 
 typedef struct command command;
-struct command { /* zero it, fill the first part and the kind's `in`; it and what it points at must live until it is
-                    done */
+struct command { /* clear it, fill the first part and the kind's `in`; it and what it points at must live until it
+                    is done */
     command_kind kind;
     uint64_t session;     /* that sent it, or SESSION_NONE */
     identity who;         /* on whose behalf */
@@ -219,26 +219,8 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     void (*done)(command *command); /* called once, on any thread; short. Not used by scheduler_execute */
     void *context;                  /* the caller's */
 
-    /* Out: error.code is CONTACTD_OK where it went well. */
-    server_error error;
-    union {
-        scene_record scene; /* OPEN, CONFIGURE; COPY: of the other scene */
-        uint32_t body;      /* ADD_BODY */
-        struct {
-            body_record *items; /* the caller frees it, and positions, with free() */
-            size_t n;
-            float *
-                positions; /* as asked for: of each deformable body's mesh_vertices, in the world, one after the other */
-            step_answer *answer; /* as asked for: the last step's, the caller's reference; NULL: it is not kept */
-        } bodies;                /* LIST_BODIES */
-        ct_snapshot *snapshot;   /* SNAPSHOT: the caller frees it */
-        struct {
-            step_answer *answer; /* the caller's reference; also on an error that uses the number up */
-            bool cached;
-        } step;
-    } out;
-    bool superseded;         /* a repeat replaced it: do not answer */
-    uint64_t expected_bytes; /* STEP that was queued: of its answer, by its scene's last one or its scene's size */
+    bool superseded;         /* out: a repeat replaced it: do not answer */
+    uint64_t expected_bytes; /* out: STEP that was queued: of its answer, by its scene's last one or its scene's size */
 
     /* The scheduler's own. */
     ct_cancel cancel;              /* ends it while it runs */
@@ -260,7 +242,29 @@ struct command { /* zero it, fill the first part and the kind's `in`; it and wha
     uint32_t lane;      /* whose depth counts it */
     bool internal;      /* from the scheduler itself: no limit applies */
     bool is_repeat;     /* STEP: `answer` is a kept one */
+
+    /* Out: error.code is CONTACTD_OK where it went well. */
+    union {
+        scene_record scene; /* OPEN, CONFIGURE; COPY: of the other scene */
+        uint32_t body;      /* ADD_BODY */
+        struct {
+            body_record *items; /* the caller frees it, and positions, with free() */
+            size_t n;
+            float *
+                positions; /* as asked for: of each deformable body's mesh_vertices, in the world, one after the other */
+            step_answer *answer; /* as asked for: the last step's, the caller's reference; NULL: it is not kept */
+        } bodies;                /* LIST_BODIES */
+        ct_snapshot *snapshot;   /* SNAPSHOT: the caller frees it */
+        struct {
+            step_answer *answer; /* the caller's reference; also on an error that uses the number up */
+            bool cached;
+        } step;
+    } out;
+    server_error error;
 };
+
+/* Zeroes it but for what only answers and errors use, which is most of it. */
+void command_clear(command *command);
 
 typedef enum submit_outcome {
     SUBMIT_REFUSED, /* command->error says why; done is not called */

@@ -25,7 +25,7 @@ enum {
 /* What a scene's commands behind one that did not end have to share, as they may build on it. */
 static void share_fate(const command *with, command *command) {
     command->fate = with->fate;
-    command->error = with->error;
+    server_copy(&command->error, &with->error);
 }
 
 /* Whether the command may run: its scene, its client or the server may have gone since it was taken. */
@@ -55,27 +55,30 @@ static void run_control(runner *runner, command *command) {
     note_end(command);
 }
 
+/* All but the result and the error, which the engine sets: texts are large. */
+static void fill_step(const runner *runner, command *command, ct_step *to) {
+    to->scene = command->target->engine;
+    to->updates = command->in.step.updates;
+    to->n_updates = command->in.step.n_updates;
+    to->want = command->in.step.want;
+    to->time_budget = command->in.step.time_budget_s;
+    to->tolerance = command->in.step.tolerance;
+    to->directions = command->in.step.directions;
+    to->n_directions = command->in.step.n_directions;
+    to->velocities = command->in.step.velocities;
+    to->n_velocities = command->in.step.n_velocities;
+    to->viscosity = command->in.step.viscosity;
+    to->cancel = &command->cancel;
+    to->in_background = runner->lane->kind == SCHEDULE_LARGE;
+}
+
 static void run_steps(runner *runner) {
     uint64_t begin = clock_ns();
     for (size_t i = 0; i < runner->n_steps; i++) {
         command *command = runner->stepping[i];
         command_begin(runner, command, begin);
         command->answer->queue_s = (double)(begin - command->submitted_ns) * 1e-9;
-        runner->engine_steps[i] = (ct_step){
-            .scene = command->target->engine,
-            .updates = command->in.step.updates,
-            .n_updates = command->in.step.n_updates,
-            .want = command->in.step.want,
-            .time_budget = command->in.step.time_budget_s,
-            .tolerance = command->in.step.tolerance,
-            .directions = command->in.step.directions,
-            .n_directions = command->in.step.n_directions,
-            .velocities = command->in.step.velocities,
-            .n_velocities = command->in.step.n_velocities,
-            .viscosity = command->in.step.viscosity,
-            .cancel = &command->cancel,
-            .in_background = runner->lane->kind == SCHEDULE_LARGE,
-        };
+        fill_step(runner, command, &runner->engine_steps[i]);
     }
     ct_engine_run(runner->lane->scheduler->engine, runner->engine_steps, runner->n_steps);
 }
@@ -135,13 +138,13 @@ static void take_answer(runner *runner, command *command, const ct_step *step) {
             name_limit(scheduler, command->target->device, &answer->error);
         }
     } else {
-        answer->error = command->error;
+        server_copy(&answer->error, &command->error);
     }
     const scene_record *record = &command->target->record; /* the settings are written by the runner alone */
     answer->settings = record->settings;
     answer->revision = record->revision;
     answer->bytes = sizeof *answer + (answer->result ? result_bytes(answer->result) : 0);
-    command->error = answer->error;
+    server_copy(&command->error, &answer->error);
     /* What was cancelled took as long as it ran, on one thread at least. */
     answer->cost_s = answer->result ? count_step(&runner->counted, answer) : step ? 0 : command->ran_s;
     if (answer->result) scheduler_note_warnings(scheduler, command->target, answer->result);
@@ -249,7 +252,7 @@ static void end_command(scheduler *scheduler, command *command) {
         struct command *asker = command->follower ? command->follower : command;
         asker->out.step.answer = step_answer_retain(command->answer);
         asker->out.step.cached = command->is_repeat;
-        asker->error = command->answer->error;
+        server_copy(&asker->error, &command->answer->error);
         if (command->asker == scheduler->anonymous_session)
             sequence_keep_unnumbered(&scene->sequence, registry_kept_answers(scheduler->registry), command->answer);
         else if (!command->is_repeat)
@@ -324,7 +327,7 @@ static void end_batch(runner *runner, endings *endings) {
         if (waits && command->target->closing) {
             char object[96];
             command_object(command, object);
-            command->error = (server_error){0};
+            server_clear(&command->error);
             server_fail(&command->error, CONTACTD_STALE_HANDLE, object, "scene",
                         "the scene was closed before this ran");
         }

@@ -40,7 +40,7 @@ static void one_done(command *command) {
 static void fill_command(each_scene *each, uint32_t i, command *command) {
     const request *request = each->request;
     const wire_message *message = &request->message;
-    memset(command, 0, sizeof *command);
+    command_clear(command);
     command->kind = each->kind;
     command->session = message->session;
     command->who = request->who;

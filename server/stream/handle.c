@@ -455,7 +455,7 @@ static void command_done(command *command) {
 static bool fill_command(request *request, server_error *error) {
     const wire_message *message = &request->message;
     command *command = &request->command;
-    memset(command, 0, sizeof *command);
+    command_clear(command);
     command->session = message->session;
     command->who = request->who;
     command->context = request;

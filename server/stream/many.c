@@ -110,7 +110,7 @@ static void fill_step(many_steps *many, const wire_step_many *in, uint32_t i) {
     const request *request = many->request;
     const size_t n_updates = in->posed.n + in->soft.n, n_velocities = in->moving.n;
     command *command = &many->steps[i];
-    *command = (struct command){0};
+    command_clear(command);
     command->kind = COMMAND_STEP;
     command->session = request->message.session;
     command->who = request->who;
@@ -244,7 +244,7 @@ static void fill_columns(const many_steps *many, const wire_column *columns, uin
 }
 
 static void fail_superseded(server_error *error) {
-    *error = (server_error){0};
+    server_clear(error);
     server_fail(error, CONTACTD_CONFLICT, "step", "sequence",
                 "a later message asked for this step again, and has its answer");
 }
