@@ -16,7 +16,7 @@ from ._answers import error_of
 from ._link import Link
 from ._many import GatheredResult, ManyResult, Motion
 from ._schema import TABLES, UNION_NUMBER
-from ._state import DEFORMABLE, POSITIONS, RIGID, BodyState, Message, Request, SceneState, Update
+from ._state import DEFORMABLE, POSITIONS, RIGID, BodyState, Message, Poses, Request, SceneState, Update
 from ._wire import Arrays, Decoded, MalformedMessage
 from .errors import ContactdError
 
@@ -51,7 +51,7 @@ def step_many(link: Link, motion: Motion, want: int, timeout: float) -> ManyResu
     states = motion.together.states
     if link.welcome.get("last_message", 0) < UNION_NUMBER["StepMany"] or not states:
         return None
-    if any(state.frames is not None for state in states) or not motion.has_like_bodies():
+    if any([state.frames is not None for state in states]) or not motion.has_like_bodies():
         return None
     work = _Work(link, motion, states, want, timeout)
     try:
@@ -90,7 +90,10 @@ class _Work:
             state.changing = self.request
         arrays, motion = Arrays(), self.motion
         left = max(1, min(0xFFFFFFFF, int((self.request.deadline - time.monotonic()) * 1e6)))
-        body: dict[str, Any] = {"scenes": [state.id for state in self.states], "sequences": self._sequences,
+        made, key = motion.together.made, ("scenes", session)
+        if key not in made:
+            made[key] = [state.id for state in self.states]
+        body: dict[str, Any] = {"scenes": made[key], "sequences": self._sequences,
                                 "want": self.want, "deadline_us": left}
         if motion.poses is not None:
             body["posed"], body["poses"] = self._ids(motion.posed, self._posed), arrays.add(motion.poses)
@@ -148,15 +151,26 @@ class _Work:
             self.states[k].sequence -= 1
         for k in failed:
             self.states[k].number -= 1
+        self.motion.own()  # if there was no time yet
         if (poses := self.motion.poses) is not None:
-            done = [row for k, row in enumerate(self._posed) if k not in failed] if failed else self._posed
-            rows = np.delete(poses, sorted(failed), axis=0) if failed else poses
-            for body, pose in zip(itertools.chain.from_iterable(done), list(rows.reshape(-1, 12))):
-                body.pose = pose
+            self._note_poses(poses, failed)
         if (positions := self.motion.positions) is not None:
             for k, bodies in enumerate(self._soft):
                 if k not in failed:
                     _note_positions(bodies, positions[k])
+
+
+    def _note_poses(self, poses: np.ndarray, failed: set[int]) -> None:
+        if failed:
+            for k, bodies in enumerate(self._posed):
+                if k not in failed:
+                    for body, pose in zip(bodies, poses[k]):
+                        body.pose = pose
+            return
+        made, key = self.motion.together.made, ("poses", *self.motion.posed)
+        if key not in made:
+            made[key] = Poses(itertools.chain.from_iterable(self._posed))
+        made[key].replace(poses.reshape(-1, 12))
 
 
 def _note_positions(bodies: tuple[BodyState, ...], rows: np.ndarray) -> None:

@@ -208,6 +208,7 @@ class Motion:
 
     def __init__(self, together: Together, poses: Any, positions: ArrayLike | None, velocities: Any) -> None:
         self.together, self.scenes = together, together.scenes
+        self._is_own = False
         self.posed, self.poses = self._of_rigid(poses, "poses")
         self.moving, self.twists = self._of_rigid(velocities, "velocities")
         self.soft, self.positions = self._of_soft(positions)
@@ -220,7 +221,10 @@ class Motion:
         return all(row == vertices[0] for row in vertices)
 
     def own(self) -> None:
-        """Replaces the caller's arrays by copies, for when the caller may change them again."""
+        """Replaces the caller's arrays by copies, once, for when the caller may change them again."""
+        if self._is_own:
+            return
+        self._is_own = True
         self.poses = None if self.poses is None else self.poses.copy()
         self.twists = None if self.twists is None else self.twists.copy()
         self.positions = None if self.positions is None else self.positions.copy()

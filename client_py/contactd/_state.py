@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -169,11 +169,28 @@ class Direction:
             self.values = self.values.copy()
 
 
+class Poses:
+    """Of bodies that steps of many scenes move together: a row each, so that such a step replaces one array."""
+
+    __slots__ = ("rows", "left")
+
+    def __init__(self, bodies: Iterable["BodyState"]) -> None:
+        self.rows: Any = None
+        self.left = list(enumerate(bodies))  # that have another pose than their row
+
+    def replace(self, rows: np.ndarray) -> None:
+        """All bodies have these."""
+        left, self.left, self.rows = self.left, [], rows
+        for row, body in left:
+            body.pose = None  # it leaves others
+            body._together, body._row = self, row
+
+
 @dataclass(slots=True, eq=False)
 class BodyState:
     mesh: MeshState | None  # None: a half-space
     kind: int
-    pose: Any  # 12 numbers, or None
+    _pose: Any  # of a body that has none with others
     group: int
     mask: int
     ignore: list["BodyState"]
@@ -188,9 +205,23 @@ class BodyState:
     self_contact: bool = False
     material: dict[str, float] = field(default_factory=dict)  # modulus, friction and so on, as far as given
     start: Any = None  # the pose that it was added with, which a reset takes it back to
+    _together: Poses | None = None
+    _row: int = 0
 
     def __post_init__(self) -> None:
         self.start = self.pose
+
+    @property
+    def pose(self) -> Any:
+        """12 numbers, or None."""
+        return self._pose if self._together is None else self._together.rows[self._row]
+
+    @pose.setter
+    def pose(self, pose: Any) -> None:
+        if self._together is not None:
+            self._together.left.append((self._row, self))
+            self._together = None
+        self._pose = pose
 
     def anew(self, ignore: list["BodyState"]) -> "BodyState":
         """The same for another scene."""

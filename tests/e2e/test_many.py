@@ -584,3 +584,22 @@ def test_reset_after_a_restart(make_server):
         server.start()
         client.reset(scenes)
         assert all(same(scene.step(), fresh) for scene in scenes)
+
+
+def test_poses_after_a_restart(make_server):
+    """Of bodies that moved together, then some of them alone, then all together."""
+    server = make_server()
+    with contactd.connect(server.stream, timeout=5 * PATIENT) as client:
+        scenes = scenes_of(client, 3, law="pressure")
+        for together in (False, True):
+            poses, _ = motions(3)
+            client.step_many(scenes, ([1, 2], poses))
+            poses[:] = np.nan  # the caller's again
+            client.reset(scenes[:1])
+            scenes[1].step(poses={scenes[1].bodies[1]: moved(0.1)})
+            if together:
+                client.step_many(scenes, ([1, 2], motions(3, 1)[0]))
+            before = [scene.step() for scene in scenes]
+            server.kill()
+            server.start()
+            assert all(same(scene.step(), step) for scene, step in zip(scenes, before))
