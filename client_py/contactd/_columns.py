@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,11 +84,15 @@ class Columns(ContactColumns):
     """Columns of a result's contacts, or of its cells. Each is made when it is first looked at, and kept; its memory is its
     own, so that DLPack takes it, too. What `entries` has is a view of the message, and read-only."""
 
-    def __init__(self, result: Source, field: str) -> None:
-        self._of, self._in = result, field  # of the answer
+    def __init__(self, result: Source | None, field: str) -> None:
+        self._result, self._in = result, field  # of the answer; None: its own, and no cycle that keeps it until one is looked for
         self._made: dict[str, np.ndarray] = {}
 
-    @functools.cached_property
+    @property
+    def _of(self) -> Source:
+        return cast(Source, self) if self._result is None else self._result
+
+    @property
     def _tables(self) -> Any:  # LaterTables or what stands for it; None: there are none
         return self._of._answer.body[self._in]
 

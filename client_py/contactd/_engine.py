@@ -7,7 +7,6 @@ is not here. Steps, and whatever else takes long, run without Python's lock (the
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import os
@@ -82,9 +81,13 @@ _SLIP = frozenset({"relative_velocity", "friction_a", "friction_b"})
 _LAW = frozenset({"wrench_a", "wrench_b", "extents", "axes"})
 
 
+_LEFT_OUT = {(slip, law): frozenset({"cell"}) | (frozenset() if slip else _SLIP) | (frozenset() if law else _LAW)
+             for slip in (False, True) for law in (False, True)}
+
+
 def _left_out(result: Any) -> frozenset[str]:
     """Fields of a ct_result's contacts that a server would leave out."""
-    return frozenset({"cell"}) | (frozenset() if result.has_slip else _SLIP) | (frozenset() if result.has_wrenches else _LAW)
+    return _LEFT_OUT[result.has_slip, result.has_wrenches]
 
 
 def _field(rows: Any, name: str) -> np.ndarray:
@@ -115,22 +118,13 @@ class StepAnswer:
     kind = "StepResult"
 
     def __init__(self, native: "_Library", result: Any, settings: dict[str, Any], revision: int) -> None:
-        self._native, self._result, self._settings, self._revision = native, result, settings, revision
-
-    @functools.cached_property
-    def _arrays(self) -> dict[str, np.ndarray | None]:
-        return {}
-
-    @functools.cached_property
-    def body(self) -> "_Body":
-        body = _Body()
-        body.native, body.answer, body.of = self._native, self, self._result
-        body.update(settings=self._settings, revision=self._revision, cached=False, backend=self._native.backend)
-        return body
+        self._native, self._result = native, result
+        self.body = _Body(native, result, settings, revision)
+        self._arrays: dict[str, np.ndarray | None] = {}
 
     def array(self, name: str) -> np.ndarray | None:
         if name not in self._arrays:
-            self._arrays[name] = self._make(name)
+            self._arrays[name] = _array_of(self._native, self._result, name)
         return self._arrays[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -140,51 +134,52 @@ class StepAnswer:
         return _answer_again, ({name: self.body[name] for name in _Body.MADE},
                                {name: np.array(a) for name in names if (a := self.array(name)) is not None})
 
-    def _make(self, name: str) -> np.ndarray | None:
-        native, r = self._native, self._result
-        entries = {"vertices": ("<u4", 1), "gradient": ("<f8", 3), "weights": ("<f8", 1), "forces": ("<f8", 3),
-                   "friction_forces": ("<f8", 3)}
-        if name in entries:
-            dtype, columns = entries[name]
-            return native.array(self, getattr(r, name), r.n_entries * columns, dtype)
-        if name == "product_vertices":
-            return native.array(self, r.product_vertices, r.n_products, "<u4")
-        if name == "products":
-            return native.array(self, r.products, r.n_products * r.n_directions * 3, "<f8")
-        if name == "generalized_products":
-            return native.array(self, r.generalized_product, r.n_contacts * r.n_directions * 12, "<f8")
-        if name == "surface_offsets":
-            return native.array(self, r.polygon_first, r.n_polygons + 1, "<u4")
-        if name in ("surface_polygons", "surface_vertices"):  # rows of doubles
-            pointer, n, columns = ((r.polygons, r.n_polygons, 16) if name == "surface_polygons"
-                                   else (r.polygon_vertices, r.n_polygon_vertices, 5))
-            return native.array(self, pointer, n * columns, "<f8")
-        if name in ("spans", "span_axes"):
-            rows = native.rows(r.spans, r.n_spans, "ct_span")
-            if rows is None:
-                return None
-            return rows["axis"].astype("u1") if name == "span_axes" else np.hstack([rows["lower"], rows["upper"]]).ravel()
-        if name == "ended_ids":
-            return native.array(self, r.ended_ids, r.n_ended_ids, "<u8")
-        if name in ("points", "point_groups", "point_ids"):
-            rows = native.rows(r.points, r.n_points, "ct_point")
-            if rows is None:
-                return None
-            if name == "point_groups":
-                return rows["group"].ravel()
-            if name == "point_ids":
-                return rows["id"].copy()
-            return np.column_stack([rows["position"], rows["normal"], rows["depth"], rows["weight"]]).ravel()
-        if name == "separations":
-            rows = native.rows(r.separations, r.n_separations, "ct_separation")
-            if rows is None:
-                return None
-            return np.column_stack([rows["body"], rows["distance"], rows["normal"], rows["point"].reshape(-1, 6)]).ravel()
-        rows = native.rows(r.progress, r.n_progress, "ct_pair_progress")
+
+def _array_of(native: "_Library", r: Any, name: str) -> np.ndarray | None:
+    """An array of an answer, by the name that it has on the wire; what it is a view of belongs to the ct_result r."""
+    entries = {"vertices": ("<u4", 1), "gradient": ("<f8", 3), "weights": ("<f8", 1), "forces": ("<f8", 3),
+               "friction_forces": ("<f8", 3)}
+    if name in entries:
+        dtype, columns = entries[name]
+        return native.array(r, getattr(r, name), r.n_entries * columns, dtype)
+    if name == "product_vertices":
+        return native.array(r, r.product_vertices, r.n_products, "<u4")
+    if name == "products":
+        return native.array(r, r.products, r.n_products * r.n_directions * 3, "<f8")
+    if name == "generalized_products":
+        return native.array(r, r.generalized_product, r.n_contacts * r.n_directions * 12, "<f8")
+    if name == "surface_offsets":
+        return native.array(r, r.polygon_first, r.n_polygons + 1, "<u4")
+    if name in ("surface_polygons", "surface_vertices"):  # rows of doubles
+        pointer, n, columns = ((r.polygons, r.n_polygons, 16) if name == "surface_polygons"
+                               else (r.polygon_vertices, r.n_polygon_vertices, 5))
+        return native.array(r, pointer, n * columns, "<f8")
+    if name in ("spans", "span_axes"):
+        rows = native.rows(r.spans, r.n_spans, "ct_span")
         if rows is None:
             return None
-        examined = rows["is_examined"].astype("<u4") + rows["is_refined"]
-        return np.column_stack([rows["body"], examined, rows["level"], rows["ended"]]).astype("<u4").ravel()
+        return rows["axis"].astype("u1") if name == "span_axes" else np.hstack([rows["lower"], rows["upper"]]).ravel()
+    if name == "ended_ids":
+        return native.array(r, r.ended_ids, r.n_ended_ids, "<u8")
+    if name in ("points", "point_groups", "point_ids"):
+        rows = native.rows(r.points, r.n_points, "ct_point")
+        if rows is None:
+            return None
+        if name == "point_groups":
+            return rows["group"].copy()
+        if name == "point_ids":
+            return rows["id"].copy()
+        return np.column_stack([rows["position"], rows["normal"], rows["depth"], rows["weight"]]).ravel()
+    if name == "separations":
+        rows = native.rows(r.separations, r.n_separations, "ct_separation")
+        if rows is None:
+            return None
+        return np.column_stack([rows["body"], rows["distance"], rows["normal"], rows["point"].reshape(-1, 6)]).ravel()
+    rows = native.rows(r.progress, r.n_progress, "ct_pair_progress")
+    if rows is None:
+        return None
+    examined = rows["is_examined"].astype("<u4") + rows["is_refined"]
+    return np.column_stack([rows["body"], examined, rows["level"], rows["ended"]]).astype("<u4").ravel()
 
 
 class _Body(dict[str, Any]):
@@ -193,27 +188,27 @@ class _Body(dict[str, Any]):
     MADE = ("contacts", "cells", "warnings", "timings_us", "wall_us", "rays", "fragments", "pairs", "ended", "passes", "quality",
             "method", "backend", "directions", "separations", "progress", "settings", "revision", "cached")
 
-    native: "_Library"
-    answer: StepAnswer
-    of: Any
+    def __init__(self, native: "_Library", result: Any, settings: dict[str, Any], revision: int) -> None:
+        super().__init__(settings=settings, revision=revision, cached=False, backend=native.backend)
+        self._native, self._result = native, result
 
     def __missing__(self, name: str) -> Any:
         value = self[name] = self._make(name)
         return value
 
     def _make(self, name: str) -> Any:
-        native, r = self.native, self.of
+        native, r = self._native, self._result
         if name in ("contacts", "cells"):
             rows = native.rows(getattr(r, name), getattr(r, "n_" + name), "ct_contact")
             left_out = _left_out(r) if name == "contacts" else _left_out(r) - {"cell"} | _LAW
-            return None if rows is None else EngineTables(rows, left_out, self.answer)
+            return None if rows is None else EngineTables(rows, left_out, r)
         if name == "warnings":
             return [{"code": int(w.code), "body": w.body, "value": w.value} for w in r.warnings[0:r.n_warnings]]
         if name in ("timings_us", "wall_us"):
             seconds = r.seconds if name == "timings_us" else r.wall_seconds
             return [0.0, *(1e6 * s for s in seconds)]  # nothing waits in a queue here
         if name in ("separations", "progress"):
-            return self.answer.array(name)  # which only tells whether there are any
+            return _array_of(native, r, name)  # which only tells whether there are any
         if name == "directions":
             return r.n_directions
         return getattr(r, name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Sequence, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -546,8 +546,6 @@ class StepWarning:
 class Cells(Columns):
     """The cells of all contacts: the columns of a result, but for cells; see Contact.cells."""
 
-    _of: "StepResult"
-
     @property
     def cubes(self) -> NDArray[np.int64]:
         """(n, 3): a cell is the cube from here to one more, times the cell_size, along x, y and z."""
@@ -556,7 +554,8 @@ class Cells(Columns):
     @property
     def contacts(self) -> NDArray[np.int64]:
         """(n,) row of the contact that a cell is part of."""
-        first, count = self._of._field("first_cell"), self._of._field("n_cells")
+        result = cast(StepResult, self._of)
+        first, count = result._field("first_cell"), result._field("n_cells")
         out = np.zeros(len(self), np.int64)
         out[ranges(first, count)] = np.repeat(np.arange(len(count)), count)
         return out
@@ -577,7 +576,7 @@ class StepResult(Columns, Source):
 
     def __init__(self, scene: "Scene", answer: Decoded, by_id: Mapping[int, Any], want: int, sequence: int,
                  latency: float) -> None:
-        super().__init__(self, "contacts")
+        super().__init__(None, "contacts")
         self._answer, self._by_id = answer, by_id
         self.scene, self.want, self.sequence, self.latency = scene, want, sequence, latency
         self._ids: dict[Any, int] | None = None  # of the bodies' states

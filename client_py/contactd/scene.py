@@ -509,9 +509,8 @@ class Scene(SceneSettings, ShapeAdder):
             twice = next(u.body for u in updates if u.body in seen or seen.add(u.body))  # type: ignore[func-returns-value]
             raise error_for(ErrorCode.CONFLICT, "updated twice in one step", object=f"body {twice.id}", field="updates")
 
-        def done(answer: Decoded) -> StepResult:
-            result = StepResult(self, answer, self._state.by_id, request.want, self._state.number,
-                                time.monotonic() - request.began)
+        def done(answer: Decoded) -> StepResult:  # without the request, which has it: each would keep the other
+            result = StepResult(self, answer, self._state.by_id, wanted, self._state.number, time.monotonic() - began)
             if self._state.frames is not None:
                 result._continue(self._state.frames)
             return result
@@ -529,6 +528,7 @@ class Scene(SceneSettings, ShapeAdder):
             request.want |= WANT["frame"] | WANT["friction"] if request.velocities else 0
         if viscosity:
             request.limits["viscosity"] = _not_negative(viscosity, "viscosity")
+        wanted, began = request.want, request.began
         return request
 
     def _positions_of_many(self, bodies: Sequence[Body], value: ArrayLike) -> list[Update]:

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+import weakref
 
 import contactd
 import numpy as np
@@ -52,6 +53,22 @@ def run(client, settings: dict, want="all", **step) -> contactd.StepResult:
         if settings["method"] == "exact":
             step["directions"] = [{a: [1, 2, 3, 0.1, 0.2, 0.3]}, {soft: np.ones((soft.vertices, 3))}]
     return scene.step(poses=poses, want=want, **step)
+
+
+def test_a_result_goes_with_its_last_reference(engine):
+    """Its memory, which may be much, does not wait until Python looks for cycles."""
+    result = run(engine, {"method": "exact"})
+    assert len(result.volumes) == len(result.error_bounds) > 0 and len(result.entries.gradient) and result.wall_timings
+    entries, gone = result.entries.gradient, weakref.ref(result._answer)
+    expected = entries.tobytes()
+    gc.collect()
+    gc.disable()
+    try:
+        del result
+        assert gone() is None
+        assert entries.tobytes() == expected  # an array keeps what it is a view of
+    finally:
+        gc.enable()
 
 
 def velocities(a, soft):
