@@ -118,9 +118,15 @@ class StepAnswer:
     kind = "StepResult"
 
     def __init__(self, native: "_Library", result: Any, settings: dict[str, Any], revision: int) -> None:
-        self._native, self._result = native, result
-        self.body = _Body(native, result, settings, revision)
+        self._native, self._result, self._settings, self._revision = native, result, settings, revision
         self._arrays: dict[str, np.ndarray | None] = {}
+        self._body: _Body | None = None
+
+    @property
+    def body(self) -> "_Body":
+        if self._body is None:
+            self._body = _Body(self._native, self._result, self._settings, self._revision)
+        return self._body
 
     def array(self, name: str) -> np.ndarray | None:
         if name not in self._arrays:
