@@ -44,15 +44,14 @@ bool ct_entry_arrays_in(ct_arena *arena, ct_budget *budget, ct_entry_arrays *arr
     return ok;
 }
 
-static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spans, ct_entry_arrays *filled) {
-    r->contacts = malloc((n_contacts ? n_contacts : 1) * sizeof *r->contacts);
-    bool ok = r->contacts;
+static bool allocate(ct_result *r, uint64_t n, uint64_t n_spans, ct_entry_arrays *filled) {
     if (r->want & CT_WANT_SPANS) {
-        ok = ok && (r->spans = malloc((n_spans ? n_spans : 1) * sizeof *r->spans));
+        r->spans = malloc((n_spans ? n_spans : 1) * sizeof *r->spans);
+        if (!r->spans) return false;
         r->n_spans = n_spans;
     }
     ct_entry_arrays arrays;
-    if (!ok || (!filled && !ct_entry_arrays_new(&arrays, r->want, n))) return false;
+    if (!filled && !ct_entry_arrays_new(&arrays, r->want, n)) return false;
     if (filled) {
         arrays = *filled;
         memset(filled, 0, sizeof *filled);
@@ -65,11 +64,12 @@ static bool allocate(ct_result *r, size_t n_contacts, uint64_t n, uint64_t n_spa
     return true;
 }
 
+/* The contacts lie behind the result, in its memory: most results have few. */
 ct_result *ct_result_new(uint32_t want, size_t n_contacts, uint64_t n_entries, uint64_t n_spans,
                          ct_entry_arrays *filled, ct_error *error) {
-    ct_result *r = calloc(1, sizeof *r);
-    if (r) r->want = want;
-    if (!r || !allocate(r, n_contacts, n_entries, n_spans, filled)) {
+    ct_result *r = malloc(sizeof *r + n_contacts * sizeof *r->contacts);
+    if (r) *r = (ct_result){.want = want, .contacts = (ct_contact *)(r + 1)};
+    if (!r || !allocate(r, n_entries, n_spans, filled)) {
         ct_result_free(&r);
         ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for an answer of %llu entries and %llu spans",
                 (unsigned long long)n_entries, (unsigned long long)n_spans);

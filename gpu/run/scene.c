@@ -443,16 +443,16 @@ ct_status ct_scene_body_positions(const ct_scene *scene, uint32_t id, float *out
 }
 
 uint64_t ct_scene_bytes(const ct_scene *scene) {
-    uint64_t bytes = sizeof *scene + scene->slot_capacity * sizeof(ct_body_slot) +
+    uint64_t bytes = scene->table_bytes + sizeof *scene + scene->slot_capacity * sizeof(ct_body_slot) +
                      scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
                      scene->strays.update_capacity * sizeof(ct_update) + scene->strays.number_bytes +
                      scene->broad.bytes + scene->kept_bytes + ct_identity_bytes(scene->identity);
     for (uint32_t i = 0; i < scene->n_bodies; i++) {
         const ct_body *body = scene->bodies[i];
-        bytes += sizeof *body;
+        bytes += sizeof *body + body->device_bytes;
         if (body->kind == CT_BODY_DEFORMABLE && !body->device_bytes) bytes += 12 * (uint64_t)body->mesh->n_vertices;
     }
-    return bytes + ct_scene_device_bytes(scene);
+    return bytes;
 }
 
 uint64_t ct_scene_device_bytes(const ct_scene *scene) {

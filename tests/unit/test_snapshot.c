@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/contact/result.h"
 #include "gpu/method/engine.h"
 #include "gpu/picture/picture.h"
 #include "gpu/scene/scene.h"
@@ -158,13 +159,11 @@ static void run_by_hand(ct_device *device, ct_step *steps, size_t n_steps) {
                                    {.body = {a, b}, .first_span = 1, .n_spans = 2},
                                    {.body = {a, b}, .index = 1, .first_span = 3, .n_spans = 4},
                                    {.body = {b, b}, .first_span = 7, .n_spans = 8}};
-    ct_result *r = steps[0].result = calloc(1, sizeof *r);
+    ct_result *r = steps[0].result = ct_result_new(CT_WANT_SPANS, 4, 0, 15, NULL, NULL);
+    assert_non_null(r);
     r->n_contacts = 4;
-    r->contacts = malloc(sizeof contacts);
     memcpy(r->contacts, contacts, sizeof contacts);
-    r->n_spans = 15;
-    r->spans = calloc(15, sizeof *r->spans);
-    for (uint32_t i = 0; i < 15; i++) r->spans[i].lower[0] = (float)i;
+    for (uint32_t i = 0; i < 15; i++) r->spans[i] = (ct_span){.lower = {(float)i}};
 }
 
 /* "contact=1,2" shows all contacts of the two with each other, and none of either with itself. */
