@@ -61,38 +61,40 @@ typedef struct scene_contents {
 } scene_contents;
 
 struct scene {
+    /* What each command touches lies together: of many small scenes each costs the processor some cache lines. */
     atomic_uint references;
-    uint64_t handle;     /* [fixed] */
-    uint32_t principal;  /* [fixed] who opened it */
+    uint32_t principal;            /* [fixed] who opened it */
+    uint64_t handle;               /* [fixed] */
+    session *owner;                /* written under [scheduler] and [registry], so either may read; holds a reference */
+    atomic_uint_fast64_t asked_ns; /* when the last command for it came */
+    command *first, *last;         /* [scheduler] waiting, in order */
+    command *stepping;             /* [scheduler] the step that runs now */
+    bool running;                  /* [scheduler] */
+    bool ready;                    /* [scheduler] it is in its session's list */
+    bool closing;                  /* [scheduler] a CLOSE was admitted */
+    uint32_t lane;                 /* [scheduler] in whose queue it was last */
+    scene *next_ready;             /* [scheduler] */
+    struct runner *runner;         /* [scheduler] that runs it, while running is set */
+    session *runs_for;             /* [scheduler] whose queue it was taken from, while running is set */
+    sequence sequence;             /* [scheduler] */
+    double cost_s;       /* [scheduler] a step's processor time: it rises at once and falls slowly; 0: unknown */
+    double last_cost_s;  /* [scheduler] of the last step; 0: unknown */
+    atomic_uint pending; /* changed under [scheduler] */
     uint32_t origin;     /* [registry] of a stray (registry.h): from where it was opened; 0: it is none */
-    scene_record record; /* [registry] but for owner_name, pending, age_s, idle_s, which are made when it is read */
-    session *owner;      /* written under [scheduler] and [registry], so either may read; holds a reference */
-    uint64_t opened_ns;  /* [fixed] */
+    size_t device;       /* [fixed] that it lies on */
+    uint64_t triangles;  /* [runner] of all bodies */
+    ct_scene *engine;    /* [runner] */
+    size_t n_warnings;   /* [runner] of `warnings` */
     uint64_t stepped_ns; /* [registry] */
-    atomic_uint_fast64_t asked_ns;    /* when the last command for it came */
+
+    scene_record record; /* [registry] but for owner_name, pending, age_s, idle_s, which are made when it is read */
     float latency_s[REGISTRY_RECENT]; /* [registry] of step k at k modulo its length */
-    ct_scene *engine;                 /* [runner] */
+    uint64_t opened_ns;               /* [fixed] */
     body_use *uses;                   /* [runner] */
     size_t n_uses, room_uses;         /* [runner] */
-    uint64_t triangles;               /* [runner] of all bodies */
     double size_m[2];                 /* [runner] diagonals of the largest bodies that it had, the largest first */
-    size_t device;                    /* [fixed] that it lies on */
     ct_warning *warnings;             /* [runner] of the last step that had a result, [n_warnings] */
-    size_t n_warnings, room_warnings; /* [runner] */
-
-    command *first, *last; /* [scheduler] waiting, in order */
-    command *stepping;     /* [scheduler] the step that runs now */
-    bool running;          /* [scheduler] */
-    struct runner *runner; /* [scheduler] that runs it, while running is set */
-    session *runs_for;     /* [scheduler] whose queue it was taken from, while running is set */
-    bool ready;            /* [scheduler] it is in its session's list */
-    bool closing;          /* [scheduler] a CLOSE was admitted */
-    double cost_s;         /* [scheduler] a step's processor time: it rises at once and falls slowly; 0: unknown */
-    double last_cost_s;    /* [scheduler] of the last step; 0: unknown */
-    uint32_t lane;         /* [scheduler] in whose queue it was last */
-    sequence sequence;     /* [scheduler] */
-    scene *next_ready;     /* [scheduler] */
-    atomic_uint pending;   /* changed under [scheduler] */
+    size_t room_warnings;             /* [runner] */
 };
 
 /* ---- sessions ---- */
@@ -114,6 +116,8 @@ size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, sessio
 scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, const identity *who,
                  const scene_contents *contents, server_error *error);
 scene *scene_acquire(registry *registry, uint64_t handle, server_error *error); /* NOT_FOUND, STALE_HANDLE */
+/* Many of them: out[i] is NULL where there is no such scene. */
+void scenes_acquire(registry *registry, const uint64_t *handles, size_t n, scene **out);
 void scene_release(scene **scene);
 void scene_adopt(registry *registry, scene *scene, session *owner);
 /* What it was opened with; revision 0 stands for 1. */
@@ -133,10 +137,14 @@ void scene_get_record(registry *registry, scene *scene, scene_record *out);
 void scene_note_change(registry *registry, scene *scene);
 /* The same after a change of settings, which have a new revision then. */
 void scene_note_settings(registry *registry, scene *scene);
-/* Notes what came of a step. result NULL: it failed. By the runner. */
-/* Gives how many steps of the scene had a result by then. */
-uint64_t scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
-                         uint64_t submitted_ns);
+/* Notes what came of a step, and gives how many steps of the scene had a result by then. By the runner. */
+typedef struct scene_step {
+    const ct_result *result; /* NULL: it failed */
+    double queue_s;
+    uint64_t number;                 /* 0: none */
+    uint64_t submitted_ns, ended_ns; /* of clock_ns() */
+} scene_step;
+uint64_t scene_note_step(registry *registry, scene *scene, const scene_step *step);
 /* Kept answers, which make room for scenes. Its lists belong to the scheduler's lock. */
 answer_store *registry_kept_answers(registry *registry);
 /* LIMIT_EXCEEDED if scenes would hold more than the limit, or the principal's more than its share (guard/shares.h),

@@ -167,6 +167,17 @@ scene *scene_acquire(registry *registry, uint64_t handle, server_error *error) {
     return scene;
 }
 
+void scenes_acquire(registry *registry, const uint64_t *handles, size_t n, scene **out) {
+    pthread_mutex_lock(&registry->lock);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = slots_get(&registry->scenes, handles[i], NULL);
+        if (out[i]) __builtin_prefetch(out[i], 1); /* an atomic waits for memory, and the next one for it */
+    }
+    for (size_t i = 0; i < n; i++)
+        if (out[i]) atomic_fetch_add_explicit(&out[i]->references, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&registry->lock);
+}
+
 void scene_release(scene **scene) {
     struct scene *gone = *scene;
     *scene = NULL;
@@ -326,27 +337,27 @@ void scene_note_settings(registry *registry, scene *scene) {
     note_change(registry, scene, true);
 }
 
-uint64_t scene_note_step(registry *registry, scene *scene, const ct_result *result, double queue_s, uint64_t number,
-                         uint64_t submitted_ns) {
-    uint64_t now = clock_ns();
+uint64_t scene_note_step(registry *registry, scene *scene, const scene_step *step) {
+    const ct_result *result = step->result;
     uint64_t bytes = ct_scene_bytes(scene->engine), device_bytes = ct_scene_device_bytes(scene->engine);
     pthread_mutex_lock(&registry->lock);
     scene_record *record = &scene->record;
-    if (number) record->sequence = number;
-    scene->stepped_ns = now;
+    if (step->number) record->sequence = step->number;
+    scene->stepped_ns = step->ended_ns;
     set_bytes(registry, scene, bytes, device_bytes);
     if (!result) {
         record->failed++;
     } else {
-        scene->latency_s[record->steps++ % REGISTRY_RECENT] = (float)((double)(now - submitted_ns) * 1e-9);
+        scene->latency_s[record->steps++ % REGISTRY_RECENT] =
+            (float)((double)(step->ended_ns - step->submitted_ns) * 1e-9);
         record->contacts = (uint32_t)result->n_contacts;
         record->volume = 0;
         for (size_t i = 0; i < result->n_contacts; i++) record->volume += result->contacts[i].volume;
         record->pairs = result->pairs;
         record->rays = result->rays;
         record->fragments = result->fragments;
-        record->queue_s = queue_s;
-        record->total_queue_s += queue_s;
+        record->queue_s = step->queue_s;
+        record->total_queue_s += step->queue_s;
         for (int p = 0; p < CT_PHASES; p++) {
             record->phase_s[p] = result->seconds[p];
             record->total_phase_s[p] += result->seconds[p];

@@ -60,6 +60,7 @@ typedef struct runner {
     command *stepping[BATCH_STEPS];
     size_t n_steps;
     metrics_steps counted; /* of its steps */
+    uint64_t ended_ns;     /* when they were over, of clock_ns() */
 } runner;
 
 /* Of one device: a queue of sessions, and the runners that take batches from it. */

@@ -599,17 +599,28 @@ submit_outcome scheduler_submit(scheduler *scheduler, command *command) {
 
 /* ---- groups ---- */
 
-/* The scene and the place for the answer. False: command->error says why not. */
-static bool prepare_member(scheduler *scheduler, command *command, session *asker, uint64_t now) {
+/* The scene and the place for the answer, or command->error says why not. */
+static void prepare_member(scheduler *scheduler, command *command, scene *target, session *asker, uint64_t now) {
     begin_submission(command, now);
     command->asker = asker;
-    atomic_fetch_add(&asker->references, 1);
-    command->target = scene_acquire(scheduler->registry, command->scene, &command->error);
-    if (!command->target) return false;
-    atomic_store(&command->target->asked_ns, now);
+    command->target = target ? target : scene_acquire(scheduler->registry, command->scene, &command->error);
+    if (!command->target) return;
+    atomic_store_explicit(&command->target->asked_ns, now, memory_order_relaxed);
     command->answer = step_answer_new(command->in.step.sequence);
-    return command->answer ||
-           server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "step", "", "no memory for an answer");
+    if (!command->answer) server_fail(&command->error, CONTACTD_OUT_OF_MEMORY, "step", "", "no memory for an answer");
+}
+
+static void prepare_members(scheduler *scheduler, command *commands, size_t n, session *asker, uint64_t now) {
+    enum { AT_ONCE = 32 };
+    uint64_t handles[AT_ONCE];
+    scene *scenes[AT_ONCE];
+    atomic_fetch_add_explicit(&asker->references, (unsigned)n, memory_order_relaxed);
+    for (size_t at = 0; at < n; at += AT_ONCE) {
+        const size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
+        for (size_t i = 0; i < some; i++) handles[i] = commands[at + i].scene;
+        scenes_acquire(scheduler->registry, handles, some, scenes);
+        for (size_t i = 0; i < some; i++) prepare_member(scheduler, &commands[at + i], scenes[i], asker, now);
+    }
 }
 
 static bool is_new(const command *command) {
@@ -639,7 +650,7 @@ static bool has_group_room(scheduler *scheduler, command *first, command_group *
 static bool may_admit_group(scheduler *scheduler, command_group *group, command *commands, size_t n,
                             server_error *error) {
     command *first = NULL;
-    for (size_t i = n; i-- > 0;) first = is_new(&commands[i]) ? &commands[i] : first;
+    for (size_t i = 0; i < n && !first; i++) first = is_new(&commands[i]) ? &commands[i] : NULL;
     if (scheduler->draining)
         return server_fail(error, CONTACTD_SHUTTING_DOWN, "server", "", "the server is shutting down");
     if (!knows_principal(scheduler, &commands[0])) {
@@ -680,7 +691,7 @@ bool scheduler_submit_group(scheduler *scheduler, command_group *group, command 
     else
         asker = session_acquire(scheduler->registry, commands[0].session, error);
     if (!asker) return false;
-    for (size_t i = 0; i < n; i++) prepare_member(scheduler, &commands[i], asker, now);
+    prepare_members(scheduler, commands, n, asker, now);
     session_release(&asker);
     command *ended = NULL;
     pthread_mutex_lock(&scheduler->lock);

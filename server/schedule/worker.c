@@ -148,8 +148,9 @@ static void take_answer(runner *runner, command *command, const ct_step *step) {
     /* What was cancelled took as long as it ran, on one thread at least. */
     answer->cost_s = answer->result ? count_step(&runner->counted, answer) : step ? 0 : command->ran_s;
     if (answer->result) scheduler_note_warnings(scheduler, command->target, answer->result);
-    answer->steps = scene_note_step(scheduler->registry, command->target, answer->result, answer->queue_s,
-                                    command->in.step.sequence, command->submitted_ns);
+    const scene_step noted = {answer->result, answer->queue_s, command->in.step.sequence, command->submitted_ns,
+                              runner->ended_ns};
+    answer->steps = scene_note_step(scheduler->registry, command->target, &noted);
 }
 
 /* A step that was cancelled ends as if memory had run out, where it is not told apart. */
@@ -173,13 +174,12 @@ static void take_outcome(runner *runner, command *command, const ct_step *step) 
 static size_t count_steps(runner *runner) {
     metrics *metrics = runner->lane->scheduler->metrics;
     const bool is_large = runner->lane->kind == SCHEDULE_LARGE;
-    const uint64_t now = clock_ns();
     uint32_t principal = 0;
     size_t n_ended = 0, n_of_principal = 0;
     for (size_t i = 0; i < runner->n_steps; i++) {
         const command *command = runner->stepping[i];
         if (command->fate != COMMAND_ENDS) continue;
-        metrics_observe(&runner->counted.latencies, (double)(now - command->received_ns) * 1e-9);
+        metrics_observe(&runner->counted.latencies, (double)(runner->ended_ns - command->received_ns) * 1e-9);
         if (n_of_principal && principal != command->who.principal) {
             metrics_count_principal(metrics, principal, n_of_principal);
             n_of_principal = 0;
@@ -199,6 +199,7 @@ static size_t count_steps(runner *runner) {
 static size_t run_taken(runner *runner) {
     const command *stopped = NULL; /* the last that did not end, of its scene */
     runner->n_steps = 0;
+    runner->ended_ns = runner->begin_ns; /* of those that do not run */
     for (command *command = runner->first_taken; command; command = command->next) {
         if (stopped && command->target == stopped->target) {
             share_fate(stopped, command);
@@ -219,6 +220,7 @@ static size_t run_taken(runner *runner) {
     }
     if (!runner->n_steps) return 0;
     run_steps(runner);
+    runner->ended_ns = clock_ns();
     for (size_t i = 0; i < runner->n_steps; i++) take_outcome(runner, runner->stepping[i], &runner->engine_steps[i]);
     return count_steps(runner);
 }
