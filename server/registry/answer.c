@@ -129,6 +129,7 @@ static void enter_sequence(sequence *sequence, step_answer *answer) {
     answer->newer = NULL;
     *(sequence->newest ? &sequence->newest->newer : &sequence->oldest) = answer;
     sequence->newest = answer;
+    sequence->newest_bytes = answer->bytes;
     sequence->answered = answer->number;
     sequence->bytes += answer->bytes;
 }
@@ -138,7 +139,7 @@ static void enter_sequence(sequence *sequence, step_answer *answer) {
 static void drop_oldest(sequence *sequence, answer_store *store) {
     step_answer *answer = sequence->oldest;
     sequence->oldest = answer->newer;
-    if (!sequence->oldest) sequence->newest = NULL;
+    if (!sequence->oldest) sequence->newest = NULL, sequence->newest_bytes = 0;
     sequence->bytes -= answer->bytes;
     leave_session(answer);
     leave_store(store, answer);

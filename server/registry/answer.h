@@ -13,6 +13,7 @@ typedef struct sequence {
     uint64_t answered; /* the last number answered */
     uint64_t refused;  /* the next number was refused as BUSY; 0: it was not */
     step_answer *oldest, *newest;
+    uint64_t newest_bytes;      /* of the newest; 0: none is kept */
     atomic_uint_fast64_t bytes; /* held by the kept answers */
     step_answer *unnumbered;    /* the last step's, where it had no number: for who looks at the scene; NULL: none */
 } sequence;

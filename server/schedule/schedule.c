@@ -357,7 +357,7 @@ static uint64_t expected_answer_bytes(const scene *scene, const command *command
     uint64_t products = 0; /* at as many vertices as there are values of directions, at least */
     for (size_t i = 0; i < command->in.step.n_directions; i++)
         products += 24 * command->in.step.directions[i].count + 96;
-    if (scene->sequence.newest) return scene->sequence.newest->bytes + products;
+    if (scene->sequence.newest_bytes) return scene->sequence.newest_bytes + products;
     const uint32_t *n = scene->record.settings.resolution;
     uint64_t rays = (uint64_t)n[0] * n[1] + (uint64_t)n[1] * n[2] + (uint64_t)n[2] * n[0];
     uint64_t entries = want & (CT_WANT_GRADIENT | CT_WANT_FRICTION | CT_WANT_FORCES) ? 30 * scene->triangles : 0;

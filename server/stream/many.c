@@ -29,7 +29,6 @@ void many_free(many_steps **many) {
     many_steps *gone = *many;
     *many = NULL;
     if (!gone) return;
-    for (uint32_t i = 0; i < gone->n; i++) step_answer_release(&gone->steps[i].out.step.answer);
     free(gone->updates);
     free(gone->velocities);
     free(gone->results);
@@ -344,6 +343,7 @@ static void finish(many_steps *many) {
             frame_owner_release(owner); /* many_reply tells why */
         }
     }
+    for (uint32_t i = 0; i < many->n; i++) step_answer_release(&many->steps[i].out.step.answer);
     stream_finish(request);
 }
 
