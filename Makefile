@@ -35,6 +35,7 @@
 # Switches: V=1 (show commands), SANITIZE=address|thread|undefined (built under build/<sanitizer>, at -O1),
 # OPT=-O0 (build/O0), CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, B=<folder> to build elsewhere, NVTX=1 (CUDA's stages as named ranges in NVIDIA's
 # profilers).
+# CC and CXX of another machine, say aarch64-linux-gnu-gcc: build/aarch64 (docs/start.md); EMULATOR=<command> runs its tests.
 # CUDA=auto|1|0|shim: with nvcc's kernels (1: for all GPUs; CUDA_ARCHS="80 90", or native, or ends: the oldest and the newest
 # alone, for a quick build; NVCC=<path>), without, or with the kernels run by the CPU for testing (build/shim,
 # SHIM_BLOCK=64|256 threads a block; what sanitized builds take). auto: where there is an nvcc and a GPU, for that GPU alone;
@@ -57,8 +58,24 @@ LIBDIR   ?= $(PREFIX)/lib
 SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 FUZZ_SECONDS ?= 60
 
+# The machine that CC compiles for. Where it is another than this one, CROSS is its name: its libraries stand beside this machine's,
+# as Debian's multiarch has them, or in CC's --sysroot; objects and programs go to build/<its name>.
+TRIPLET := $(shell $(CC) -dumpmachine 2>/dev/null)
+MACHINE := $(firstword $(subst -, ,$(TRIPLET)))
+CROSS   := $(filter-out $(shell uname -m),$(MACHINE))
+ifneq ($(CROSS),)
+  SYSROOT    := $(patsubst %/,%,$(abspath $(shell $(CC) -print-sysroot)))
+  PKG_CONFIG ?= env PKG_CONFIG_SYSROOT_DIR=$(SYSROOT) \
+                PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(TRIPLET)/pkgconfig:$(SYSROOT)/usr/share/pkgconfig pkg-config
+  AR         := $(shell $(CC) -print-prog-name=ar)
+  export CROSS_TRIPLET := $(TRIPLET)
+  export CROSS_SYSROOT := $(SYSROOT)
+  export CROSS_STRIP   := $(shell $(CC) -print-prog-name=strip)
+endif
+PKG_CONFIG ?= pkg-config
+
 comma := ,
-B ?= build$(if $(SANITIZE),/$(firstword $(subst $(comma), ,$(SANITIZE))),$(if $(filter shim,$(CUDA)),/shim))$(if \
+B ?= build$(if $(CROSS),/$(CROSS))$(if $(SANITIZE),/$(firstword $(subst $(comma), ,$(SANITIZE))),$(if $(filter shim,$(CUDA)),/shim))$(if \
      $(filter-out $(USUAL_OPT),$(OPT)),/$(OPT:-%=%))
 
 # ---- CUDA and EGL: what "auto" means here --------------------------------------------------------------------------
@@ -70,20 +87,20 @@ ifeq ($(origin NVCC),undefined)
 endif
 GPU := $(wildcard /dev/nvidia0 /dev/dxg)
 ifeq ($(CUDA),auto)
-  WITH_CUDA := $(if $(SANITIZE),shim,$(if $(filter wheel,$(MAKECMDGOALS)),0,$(if $(NVCC),$(if \
+  WITH_CUDA := $(if $(SANITIZE),shim,$(if $(CROSS)$(filter wheel,$(MAKECMDGOALS)),0,$(if $(NVCC),$(if \
                $(GPU)$(filter deb,$(MAKECMDGOALS)),1,0),0)))
-  CUDA_HINT := $(if $(filter 0,$(WITH_CUDA)),$(if $(GPU),,$(if $(NVCC),built without CUDA as this machine has no GPU: make CUDA=1 builds it all the same)))
+  CUDA_HINT := $(if $(filter 0,$(WITH_CUDA)),$(if $(CROSS)$(GPU),,$(if $(NVCC),built without CUDA as this machine has no GPU: make CUDA=1 builds it all the same)))
   CUDA_ARCHS ?= $(if $(filter deb,$(MAKECMDGOALS)),,native)
 else
   WITH_CUDA := $(CUDA)
 endif
 ifeq ($(EGL),auto)
-  WITH_EGL := $(if $(shell pkg-config --exists epoxy libpng 2>/dev/null && echo yes),1,0)
+  WITH_EGL := $(if $(shell $(PKG_CONFIG) --exists epoxy libpng 2>/dev/null && echo yes),1,0)
 else
   WITH_EGL := $(EGL)
 endif
 JANSSON ?= auto
-WITH_JANSSON := $(if $(filter auto,$(JANSSON)),$(if $(shell pkg-config --exists jansson 2>/dev/null && echo yes),1,0),$(JANSSON))
+WITH_JANSSON := $(if $(filter auto,$(JANSSON)),$(if $(shell $(PKG_CONFIG) --exists jansson 2>/dev/null && echo yes),1,0),$(JANSSON))
 $(if $(filter-out 0 1 shim,$(WITH_CUDA)),$(error CUDA=$(CUDA): expected auto, 1, 0 or shim))
 $(if $(filter-out 0 1,$(WITH_EGL)),$(error EGL=$(EGL): expected auto, 1 or 0))
 $(if $(filter-out 0 1,$(WITH_JANSSON)),$(error JANSSON=$(JANSSON): expected auto, 1 or 0))
@@ -104,14 +121,15 @@ export PYTHONPYCACHEPREFIX := $(abspath build/pycache)
 # need nothing but compilers.
 FREE_GOALS := setup setup-test setup-dev demo test clean format format-check venv gpu-check catalogue
 BUILD_GOALS := $(filter-out $(FREE_GOALS),$(or $(MAKECMDGOALS),all))
-ifneq ($(filter-out engine-tools,$(BUILD_GOALS)),)
+ifneq ($(filter-out engine-tools %/tests/gpu/check,$(BUILD_GOALS)),)
   TESTS_TOO := $(filter-out all run install deb wheel sbom bench-tools,$(BUILD_GOALS))
-  PACKAGES  := build $(if $(TESTS_TOO),test) $(if $(filter 1,$(WITH_EGL)),egl $(if $(TESTS_TOO),egl-test))
-  FOUND     := build/found-$(subst $() ,-,$(strip $(PACKAGES)))
+  PACKAGES  := build $(if $(TESTS_TOO),test) $(if $(filter 1,$(WITH_EGL)),egl $(if $(TESTS_TOO),$(if $(CROSS),,egl-test)))
+  FOUND     := build/found-$(subst $() ,-,$(strip $(CROSS) $(PACKAGES)))
   ifeq ($(wildcard $(FOUND)),)
-    MISSING := $(shell tests/tools/packages missing $(PACKAGES))
+    MISSING := $(shell CROSS='$(CROSS)' CXX='$(CXX)' PKG_CONFIG='$(PKG_CONFIG)' tests/tools/packages missing $(PACKAGES))
     ifneq ($(MISSING),)
-      $(error missing packages: $(MISSING). "make setup" installs them, with apt)
+      $(error missing packages$(if $(CROSS), of $(TRIPLET)): $(MISSING). \
+        $(if $(CROSS),docs/start.md says where they are looked for,"make setup" installs them$(comma) with apt))
     endif
     $(shell mkdir -p build && touch $(FOUND))
   endif
@@ -167,13 +185,13 @@ NVCCFLAGS_ := -DCT_SHIM_BLOCK=$(SHIM_BLOCK)u
 endif
 
 # What a program that has the engine in it needs.
-LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell pkg-config --libs epoxy libpng)) $(if $(filter 1,$(WITH_JANSSON)),$(LIBS_JANSSON)) -lm
-LIBS_SERVER = $(shell pkg-config --libs libmicrohttpd gnutls libzmq libsodium jansson)
-LIBS_CLIENT = $(shell pkg-config --libs libzmq) -lm
-LIBS_SODIUM = $(shell pkg-config --libs libsodium)
-LIBS_JANSSON = $(shell pkg-config --libs jansson)
-LIBS_GNUTLS = $(shell pkg-config --libs gnutls)
-LIBS_TEST   = $(shell pkg-config --libs cmocka)
+LIBS_ENGINE = $(LIBS_CUDA) $(if $(filter 1,$(WITH_EGL)),$(shell $(PKG_CONFIG) --libs epoxy libpng)) $(if $(filter 1,$(WITH_JANSSON)),$(LIBS_JANSSON)) -lm
+LIBS_SERVER = $(shell $(PKG_CONFIG) --libs libmicrohttpd gnutls libzmq libsodium jansson)
+LIBS_CLIENT = $(shell $(PKG_CONFIG) --libs libzmq) -lm
+LIBS_SODIUM = $(shell $(PKG_CONFIG) --libs libsodium)
+LIBS_JANSSON = $(shell $(PKG_CONFIG) --libs jansson)
+LIBS_GNUTLS = $(shell $(PKG_CONFIG) --libs gnutls)
+LIBS_TEST   = $(shell $(PKG_CONFIG) --libs cmocka)
 
 # ---- sources ---------------------------------------------------------------------------------------------------------
 
@@ -185,7 +203,7 @@ objs = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 # the same sources were no faster than with AVX2.
 SIMD_base   := $(if $(filter -O0,$(OPT)),,$(if $(SANITIZE),-O1,-O3))
 SIMD_avx2   := $(SIMD_base) -mavx2 -mfma -mbmi2
-SIMD_SETS   := base $(if $(filter x86_64% amd64%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2)
+SIMD_SETS   := base $(if $(filter x86_64 amd64,$(MACHINE)),avx2)
 
 # Without CUDA there is no *.cu nor test of it, without EGL no *_gl.c, *_png.c nor gpu/device/gl, without jansson no gltf_*.c, *_gltf.c.
 LEFT_OUT := $(if $(filter 0,$(WITH_CUDA)),%_cuda.c) $(if $(filter 0,$(WITH_EGL)),%_gl.c %_png.c gpu/device/gl/%) \

@@ -36,12 +36,13 @@ static uint32_t parents_of(uint32_t n) {
 static ct_column_box box_of_node(const ct_column_node *node) {
     ct_column_box box;
     for (int k = 0; k < 3; k++) {
-        box.lo[k] = INFINITY;
-        box.hi[k] = -INFINITY;
-        for (int lane = 0; lane < CT_COLUMN_FAN; lane++) {
-            box.lo[k] = fmin(box.lo[k], (double)node->lo[k][lane]);
-            box.hi[k] = fmax(box.hi[k], (double)node->hi[k][lane]);
+        float lo = INFINITY, hi = -INFINITY;
+        for (int lane = 0; lane < CT_COLUMN_FAN; lane++) { /* fmin in double here ends gcc 12 for aarch64 */
+            lo = node->lo[k][lane] < lo ? node->lo[k][lane] : lo;
+            hi = node->hi[k][lane] > hi ? node->hi[k][lane] : hi;
         }
+        box.lo[k] = lo;
+        box.hi[k] = hi;
     }
     return box;
 }
