@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "gpu/base/fail.h"
@@ -299,7 +300,9 @@ static void test_no_memory(void **state) {
     assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
     ct_error error = {0};
     const ct_adjacency *a = ct_mesh_adjacency(mesh, &error);
+    void *const more = mmap(NULL, 1 << 24, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     setrlimit(RLIMIT_AS, &old);
+    if (more != MAP_FAILED) skip(); /* emulators of a processor keep no such limit */
     assert_null(a);
     assert_int_equal(error.status, CT_OUT_OF_MEMORY);
     assert_string_equal(error.field, "mesh");
