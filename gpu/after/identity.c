@@ -88,6 +88,16 @@ static bool note_points(memory *next, const ct_result *result, const ct_contact 
     return true;
 }
 
+/* Of x >= 0, by Newton's method: the library's cbrt differs between processors. */
+static double cube_root(double x) {
+    if (!(x > 0)) return 0;
+    int exponent;
+    frexp(x, &exponent);
+    double root = ldexp(1, exponent / 3); /* 0.6 to 2 times the root */
+    for (int i = 0; i < 6; i++) root -= (root - x / (root * root)) / 3;
+    return root;
+}
+
 static bool note_contacts(const ct_scene *scene, memory *next, const ct_result *result) {
     next->n_contacts = next->n_points = 0;
     if (!ct_array_grow(&next->contacts, &next->contact_capacity, result->n_contacts)) return false;
@@ -96,7 +106,7 @@ static bool note_contacts(const ct_scene *scene, memory *next, const ct_result *
         const ct_body *body[2];
         known *to = &next->contacts[next->n_contacts++];
         *to = (known){.body = {contact->body[0], contact->body[1]},
-                      .reach = fmax(sqrt(contact->area), cbrt(fabs(contact->volume)))};
+                      .reach = fmax(sqrt(contact->area), cube_root(fabs(contact->volume)))};
         for (int b = 0; b < 2; b++) {
             body[b] = ct_scene_find(scene, contact->body[b], NULL);
             middle_of(body[b], to->middle[b]);
