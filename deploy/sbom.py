@@ -1,8 +1,8 @@
 """sbom.py B OUT [PART...] - of what is built in B, a list of all that it is made of (a "software bill of materials") in the file OUT, as
 CycloneDX 1.6 in JSON: the libraries that its programs load, with packages, versions, hashes and licences, what is compiled in, and what
 the Python client needs. Parts are programs, libraries and python; where none is named, all. sbom.py --table B prints their licences as a
-table, for docs/licences.md. `make sbom`, `make deb`, `make wheel` and docker/ call it, at the root of the tree. It needs nothing but
-Python, as images are built without PyPI."""
+table, for docs/licences.md; sbom.py --packages B the Debian packages of what both programs load. `make sbom`, `make deb`, `make wheel` and docker/ call it, at the root of the tree. It needs nothing but
+Python, as images are built without PyPI. For a build for another machine make sets CROSS_TRIPLET and CROSS_SYSROOT."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from typing import Any, Iterator
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = ("contactd", "contactctl", "libcontact.so", "libcontactd.so")
 PARTS = (*PROGRAMS, "python")
+TRIPLET, SYSROOT = os.environ.get("CROSS_TRIPLET", ""), os.environ.get("CROSS_SYSROOT", "")
 GNU_LIBRARY = "LGPL-3.0-or-later OR GPL-2.0-or-later"
 
 # Shared libraries by the beginning of their names: whose they are, and their terms (SPDX). Of the files that a program loads, not of
@@ -71,12 +72,30 @@ def output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 
+def loaded(program: pathlib.Path) -> set[pathlib.Path]:
+    """The shared libraries that it loads. One of another machine is not run to find out."""
+    if not TRIPLET:
+        return set(map(pathlib.Path, re.findall(r"(/\S+) \(0x", output("ldd", str(program)))))
+    found: set[pathlib.Path] = set()
+    todo = [program]
+    while todo:
+        for name in re.findall(r"\(NEEDED\).*\[(.+)\]", output("readelf", "-d", str(todo.pop()))):
+            folders = (pathlib.Path(f"{SYSROOT}/{folder}/{TRIPLET}") for folder in ("lib", "usr/lib"))
+            library = next(folder / name for folder in folders if (folder / name).exists())
+            if library not in found:
+                found.add(library)
+                todo.append(library)
+    return found
+
+
 def package_of(library: pathlib.Path) -> tuple[str, str]:
     """Name and version of the Debian package that has it; empty where dpkg does not know."""
-    for path in (str(library), str(library.resolve()), f"/usr{library}"):
-        name = output("dpkg-query", "-S", path).split(":")[0].strip()
+    dpkg = ["dpkg-query", f"--root={SYSROOT or '/'}"]
+    files = [str(path).removeprefix(SYSROOT) for path in (library, library.resolve())]
+    for path in (*files, f"/usr{files[0]}"):
+        name = output(*dpkg, "-S", path).split(":")[0].strip()
         if name:
-            return name, output("dpkg-query", "-W", "-f", "${Version}\n", name).splitlines()[0]
+            return name, output(*dpkg, "-W", "-f", "${Version}\n", name).splitlines()[0]
     return "", ""
 
 
@@ -92,8 +111,7 @@ def purl(kind: str, *path: str, version: str = "") -> str:
 
 
 def shared_libraries(built: pathlib.Path, programs: list[str]) -> Iterator[dict[str, Any]]:
-    found = {path for name in programs for path in re.findall(r"(/\S+) \(0x", output("ldd", str(built / name)))}
-    for library in sorted(map(pathlib.Path, found)):
+    for library in sorted({library for name in programs for library in loaded(built / name)}):
         known = [row for prefix, row in LIBRARIES.items() if library.name.startswith(prefix)]
         package, version = package_of(library)
         project, terms = known[0] if known else (library.name, "")
@@ -160,6 +178,11 @@ def table(built: pathlib.Path) -> str:
 def main() -> None:
     if sys.argv[1:2] == ["--table"]:
         print(table(pathlib.Path(sys.argv[2])))
+        return
+    if sys.argv[1:2] == ["--packages"]:
+        built = pathlib.Path(sys.argv[2])
+        packages = {package_of(library)[0] for name in ("contactd", "contactctl") for library in loaded(built / name)}
+        print(*sorted(packages - {""}), sep="\n")
         return
     built, out = map(pathlib.Path, sys.argv[1:3])
     parts = sys.argv[3:] or list(PARTS)

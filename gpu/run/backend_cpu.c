@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "gpu/base/fail.h"
@@ -59,7 +60,8 @@ static ct_status create(const ct_engine_options *options, size_t index, ct_devic
 }
 
 static void processor_name(char *name, size_t size) {
-    snprintf(name, size, "CPU");
+    struct utsname machine;
+    snprintf(name, size, "%s", uname(&machine) ? "CPU" : machine.machine); /* not all processors have a model name */
     FILE *f = fopen("/proc/cpuinfo", "r");
     if (!f) return;
     char line[256];

@@ -115,7 +115,8 @@ def test_the_conda_recipe_fits_the_tree():
     run_needs = {line.split()[0] for line in recipe["requirements"]["run"]}
     for dependency in re.search(r"^dependencies = \[(.*)\]", project, re.M)[1].split(","):
         assert re.match(r"[\w-]+", dependency.strip(' "'))[0] in run_needs
-    linked = re.findall(r"pkg-config --libs ([a-z\d ]+)\)", makefile)
+    linked = re.findall(r"\(PKG_CONFIG\) --libs ([a-z\d ]+)\)", makefile)
+    assert linked
     names = {"epoxy": "libepoxy", "libzmq": "zeromq", "cmocka": None}
     for library in {word for text in linked for word in text.split()}:
         name = names.get(library, library)
