@@ -122,7 +122,7 @@ static bool merge_body(const ct_second_pair *pair, const ct_body *body, int k, p
     uint32_t *vertices = (uint32_t *)malloc((n + 1) * sizeof *vertices);
     ok = ok && vertices;
     if (ok) {
-        *count = ct_second_merge(pair, k, n_vertices, row_of, sums, vertices);
+        *count = ct_second_merge(pair, k, n_vertices, row_of, sums, vertices, sums[0]);
         uint32_t *to_vertices = (uint32_t *)ct_host_append(&lists->vertices, *count, sizeof *to_vertices);
         double *to_values = (double *)ct_host_append(&lists->values, *count * row, sizeof *to_values);
         ok = to_vertices && to_values;

@@ -197,6 +197,39 @@ extern const ct_exact_cpu ct_exact_cpu_base;
 extern const ct_exact_cpu ct_exact_cpu_avx2;
 #endif
 
+/* ---- products with the second derivative (second_cpu.simd.c) ---- */
+
+/* A vector for each direction: x of all of them, y, z. Of directions that there are not, up to four at a time: anything
+ * finite. */
+typedef struct ct_directed {
+    double of[3][CT_MAX_DIRECTIONS];
+} ct_directed;
+
+/* For `quads` times four directions. Motions are in m, products in units * m; arrays of three are of a triangle's corners. */
+typedef struct ct_second_cpu {
+    /* How a point of a rigid body moves. twist: translation, m, and rotation; from_origin: m, from the body's. */
+    void (*move)(const ct_directed twist[2], const double from_origin[3], uint32_t quads, ct_directed *motion);
+    /* Adds what the turning normal of a triangle with sides u and v, units, adds to the products. part: integrals of w
+     * lambda_k. */
+    void (*turn)(const double u[3], const double v[3], const double part[3], const ct_directed *const motions[3],
+                 uint32_t quads, ct_directed *const products[3]);
+    /* Adds what the motion of a segment adds. own, other: motions of both triangles' corners. */
+    void (*cut)(const ct_recrossing *seen, const ct_directed *const own[3], const ct_directed *const other[3],
+                uint32_t quads, ct_directed *const products[3]);
+    /* Adds a vertex's products to the force, and to the torque they and the gradient, which moves with it beside the
+     * body's origin. point: units; gradient: units^2; force: units * m and units^2 * m. */
+    void (*push)(const double point[3], const double gradient[3], const ct_exact_lattice *lattice,
+                 const ct_directed *origin, const ct_directed *motion, const ct_directed *product, uint32_t quads,
+                 ct_directed force[2]);
+    /* Writes n vectors for each direction, [n][n_directions][3]. */
+    void (*write)(const ct_directed *from, uint32_t n, uint32_t n_directions, double *to);
+} ct_second_cpu;
+
+extern const ct_second_cpu ct_second_cpu_base;
+#ifdef __x86_64__
+extern const ct_second_cpu ct_second_cpu_avx2;
+#endif
+
 /* ---- sums of crossings (cross_cpu.c) ---- */
 
 /* Makes of_body[body] larger. False: out of memory, and is_full is set. */

@@ -387,9 +387,9 @@ static void release(ct_workspace *workspace) {
         ct_exact_scratch_free(ct_exact_scratch_of(workspace, w), &device->budget);
 }
 
-static const ct_exact_kernels kernels_base = {&ct_exact_cpu_base, &ct_search_cpu_base};
+static const ct_exact_kernels kernels_base = {&ct_exact_cpu_base, &ct_search_cpu_base, &ct_second_cpu_base};
 #ifdef __x86_64__
-static const ct_exact_kernels kernels_avx2 = {&ct_exact_cpu_avx2, &ct_search_cpu_avx2};
+static const ct_exact_kernels kernels_avx2 = {&ct_exact_cpu_avx2, &ct_search_cpu_avx2, &ct_second_cpu_avx2};
 #endif
 
 const ct_cpu_method ct_cpu_exact_method = {.kernels = CT_KERNELS(kernels),

@@ -105,6 +105,7 @@ typedef struct ct_exact_pair {
 typedef struct ct_exact_kernels {
     const ct_exact_cpu *clusters;
     const ct_search_cpu *search;
+    const ct_second_cpu *second;
 } ct_exact_kernels;
 
 static inline const ct_exact_cpu *ct_exact_kernels_of(const ct_exact_pair *exact) {
@@ -113,6 +114,10 @@ static inline const ct_exact_cpu *ct_exact_kernels_of(const ct_exact_pair *exact
 
 static inline const ct_search_cpu *ct_exact_search_of(const ct_exact_pair *exact) {
     return ((const ct_exact_kernels *)exact->device->kernels_of_method[CT_METHOD_EXACT])->search;
+}
+
+static inline const ct_second_cpu *ct_exact_second_of(const ct_exact_pair *exact) {
+    return ((const ct_exact_kernels *)exact->device->kernels_of_method[CT_METHOD_EXACT])->second;
 }
 
 /* The scratch of thread `worker` in a workspace. */

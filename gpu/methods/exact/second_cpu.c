@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "gpu/base/cancel.h"
-#include "gpu/base/large.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/methods/exact/pair_cpu.h"
 #include "gpu/methods/exact/second_k.h"
@@ -96,7 +95,7 @@ uint32_t ct_second_number_rows(const ct_second_pair *pair, int b, uint32_t n_ver
 }
 
 uint32_t ct_second_merge(const ct_second_pair *pair, int b, uint32_t n_vertices, const uint32_t *row_of,
-                         double *const sums[2], uint32_t *vertices) {
+                         double *const sums[2], uint32_t *vertices, double *values) {
     const size_t row = 3 * (size_t)pair->n_directions;
     for (int pass = 0; pass < pair->n_passes; pass++)
         for (uint32_t k = 0; k < pair->n_clusters[b][pass]; k++) {
@@ -114,7 +113,7 @@ uint32_t ct_second_merge(const ct_second_pair *pair, int b, uint32_t n_vertices,
         if (!row_of[v]) continue;
         const double *from[2] = {sums[0] + (row_of[v] - 1) * row, NULL};
         if (pair->n_passes == 2) from[1] = sums[1] + (row_of[v] - 1) * row;
-        double *to = sums[0] + n * row; /* at from[0] or before it */
+        double *to = values + n * row; /* in sums[0], it is at from[0] or before it */
         bool is_zero = true;
         for (size_t i = 0; i < row; i++) {
             const double sum = from[1] ? from[0][i] + from[1][i] : from[0][i];
@@ -176,43 +175,49 @@ static void keep_crossings(ct_exact_pair *exact, int pass) {
 
 /* What a thread knows of the cluster that it sums. */
 struct cluster_scratch {
-    double (*motions)[3];   /* [vertices][K] m */
-    double (*gradients)[3]; /* [vertices] units^2 */
-    bool *is_counted;       /* [vertices] */
+    ct_directed *motions, *products; /* [vertices] m and units * m */
+    double (*gradients)[3];          /* [vertices] units^2 */
+    bool *is_counted;                /* [vertices] */
 };
 
 struct second {
     ct_exact_pair *exact;
-    uint32_t n_directions;
+    uint32_t n_directions, quads; /* of four directions */
     bool wants_moments;
     double center[3];                /* units */
     double arm[2][3];                /* m: from a body's origin to the lattice's */
+    ct_directed twists[2][2];        /* of each body, where it is rigid: translation, m, and rotation */
     ct_second_cluster *sums[2][2];   /* [part][pass][n_added] */
     struct cluster_scratch *scratch; /* [end_worker - first_worker] */
 };
 
-/* A vertex's motion along direction k, m. */
-static void find_motion(const struct second *second, int b, uint32_t k, uint32_t vertex, const double *point,
-                        double out[3]) {
+static void find_twists(struct second *second, int b) {
     const ct_pair_task *pair = second->exact->pair;
     const ct_body *body = pair->body[b];
-    const double unit = second->exact->lattice.unit;
-    out[0] = out[1] = out[2] = 0;
-    if (!body->direction[k]) return;
-    const ct_direction *direction = &pair->step->directions[body->direction[k] - 1];
-    if (body->kind != CT_BODY_RIGID) {
-        ct_direction_row(direction, ct_mesh_moves_with(body->mesh, vertex), out);
-        return;
+    for (uint32_t k = 0; k < second->n_directions && body->kind == CT_BODY_RIGID; k++) {
+        if (!body->direction[k]) continue;
+        const double *twist = pair->step->directions[body->direction[k] - 1].twist;
+        for (int i = 0; i < 6; i++) second->twists[b][i / 3].of[i % 3][k] = twist[i];
     }
-    ct_find_rigid_motion(direction->twist, point, unit, second->arm[b], out);
 }
 
-/* The motion of a body's origin. */
-static void find_motion_of_origin(const struct second *second, int b, uint32_t k, double out[3]) {
-    const ct_body *body = second->exact->pair->body[b];
-    out[0] = out[1] = out[2] = 0;
-    if (body->kind != CT_BODY_RIGID || !body->direction[k]) return;
-    memcpy(out, second->exact->pair->step->directions[body->direction[k] - 1].twist, 3 * sizeof *out);
+/* A vertex's motion. */
+static void find_motion(const struct second *second, int b, uint32_t vertex, const double *point, ct_directed *out) {
+    const ct_pair_task *pair = second->exact->pair;
+    const ct_body *body = pair->body[b];
+    if (body->kind == CT_BODY_RIGID) {
+        double from_origin[3];
+        for (int i = 0; i < 3; i++) from_origin[i] = point[i] * second->exact->lattice.unit + second->arm[b][i];
+        ct_exact_second_of(second->exact)->move(second->twists[b], from_origin, second->quads, out);
+        return;
+    }
+    memset(out, 0, sizeof *out);
+    for (uint32_t k = 0; k < second->n_directions; k++) {
+        double row[3];
+        if (!body->direction[k]) continue;
+        ct_direction_row(&pair->step->directions[body->direction[k] - 1], ct_mesh_moves_with(body->mesh, vertex), row);
+        for (int i = 0; i < 3; i++) out->of[i][k] = row[i];
+    }
 }
 
 static const ct_placed_cluster *placed_of(const ct_exact_body *body, uint32_t cluster) {
@@ -238,36 +243,25 @@ static void find_triangle(const ct_placed_cluster *c, uint32_t t, struct own_tri
     ct_cross_product(out->u, out->v, out->normal);
 }
 
-/* The corners' motions along direction k. */
-static void take_motions(const struct second *second, const struct cluster_scratch *scratch,
-                         const struct own_triangle *triangle, uint32_t k, double out[3][3]) {
-    for (int i = 0; i < 3; i++)
-        memcpy(out[i], scratch->motions[(size_t)triangle->corner[i] * second->n_directions + k], sizeof out[i]);
-}
-
-static void add_products(const struct second *second, const struct own_triangle *triangle, uint32_t k,
-                         const double products[3][3], ct_second_cluster *sums) {
+/* The motions of its corners, and where their products are added up. */
+static void take_corners(const struct cluster_scratch *scratch, const struct own_triangle *triangle,
+                         const ct_directed *motions[3], ct_directed *products[3]) {
     for (int i = 0; i < 3; i++) {
-        double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k);
-        for (int j = 0; j < 3; j++) to[j] += products[i][j];
+        motions[i] = &scratch->motions[triangle->corner[i]];
+        products[i] = &scratch->products[triangle->corner[i]];
     }
 }
 
 /* A triangle inside the other body, or partly; winding: the other's winding number at corner 1. */
 static void add_inside(const struct second *second, const struct own_triangle *triangle, int32_t winding,
-                       const ct_crossed_triangle *crossed, struct cluster_scratch *scratch, ct_second_cluster *sums) {
+                       const ct_crossed_triangle *crossed, const struct cluster_scratch *scratch) {
     ct_integrals integrals = ct_whole_integrals(winding);
     for (int i = 0; crossed && i < CT_INTEGRALS; i++) integrals.of[i] += crossed->integrals.of[i];
     const double part[3] = {integrals.of[0] - integrals.of[1] - integrals.of[2], integrals.of[1], integrals.of[2]};
-    for (uint32_t k = 0; k < second->n_directions; k++) {
-        double motions[3][3], turned[3];
-        take_motions(second, scratch, triangle, k, motions);
-        ct_turn_normal(triangle->u, triangle->v, motions, turned);
-        for (int i = 0; i < 3; i++) {
-            double *to = sums->products + 3 * ((size_t)triangle->corner[i] * second->n_directions + k);
-            for (int j = 0; j < 3; j++) to[j] += turned[j] * part[i];
-        }
-    }
+    const ct_directed *motions[3];
+    ct_directed *products[3];
+    take_corners(scratch, triangle, motions, products);
+    ct_exact_second_of(second->exact)->turn(triangle->u, triangle->v, part, motions, second->quads, products);
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) scratch->gradients[triangle->corner[i]][j] += triangle->normal[j] * part[i];
 }
@@ -315,24 +309,21 @@ static bool find_segment(const struct second *second, int b, int pass, const ct_
 /* ---- products ---- */
 
 static void add_moved_segment(const struct second *second, int b, const struct own_triangle *triangle,
-                              const struct segment *segment, const struct cluster_scratch *scratch,
-                              ct_second_cluster *sums) {
-    for (uint32_t k = 0; k < second->n_directions; k++) {
-        double motions[3][3], others[3][3], products[3][3] = {{0}};
-        take_motions(second, scratch, triangle, k, motions);
-        for (int i = 0; i < 3; i++)
-            find_motion(second, 1 - b, k, segment->cluster->vertices[segment->corner[i]], segment->point[i], others[i]);
-        ct_add_moved_segment(&segment->seen, motions, others, products);
-        add_products(second, triangle, k, products, sums);
-    }
+                              const struct segment *segment, const struct cluster_scratch *scratch) {
+    ct_directed others[3];
+    const ct_directed *motions[3], *const other[3] = {&others[0], &others[1], &others[2]};
+    ct_directed *products[3];
+    for (int i = 0; i < 3; i++)
+        find_motion(second, 1 - b, segment->cluster->vertices[segment->corner[i]], segment->point[i], &others[i]);
+    take_corners(scratch, triangle, motions, products);
+    ct_exact_second_of(second->exact)->cut(&segment->seen, motions, other, second->quads, products);
 }
 
 static void begin_cluster(const struct second *second, int b, const ct_placed_cluster *c,
                           struct cluster_scratch *scratch) {
     for (uint32_t v = 0; v < c->n_vertices; v++)
-        for (uint32_t k = 0; k < second->n_directions; k++)
-            find_motion(second, b, k, c->vertices[v], c->points[v],
-                        scratch->motions[(size_t)v * second->n_directions + k]);
+        find_motion(second, b, c->vertices[v], c->points[v], &scratch->motions[v]);
+    memset(scratch->products, 0, c->n_vertices * sizeof *scratch->products);
     memset(scratch->gradients, 0, c->n_vertices * sizeof *scratch->gradients);
     memset(scratch->is_counted, 0, c->n_vertices * sizeof *scratch->is_counted);
 }
@@ -341,26 +332,19 @@ static void begin_cluster(const struct second *second, int b, const ct_placed_cl
  * triangles use the vertices, so that their numbers do not matter. */
 static void add_forces(const struct second *second, int b, const ct_placed_cluster *c, struct cluster_scratch *scratch,
                        ct_second_cluster *sums) {
-    const double unit = second->exact->lattice.unit, inverse = second->exact->lattice.inverse;
-    double origin[CT_MAX_DIRECTIONS][3];
-    for (uint32_t k = 0; k < second->n_directions; k++) find_motion_of_origin(second, b, k, origin[k]);
+    ct_directed force[2];
+    memset(force, 0, sizeof force);
     for (uint32_t t = 0; t < c->n_triangles; t++)
         for (int i = 0; i < 3; i++) {
             const uint32_t v = c->corners[t][i];
             if (scratch->is_counted[v]) continue;
             scratch->is_counted[v] = true;
-            for (uint32_t k = 0; k < second->n_directions; k++) {
-                const size_t row = (size_t)v * second->n_directions + k;
-                double arm[3], turned[3], carried[3];
-                for (int j = 0; j < 3; j++) arm[j] = (scratch->motions[row][j] - origin[k][j]) * inverse;
-                ct_cross_product(c->points[v], sums->products + 3 * row, turned);
-                ct_cross_product(arm, scratch->gradients[v], carried);
-                for (int j = 0; j < 3; j++) {
-                    sums->forces[k][0][j] += sums->products[3 * row + (size_t)j];
-                    sums->forces[k][1][j] += turned[j] + carried[j] * unit;
-                }
-            }
+            ct_exact_second_of(second->exact)
+                ->push(c->points[v], scratch->gradients[v], &second->exact->lattice, &second->twists[b][0],
+                       &scratch->motions[v], &scratch->products[v], second->quads, force);
         }
+    for (uint32_t k = 0; k < second->n_directions; k++)
+        for (int i = 0; i < 6; i++) sums->forces[k][i / 3][i % 3] = force[i / 3].of[i % 3][k];
 }
 
 /* A cluster that is summed, and where its crossings lie. */
@@ -406,15 +390,17 @@ static void add_products_of(const struct second *second, int b, int pass, const 
         if (!crossed && !winding) continue;
         struct own_triangle triangle;
         find_triangle(c->placed, t, &triangle);
-        add_inside(second, &triangle, winding, crossed, scratch, sums);
+        add_inside(second, &triangle, winding, crossed, scratch);
         for (; pair < c->end && pair->triangle == c->first + t; pair++) {
             struct segment segment;
             if (is_cancelled_at(second, c, pair)) return;
             if (find_segment(second, b, pass, c->placed, t, pair, true, &segment))
-                add_moved_segment(second, b, &triangle, &segment, scratch, sums);
+                add_moved_segment(second, b, &triangle, &segment, scratch);
         }
     }
     add_forces(second, b, c->placed, scratch, sums);
+    ct_exact_second_of(second->exact)
+        ->write(scratch->products, c->placed->n_vertices, second->n_directions, sums->products);
 }
 
 static void add_moments_of(const struct second *second, int b, int pass, const struct summed_cluster *c,
@@ -474,7 +460,10 @@ static void allocate_scratch(struct second *second) {
     second->scratch = ct_exact_allocate(exact, n * sizeof *second->scratch);
     for (uint32_t i = 0; i < n && !exact->has_failed; i++) {
         struct cluster_scratch *scratch = &second->scratch[i];
-        scratch->motions = ct_exact_allocate(exact, (size_t)MOST * second->n_directions * sizeof *scratch->motions);
+        if (second->n_directions) {
+            scratch->motions = ct_exact_allocate(exact, MOST * sizeof *scratch->motions);
+            scratch->products = ct_exact_allocate(exact, MOST * sizeof *scratch->products);
+        }
         scratch->gradients = ct_exact_allocate(exact, MOST * sizeof *scratch->gradients);
         scratch->is_counted = ct_exact_allocate(exact, MOST * sizeof *scratch->is_counted);
     }
@@ -497,8 +486,8 @@ static void add_clusters(struct second *second) {
                 const ct_placed_cluster *c = placed_of(&exact->part[b].body, surface->added[k]);
                 sums->vertices = c->vertices;
                 sums->n_vertices = c->n_vertices;
-                sums->products = ct_exact_allocate_zeroed(exact, c->n_vertices * n_directions * 3 * sizeof(double));
-                sums->forces = ct_exact_allocate_zeroed(exact, n_directions * sizeof *sums->forces);
+                sums->products = ct_exact_allocate(exact, c->n_vertices * n_directions * 3 * sizeof(double));
+                sums->forces = ct_exact_allocate(exact, n_directions * sizeof *sums->forces);
                 sums->moments = ct_exact_allocate_zeroed(exact, CT_MOMENTS * sizeof(double));
             }
             if (exact->has_failed) return;
@@ -512,56 +501,51 @@ static void add_clusters(struct second *second) {
 
 /* ---- what the contact has of them ---- */
 
-/* The products of one body, by vertex. */
-struct vertex_products {
-    uint32_t n;
-    uint32_t *vertices; /* [n] rising */
-    double *values;     /* [n][K][3], m^2 */
+/* A body's vertices with products. */
+struct rows {
+    uint32_t n_vertices, n;
+    uint32_t *of; /* [n_vertices] 1 + row; 0: none */
 };
 
-static void merge_clusters(const struct second *second, const ct_second_pair *sums, int b,
-                           struct vertex_products *out) {
+static struct rows number_rows(const struct second *second, const ct_second_pair *sums, int b) {
+    const ct_body *body = second->exact->pair->body[b];
+    struct rows rows = {.n_vertices = body->is_half_space ? 0 : body->mesh->n_vertices}; /* it has none for its users */
+    rows.of = ct_exact_allocate_zeroed(second->exact, (rows.n_vertices + 1) * sizeof *rows.of);
+    if (!second->exact->has_failed && rows.n_vertices)
+        rows.n = ct_second_number_rows(sums, b, rows.n_vertices, rows.of);
+    return rows;
+}
+
+/* Returns the number of vertices that are left. */
+static uint32_t merge_clusters(const struct second *second, const ct_second_pair *sums, int b, const struct rows *rows,
+                               uint32_t *vertices, double *values) {
     ct_exact_pair *exact = second->exact;
-    if (exact->pair->body[b]->is_half_space) return; /* it has no vertices for its users */
-    const uint32_t n_vertices = exact->pair->body[b]->mesh->n_vertices;
-    uint32_t *row_of = ct_exact_allocate_zeroed(exact, n_vertices * sizeof *row_of);
-    if (exact->has_failed) return;
-    const size_t n = ct_second_number_rows(sums, b, n_vertices, row_of);
     double *of_pass[2] = {NULL, NULL};
+    if (!rows->n_vertices) return 0;
     for (int pass = 0; pass < exact->n_passes; pass++)
-        of_pass[pass] = ct_exact_allocate_zeroed(exact, n * second->n_directions * sizeof(double[3]));
-    out->vertices = ct_exact_allocate(exact, n * sizeof *out->vertices);
-    out->values = of_pass[0];
-    if (!exact->has_failed) out->n = ct_second_merge(sums, b, n_vertices, row_of, of_pass, out->vertices);
+        of_pass[pass] = ct_exact_allocate_zeroed(exact, rows->n * second->n_directions * sizeof(double[3]));
+    if (exact->has_failed) return 0;
+    const uint32_t n = ct_second_merge(sums, b, rows->n_vertices, rows->of, of_pass, vertices, values);
     ct_exact_is_cancelled(exact, NULL, 0); /* then it was not finished */
+    return n;
 }
 
 static void find_products(const struct second *second, const ct_second_pair *sums, ct_pair_contact *out) {
     ct_exact_pair *exact = second->exact;
-    struct vertex_products products[2] = {{0}};
-    for (int b = 0; b < 2 && !exact->has_failed; b++) merge_clusters(second, sums, b, &products[b]);
-    if (exact->has_failed) return;
-    const size_t n = (size_t)products[0].n + products[1].n, row = 3 * (size_t)second->n_directions;
+    struct rows rows[2];
+    for (int b = 0; b < 2; b++) rows[b] = number_rows(second, sums, b);
+    const size_t most = (size_t)rows[0].n + rows[1].n, row = 3 * (size_t)second->n_directions;
     ct_arena *answers = &exact->workspace->workers[exact->driver].answers;
     ct_budget *budget = &exact->device->answers;
-    uint32_t *vertices = ct_arena_alloc(answers, budget, (n + 1) * sizeof *vertices);
-    double *values = ct_arena_alloc(answers, budget, (n + 1) * row * sizeof *values);
+    uint32_t *vertices = ct_arena_alloc(answers, budget, (most + 1) * sizeof *vertices);
+    double *values = ct_arena_alloc(answers, budget, (most + 1) * row * sizeof *values);
     double *generalized = ct_arena_alloc(answers, budget, second->n_directions * 2 * 6 * sizeof *generalized);
-    if (!vertices || !values || !generalized) {
-        exact->has_failed = true;
-        return;
-    }
-    size_t at = 0;
-    for (int b = 0; b < 2; b++) {
-        if (!ct_copy_large(vertices + at, products[b].vertices, products[b].n * sizeof *vertices) ||
-            !ct_copy_large(values + at * row, products[b].values, products[b].n * row * sizeof *values)) {
-            exact->has_failed = true;
-            return;
-        }
-        at += products[b].n;
-        out->contact.count_product[b] = products[b].n;
+    if (!vertices || !values || !generalized) exact->has_failed = true;
+    for (size_t b = 0, at = 0; b < 2 && !exact->has_failed; at += out->contact.count_product[b++]) {
+        out->contact.count_product[b] =
+            merge_clusters(second, sums, (int)b, &rows[b], vertices + at, values + at * row);
         for (uint32_t k = 0; k < second->n_directions; k++)
-            ct_second_generalized(sums, b, k, generalized + 6 * (2 * (size_t)k + (size_t)b));
+            ct_second_generalized(sums, (int)b, k, generalized + 6 * (2 * (size_t)k + b));
     }
     out->product_vertices = vertices;
     out->products = values;
@@ -589,6 +573,7 @@ void ct_exact_find_second(ct_exact_pair *exact) {
     ct_contact *contact = &exact->contact->contact;
     struct second second = {.exact = exact,
                             .n_directions = exact->pair->n_directions,
+                            .quads = (exact->pair->n_directions + 3) / 4,
                             .wants_moments = (exact->pair->step->want & CT_WANT_INERTIA) != 0};
     for (int i = 0; i < 3; i++) {
         second.center[i] = (contact->center[i] - exact->lattice.origin[i]) * exact->lattice.inverse;
@@ -597,6 +582,7 @@ void ct_exact_find_second(ct_exact_pair *exact) {
             second.arm[b][i] = exact->lattice.origin[i] - body->given[4 * i + 3];
         }
     }
+    for (int b = 0; b < 2; b++) find_twists(&second, b);
     add_clusters(&second);
     if (exact->has_failed) return;
     const ct_second_pair sums = list_sums(&second);

@@ -52,16 +52,22 @@ CT_FN void ct_turn_normal(const double u[3], const double v[3], const double d[3
     for (int k = 0; k < 3; k++) out[k] = a[k] + b[k];
 }
 
+/* Of a triangle's corners, at a place in barycentric coordinates (lambda_1, lambda_2). */
+CT_FN void ct_find_weights(const double at[2], double weights[3]) {
+    weights[0] = 1 - at[0] - at[1];
+    weights[1] = at[0];
+    weights[2] = at[1];
+}
+
 /* Adds, to the products at the corners of triangle `own`, what its segment's motion adds. d: of the corners of both
- * triangles, m. */
+ * triangles, m. second_cpu.simd.c does the same, operation by operation, for several directions at once. */
 CT_FN void ct_add_moved_segment(const ct_recrossing *r, const double own[3][3], const double other[3][3],
                                 double out[3][3]) {
     double lambda[2][3], motion[2];
     for (int s = 0; s < 2; s++) {
-        const double mu[3] = {1 - r->other[s][0] - r->other[s][1], r->other[s][0], r->other[s][1]};
-        lambda[s][0] = 1 - r->own[s][0] - r->own[s][1];
-        lambda[s][1] = r->own[s][0];
-        lambda[s][2] = r->own[s][1];
+        double mu[3];
+        ct_find_weights(r->own[s], lambda[s]);
+        ct_find_weights(r->other[s], mu);
         motion[s] = 0;
         for (int k = 0; k < 3; k++) {
             const double dq = mu[0] * other[0][k] + mu[1] * other[1][k] + mu[2] * other[2][k];
@@ -200,10 +206,10 @@ void ct_second_moments(const ct_second_pair *pair, ct_contact *contact);
 uint32_t ct_second_number_rows(const ct_second_pair *pair, int b, uint32_t n_vertices, uint32_t *row_of);
 
 /* Adds up body b's clusters at their vertices, and drops vertices whose products are all 0. sums: [rows][K][3] for each
- * pass, zero before. Afterwards sums[0] has the products of the vertices that are left, m^2, and vertices[] lists them,
- * in rising order. Returns how many there are. */
+ * pass, zero before. Afterwards values[], which may be sums[0] and have as many rows, has the products of the vertices
+ * that are left, m^2, and vertices[] lists them, in rising order. Returns how many there are. */
 uint32_t ct_second_merge(const ct_second_pair *pair, int b, uint32_t n_vertices, const uint32_t *row_of,
-                         double *const sums[2], uint32_t *vertices);
+                         double *const sums[2], uint32_t *vertices, double *values);
 
 /* The derivative of body b's generalized gradient along direction k. */
 void ct_second_generalized(const ct_second_pair *pair, int b, uint32_t k, double out[6]);
