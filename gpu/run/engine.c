@@ -345,6 +345,14 @@ struct part_of_steps {
     size_t n;
 };
 
+static void check_some(void *context, uint32_t index, uint32_t worker) {
+    const struct part_of_steps *all = context;
+    const size_t first = (size_t)index * STEPS_OF_TASK, end = first + STEPS_OF_TASK;
+    (void)worker;
+    for (size_t i = first; i < end && i < all->n; i++)
+        check_step(&all->steps[i], ct_method_row_of(ct_method_of_step(&all->steps[i]), NULL));
+}
+
 static void complete_some(void *context, uint32_t index, uint32_t worker) {
     const struct part_of_steps *all = context;
     const size_t first = (size_t)index * STEPS_OF_TASK, end = first + STEPS_OF_TASK;
@@ -355,18 +363,17 @@ static void complete_some(void *context, uint32_t index, uint32_t worker) {
 static ct_status run_steps(ct_engine *engine, ct_step *steps, size_t n_steps) {
     const size_t device = steps[0].scene->device;
     ct_method_run *const run = run_of(engine, &steps[0]);
+    struct part_of_steps all = {steps, n_steps};
+    const uint32_t n_tasks = (uint32_t)((n_steps + STEPS_OF_TASK - 1) / STEPS_OF_TASK);
     bool is_uniform = true;
-    for (size_t i = 0; i < n_steps; i++) {
-        check_step(&steps[i], ct_method_row_of(ct_method_of_step(&steps[i]), NULL));
+    ct_spread(steps[0].scene, n_tasks, check_some, &all);
+    for (size_t i = 0; i < n_steps; i++)
         is_uniform = is_uniform && steps[i].scene->device == device && run_of(engine, &steps[i]) == run;
-    }
     if (is_uniform)
         run(engine->devices[device].device, steps, n_steps);
     else
         run_parts(engine, steps, n_steps);
     ct_status first = CT_OK;
-    struct part_of_steps all = {steps, n_steps};
-    const uint32_t n_tasks = (uint32_t)((n_steps + STEPS_OF_TASK - 1) / STEPS_OF_TASK);
     if (is_uniform) /* few steps are one task, whose work is spread */
         ct_spread(steps[0].scene, n_tasks, complete_some, &all);
     else
