@@ -60,8 +60,8 @@ static void note_where(ct_cancel *cancel, const ct_working *working, const char 
 /* True once a tick of the clock, when the thread writes its phase to the call. If it did so at every poll, threads of one
  * call that are in different phases would keep taking the cache line from each other. */
 static bool is_new_tick(const ct_cancel *cancel, double now) {
-    static __thread double noted;
-    static __thread const ct_cancel *noted_for;
+    static __thread double noted __attribute__((tls_model(CT_TLS_MODEL)));
+    static __thread const ct_cancel *noted_for __attribute__((tls_model(CT_TLS_MODEL)));
     if (now == noted && cancel == noted_for) return false;
     noted = now;
     noted_for = cancel;
@@ -82,9 +82,20 @@ static bool is_requested(ct_cancel *cancel, const ct_working *working, double no
     return true;
 }
 
+/* Whether is_requested would find nothing: a small step polls some fifty times. */
+static bool is_quiet(const ct_cancel *cancel, double now) {
+    for (; cancel; cancel = cancel->outer)
+        if (__atomic_load_n(&cancel->reason, __ATOMIC_RELAXED) != CT_CANCEL_NONE ||
+            (cancel->until > 0 && now >= cancel->until) || __atomic_load_n(&cancel->at_poll, __ATOMIC_RELAXED))
+            return false;
+    return true;
+}
+
 bool ct_cancel_check(const ct_working *working, const char *what, uint64_t count) {
     const double now = coarse_now();
-    return is_requested(working->cancel, working, now, is_new_tick(working->cancel, now), what, count);
+    const bool is_tick = is_new_tick(working->cancel, now);
+    if (!is_tick && is_quiet(working->cancel, now)) return false;
+    return is_requested(working->cancel, working, now, is_tick, what, count);
 }
 
 bool ct_cancel_was_seen(const ct_cancel *cancel) {
