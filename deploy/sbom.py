@@ -81,7 +81,9 @@ def loaded(program: pathlib.Path) -> set[pathlib.Path]:
     while todo:
         for name in re.findall(r"\(NEEDED\).*\[(.+)\]", output("readelf", "-d", str(todo.pop()))):
             folders = (pathlib.Path(f"{SYSROOT}/{folder}/{TRIPLET}") for folder in ("lib", "usr/lib"))
-            library = next(folder / name for folder in folders if (folder / name).exists())
+            library = next((folder / name for folder in folders if (folder / name).exists()), None)
+            if not library:
+                sys.exit(f"sbom.py: {name} is in neither lib/{TRIPLET} nor usr/lib/{TRIPLET} of {SYSROOT or '/'}")
             if library not in found:
                 found.add(library)
                 todo.append(library)

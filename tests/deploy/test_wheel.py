@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -90,6 +91,18 @@ def test_says_what_it_is_made_of(wheel, binaries):
     libraries = {name.split(".so")[0] for name in listed}
     assert carried and carried <= libraries, carried - libraries
     assert {"three.js", "FlatBuffers", "NumPy", "pyzmq", "cffi"} <= set(listed)
+
+
+def test_lists_the_same_of_programs_that_it_cannot_run(binaries, tmp_path):
+    """As for another machine: by what programs say that they need, where ldd asks the loader."""
+    triplet = sysconfig.get_config_var("MULTIARCH")
+    if not triplet or not pathlib.Path("/usr/lib", triplet, "libzmq.so.5").exists():
+        pytest.skip("the libraries are not where Debian has them")
+    listed = []
+    for variables in {}, {"CROSS_TRIPLET": triplet}:
+        subprocess.run([sys.executable, "deploy/sbom.py", binaries, tmp_path / "bill"], cwd=needs.ROOT, env=os.environ | variables, check=True)
+        listed.append(sorted(json.loads((tmp_path / "bill").read_text())["components"], key=lambda component: component["name"]))
+    assert listed[0] == listed[1]
 
 
 def test_computes_in_three_lines(environment):
