@@ -137,14 +137,16 @@ void scene_get_record(registry *registry, scene *scene, scene_record *out);
 void scene_note_change(registry *registry, scene *scene);
 /* The same after a change of settings, which have a new revision then. */
 void scene_note_settings(registry *registry, scene *scene);
-/* Notes what came of a step, and gives how many steps of the scene had a result by then. By the runner. */
+/* Notes what came of steps, each of another scene, and gives how many steps of it had a result by then. By the runner. */
+enum { SCENE_STEPS = 32 };
 typedef struct scene_step {
+    scene *scene;
     const ct_result *result; /* NULL: it failed */
     double queue_s;
     uint64_t number;                 /* 0: none */
     uint64_t submitted_ns, ended_ns; /* of clock_ns() */
 } scene_step;
-uint64_t scene_note_step(registry *registry, scene *scene, const scene_step *step);
+void scenes_note_steps(registry *registry, const scene_step *steps, size_t n, uint64_t counts[SCENE_STEPS]);
 /* Kept answers, which make room for scenes. Its lists belong to the scheduler's lock. */
 answer_store *registry_kept_answers(registry *registry);
 /* LIMIT_EXCEEDED if scenes would hold more than the limit, or the principal's more than its share (guard/shares.h),

@@ -337,14 +337,13 @@ void scene_note_settings(registry *registry, scene *scene) {
     note_change(registry, scene, true);
 }
 
-uint64_t scene_note_step(registry *registry, scene *scene, const scene_step *step) {
+/* With the lock held. */
+static void note_step(const scene_step *step) {
     const ct_result *result = step->result;
-    uint64_t bytes = ct_scene_bytes(scene->engine), device_bytes = ct_scene_device_bytes(scene->engine);
-    pthread_mutex_lock(&registry->lock);
+    scene *scene = step->scene;
     scene_record *record = &scene->record;
     if (step->number) record->sequence = step->number;
     scene->stepped_ns = step->ended_ns;
-    set_bytes(registry, scene, bytes, device_bytes);
     if (!result) {
         record->failed++;
     } else {
@@ -365,9 +364,21 @@ uint64_t scene_note_step(registry *registry, scene *scene, const scene_step *ste
             record->total_wall_s[p] += result->wall_seconds[p];
         }
     }
-    const uint64_t steps = record->steps;
+}
+
+void scenes_note_steps(registry *registry, const scene_step *steps, size_t n, uint64_t counts[SCENE_STEPS]) {
+    uint64_t bytes[SCENE_STEPS], device_bytes[SCENE_STEPS];
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = ct_scene_bytes(steps[i].scene->engine);
+        device_bytes[i] = ct_scene_device_bytes(steps[i].scene->engine);
+    }
+    pthread_mutex_lock(&registry->lock);
+    for (size_t i = 0; i < n; i++) {
+        set_bytes(registry, steps[i].scene, bytes[i], device_bytes[i]);
+        note_step(&steps[i]);
+        counts[i] = steps[i].scene->record.steps;
+    }
     pthread_mutex_unlock(&registry->lock);
-    return steps;
 }
 
 void scene_set_ttl(registry *registry, scene *scene, uint32_t ttl_s) {

@@ -148,9 +148,31 @@ static void take_answer(runner *runner, command *command, const ct_step *step) {
     /* What was cancelled took as long as it ran, on one thread at least. */
     answer->cost_s = answer->result ? count_step(&runner->counted, answer) : step ? 0 : command->ran_s;
     if (answer->result) scheduler_note_warnings(scheduler, command->target, answer->result);
-    const scene_step noted = {answer->result, answer->queue_s, command->in.step.sequence, command->submitted_ns,
-                              runner->ended_ns};
-    answer->steps = scene_note_step(scheduler->registry, command->target, &noted);
+}
+
+/* Those of the commands that end and have an answer now. */
+static void note_steps(const runner *runner, command *const *commands, size_t n) {
+    for (size_t at = 0; at < n;) {
+        scene_step steps[SCENE_STEPS];
+        step_answer *answers[SCENE_STEPS];
+        uint64_t counts[SCENE_STEPS];
+        size_t some = 0;
+        for (; at < n && some < SCENE_STEPS; at++) {
+            const command *command = commands[at];
+            if (command->fate != COMMAND_ENDS) continue;
+            step_answer *answer = answers[some] = command->answer;
+            steps[some++] = (scene_step){command->target,           answer->result,        answer->queue_s,
+                                         command->in.step.sequence, command->submitted_ns, runner->ended_ns};
+        }
+        scenes_note_steps(runner->lane->scheduler->registry, steps, some, counts);
+        for (size_t i = 0; i < some; i++) answers[i]->steps = counts[i];
+    }
+}
+
+/* Of one that does not run. */
+static void take_failure(runner *runner, command *command) {
+    take_answer(runner, command, NULL);
+    note_steps(runner, &command, 1);
 }
 
 /* A step that was cancelled ends as if memory had run out, where it is not told apart. */
@@ -207,12 +229,12 @@ static size_t run_taken(runner *runner) {
         }
         if (command->is_repeat) continue; /* its answer is kept already */
         if (command->error.code != CONTACTD_OK) {
-            if (command->kind == COMMAND_STEP) take_answer(runner, command, NULL);
+            if (command->kind == COMMAND_STEP) take_failure(runner, command);
         } else if (command->kind == COMMAND_STEP) {
             if (may_begin(runner, command))
                 runner->stepping[runner->n_steps++] = command;
             else if (command->fate == COMMAND_ENDS)
-                take_answer(runner, command, NULL);
+                take_failure(runner, command);
         } else if (command->kind != COMMAND_CLOSE) { /* see end_command */
             run_control(runner, command);
         }
@@ -222,6 +244,7 @@ static size_t run_taken(runner *runner) {
     run_steps(runner);
     runner->ended_ns = clock_ns();
     for (size_t i = 0; i < runner->n_steps; i++) take_outcome(runner, runner->stepping[i], &runner->engine_steps[i]);
+    note_steps(runner, runner->stepping, runner->n_steps);
     return count_steps(runner);
 }
 
