@@ -66,6 +66,22 @@ static const double MOST_VARIATION = 2;
  * large. */
 static const double MOST_SPREAD = 3;
 
+/* Unit eigenvectors of the symmetric matrix {{m + x, y}, {y, m - x}}, that of m + root first; root is the length of
+ * (x, y). Sums, products and square roots have the same bits on all processors; sines and arc tangents do not. */
+static void find_eigenvectors(double x, double y, double root, double axis[2][2]) {
+    double cosine = 1, sine = 0; /* of half the angle of (x, y) */
+    if (root > 0 && x >= 0) {
+        cosine = sqrt((root + x) / (2 * root));
+        sine = y / (2 * root * cosine);
+    } else if (root > 0) {
+        sine = copysign(sqrt((root - x) / (2 * root)), y);
+        cosine = y / (2 * root * sine);
+    }
+    axis[0][0] = axis[1][1] = cosine;
+    axis[0][1] = sine;
+    axis[1][0] = -sine;
+}
+
 /* m^2: of the intersection along an axis. */
 static double volume_variance(const struct law *law, const double axis[3]) {
     const double(*j)[3] = law->contact->inertia;
@@ -84,10 +100,7 @@ static void find_axes(struct law *law) {
                  uv = has_moments ? m[1] / area - law->q[0] * law->q[1] : 0,
                  vv = has_moments ? m[2] / area - law->q[1] * law->q[1] : 0;
     const double half = (uu - vv) / 2, root = sqrt(half * half + uv * uv), middle = (uu + vv) / 2;
-    const double angle = root > 0 ? atan2(uv, half) / 2 : 0;
-    law->axis[0][0] = law->axis[1][1] = cos(angle);
-    law->axis[0][1] = sin(angle);
-    law->axis[1][0] = -sin(angle);
+    find_eigenvectors(half, uv, root, law->axis);
     law->spread[0] = fmax(middle + root, 0);
     law->spread[1] = fmax(middle - root, 0);
     /* What of an axis is rounding beside the other. */
@@ -152,8 +165,9 @@ struct wrench {
  * leads towards 0 along the axes of its symmetric part. */
 static void take_walls(double m[2][2], double volume) {
     const double half = (m[0][0] - m[1][1]) / 2, mixed = (m[0][1] + m[1][0]) / 2, middle = (m[0][0] + m[1][1]) / 2,
-                 root = sqrt(half * half + mixed * mixed), angle = root > 0 ? atan2(mixed, half) / 2 : 0;
-    const double axis[2][2] = {{cos(angle), sin(angle)}, {-sin(angle), cos(angle)}};
+                 root = sqrt(half * half + mixed * mixed);
+    double axis[2][2];
+    find_eigenvectors(half, mixed, root, axis);
     for (int a = 0; a < 2; a++) {
         const double value = a ? middle - root : middle + root;
         const double less = fmin(fmax(value, -volume / 2), volume / 2);

@@ -354,6 +354,43 @@ static void slip(ct_engine *engine, combined *all) {
     shape_free(&hard);
 }
 
+/* The law "pressure": rigid and deformable bodies of several materials, and a half-space, that move. */
+static void pressures(ct_engine *engine, combined *all) {
+    enum { STEPS = 10 };
+    static const ct_material materials[] = {
+        {1e6, 0.5, 0.3, 0.8}, {4e6, 0.3, 0, 0.3}, {2e7, 0, 0.1, 0}, {1e5, 0.9, 0, 0.9}};
+    uint64_t rng = 1975;
+    struct shape shapes[] = {shape_torus(0.7, 0.3, 24, 12), shape_cube(1.2, 2), shape_blob(0.8, 3, 0.4, 6),
+                             shape_l_prism(1, 0.6)};
+    double *wide = shape_alloc(3 * (size_t)shapes[2].n_vertices, sizeof *wide);
+    for (size_t k = 0; k < 3 * (size_t)shapes[2].n_vertices; k++) wide[k] = shape_uniform(&rng, -1, 1);
+    ct_scene_settings settings = stage_exact();
+    settings.law = CT_LAW_PRESSURE;
+    settings.patches = true;
+    for (int step = 0; step < STEPS; step++) {
+        double poses[5][12];
+        struct placed bodies[5];
+        for (int b = 0; b < 5; b++) {
+            shape_pose_random(&rng, 0.6, poses[b]);
+            bodies[b] = (struct placed){b < 4 ? &shapes[b] : NULL, poses[b], b == 2 ? CT_BODY_DEFORMABLE : 0};
+        }
+        struct stage stage = stage_open(engine, &settings, bodies, 5);
+        ct_velocity velocities[4] = {{.body = stage.body[0]}, {.body = stage.body[1]}, {.body = stage.body[2]}};
+        for (int b = 0; b < 2; b++)
+            for (int k = 0; k < 6; k++) velocities[b].twist[k] = shape_uniform(&rng, -1, 1);
+        velocities[2].values = wide, velocities[2].dtype = CT_F64, velocities[2].count = shapes[2].n_vertices;
+        for (int b = 0; b < 4; b++)
+            if (ct_scene_set_material(stage.scene, stage.body[b], 0, &materials[b], NULL) != CT_OK) {
+                fprintf(stderr, "golden: pressures, material %d\n", b);
+                abort();
+            }
+        take(all, stage_run(&stage, (ct_step){.want = CT_WANT_ALL, .velocities = velocities, .n_velocities = 3}));
+        stage_close(&stage);
+    }
+    free(wide);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) shape_free(&shapes[i]);
+}
+
 /* A heightfield of n x n squares, facing up. */
 static struct shape ground(double side, uint32_t n) {
     struct shape s = {.n_vertices = (n + 1) * (n + 1), .n_triangles = 2 * n * n};
@@ -415,6 +452,7 @@ static const struct {
     {"sampled selves", sampled_selves, "b1ce089feb79748b275efe9350e76daf"},
     {"cells", cells, "943ec94a0e27dd0009162a57156db08b"},
     {"slip", slip, "3732d0698532914b77bb36efe6697d50"},
+    {"pressures", pressures, "13c0ad7f6f0273047d5436d9e7cc08d4"},
     {"open surfaces", open_surfaces, "62a7f23fe77a17ac670d631acf5ad47d"},
 };
 

@@ -209,6 +209,12 @@ static void take_slip(ct_sha256 *sha, const ct_contact *c) {
     take(sha, c->friction, sizeof c->friction);
 }
 
+static void take_wrenches(ct_sha256 *sha, const ct_contact *c) {
+    take(sha, c->wrench, sizeof c->wrench);
+    take(sha, c->extents, sizeof c->extents);
+    take(sha, c->axes, sizeof c->axes);
+}
+
 void stage_hash(const ct_result *result, char hex[33]) {
     ct_sha256 sha;
     uint8_t digest[32];
@@ -236,6 +242,7 @@ void stage_hash(const ct_result *result, char hex[33]) {
         for (uint64_t i = 0; i < result->n_cells; i++) take_slip(&sha, &result->cells[i]);
         take(&sha, result->friction_forces, 3 * n * sizeof *result->friction_forces);
     }
+    for (size_t i = 0; i < result->n_contacts && result->has_wrenches; i++) take_wrenches(&sha, &result->contacts[i]);
     ct_sha256_final(&sha, digest);
     for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
 }
