@@ -226,17 +226,9 @@ static void add_ids(ct_step *step) {
         ct_result_free(&step->result);
 }
 
-/* Whether any of these has something to do: for very small steps the clock counts. */
-static bool has_more(const ct_step *step, const ct_method_row *row) {
-    const ct_scene_settings *settings = &step->scene->settings;
-    return step->result && (needs_points(step, row) || step->n_velocities || settings->law == CT_LAW_PRESSURE ||
-                            step->want & (CT_WANT_SURFACE | CT_WANT_IDS) || settings->margin > 0);
-}
-
 /* What every method's contacts get on the host. Its time is part of the contact stage's: a scheduler learns from it
  * what the scene's steps cost. */
 static void add_to_contacts(ct_step *step, const ct_method_row *row) {
-    if (!has_more(step, row)) return;
     const double start = ct_now();
     const ct_working before = ct_work_for(step->cancel, 0, 0);
     add_points(step, row);

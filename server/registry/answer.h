@@ -56,7 +56,7 @@ struct step_answer {
     step_answer *older_of_session, *newer_of_session;
     step_answer *older_of_all, *newer_of_all;
 
-    server_error error; /* code OK: result holds */
+    server_error error; /* code OK: result holds. Last: step_answer_new zeroes what is before it */
 };
 
 step_answer *step_answer_new(uint64_t number); /* one reference; NULL: out of memory */

@@ -116,7 +116,9 @@ size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, sessio
 scene *scene_new(registry *registry, ct_scene *engine, const char *name, session *owner, const identity *who,
                  const scene_contents *contents, server_error *error);
 scene *scene_acquire(registry *registry, uint64_t handle, server_error *error); /* NOT_FOUND, STALE_HANDLE */
-/* Many of them: out[i] is NULL where there is no such scene. */
+/* With one lock for so many scenes, which is not held for long. */
+enum { SCENES_AT_ONCE = 32 };
+/* n of them, SCENES_AT_ONCE at most: out[i] is NULL where there is no such scene. */
 void scenes_acquire(registry *registry, const uint64_t *handles, size_t n, scene **out);
 void scene_release(scene **scene);
 void scene_adopt(registry *registry, scene *scene, session *owner);
@@ -137,8 +139,8 @@ void scene_get_record(registry *registry, scene *scene, scene_record *out);
 void scene_note_change(registry *registry, scene *scene);
 /* The same after a change of settings, which have a new revision then. */
 void scene_note_settings(registry *registry, scene *scene);
-/* Notes what came of steps, each of another scene, and gives how many steps of it had a result by then. By the runner. */
-enum { SCENE_STEPS = 32 };
+/* Notes what came of n steps, SCENES_AT_ONCE at most and each of another scene; counts[i]: how many steps of the scene had
+ * a result by then. By the runner. */
 typedef struct scene_step {
     scene *scene;
     const ct_result *result; /* NULL: it failed */
@@ -146,7 +148,7 @@ typedef struct scene_step {
     uint64_t number;                 /* 0: none */
     uint64_t submitted_ns, ended_ns; /* of clock_ns() */
 } scene_step;
-void scenes_note_steps(registry *registry, const scene_step *steps, size_t n, uint64_t counts[SCENE_STEPS]);
+void scenes_note_steps(registry *registry, const scene_step *steps, size_t n, uint64_t counts[SCENES_AT_ONCE]);
 /* Kept answers, which make room for scenes. Its lists belong to the scheduler's lock. */
 answer_store *registry_kept_answers(registry *registry);
 /* LIMIT_EXCEEDED if scenes would hold more than the limit, or the principal's more than its share (guard/shares.h),

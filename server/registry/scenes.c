@@ -366,8 +366,8 @@ static void note_step(const scene_step *step) {
     }
 }
 
-void scenes_note_steps(registry *registry, const scene_step *steps, size_t n, uint64_t counts[SCENE_STEPS]) {
-    uint64_t bytes[SCENE_STEPS], device_bytes[SCENE_STEPS];
+void scenes_note_steps(registry *registry, const scene_step *steps, size_t n, uint64_t counts[SCENES_AT_ONCE]) {
+    uint64_t bytes[SCENES_AT_ONCE], device_bytes[SCENES_AT_ONCE];
     for (size_t i = 0; i < n; i++) {
         bytes[i] = ct_scene_bytes(steps[i].scene->engine);
         device_bytes[i] = ct_scene_device_bytes(steps[i].scene->engine);

@@ -277,21 +277,6 @@ static uint32_t retry_hint_ms(const scheduler *scheduler, const scene *scene) {
     return ms < 1 ? 1 : ms > 10000 ? 10000 : (uint32_t)ms;
 }
 
-__attribute__((format(printf, 3, 4))) static submit_outcome busy(scheduler *scheduler, command *command,
-                                                                 const char *format, ...) {
-    char object[96], message[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    command_object(command, object);
-    uint32_t hint = retry_hint_ms(scheduler, command->target);
-    server_fail(&command->error, CONTACTD_BUSY, object, "", "%s; try again in %" PRIu32 " ms", message, hint);
-    command->error.retry_after_ms = hint;
-    metrics_add(scheduler->metrics, METRICS_BUSY, 1);
-    return SUBMIT_REFUSED;
-}
-
 /* Fails the command on its scene; returns false. */
 __attribute__((format(printf, 4, 5))) static bool fail(command *command, contactd_code code, const char *field,
                                                        const char *format, ...) {
@@ -302,6 +287,20 @@ __attribute__((format(printf, 4, 5))) static bool fail(command *command, contact
     va_end(arguments);
     command_object(command, object);
     return server_fail(&command->error, code, object, field, "%s", message);
+}
+
+__attribute__((format(printf, 3, 4))) static submit_outcome busy(scheduler *scheduler, command *command,
+                                                                 const char *format, ...) {
+    char message[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    uint32_t hint = retry_hint_ms(scheduler, command->target);
+    fail(command, CONTACTD_BUSY, "", "%s; try again in %" PRIu32 " ms", message, hint);
+    command->error.retry_after_ms = hint;
+    metrics_add(scheduler->metrics, METRICS_BUSY, 1);
+    return SUBMIT_REFUSED;
 }
 
 /* Whether the role has commands of the kind, whatever scene they are for. */
@@ -611,12 +610,11 @@ static void prepare_member(scheduler *scheduler, command *command, scene *target
 }
 
 static void prepare_members(scheduler *scheduler, command *commands, size_t n, session *asker, uint64_t now) {
-    enum { AT_ONCE = 32 };
-    uint64_t handles[AT_ONCE];
-    scene *scenes[AT_ONCE];
+    uint64_t handles[SCENES_AT_ONCE];
+    scene *scenes[SCENES_AT_ONCE];
     atomic_fetch_add_explicit(&asker->references, (unsigned)n, memory_order_relaxed);
-    for (size_t at = 0; at < n; at += AT_ONCE) {
-        const size_t some = n - at < AT_ONCE ? n - at : AT_ONCE;
+    for (size_t at = 0; at < n; at += SCENES_AT_ONCE) {
+        const size_t some = n - at < SCENES_AT_ONCE ? n - at : SCENES_AT_ONCE;
         for (size_t i = 0; i < some; i++) handles[i] = commands[at + i].scene;
         scenes_acquire(scheduler->registry, handles, some, scenes);
         for (size_t i = 0; i < some; i++) prepare_member(scheduler, &commands[at + i], scenes[i], asker, now);

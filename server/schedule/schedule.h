@@ -243,7 +243,7 @@ struct command { /* clear it, fill the first part and the kind's `in`; it and wh
     bool internal;      /* from the scheduler itself: no limit applies */
     bool is_repeat;     /* STEP: `answer` is a kept one */
 
-    /* Out: error.code is CONTACTD_OK where it went well. */
+    /* Out, and last, as command_clear zeroes what is before it: error.code is CONTACTD_OK where it went well. */
     union {
         scene_record scene; /* OPEN, CONFIGURE; COPY: of the other scene */
         uint32_t body;      /* ADD_BODY */

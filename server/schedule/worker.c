@@ -153,11 +153,11 @@ static void take_answer(runner *runner, command *command, const ct_step *step) {
 /* Those of the commands that end and have an answer now. */
 static void note_steps(const runner *runner, command *const *commands, size_t n) {
     for (size_t at = 0; at < n;) {
-        scene_step steps[SCENE_STEPS];
-        step_answer *answers[SCENE_STEPS];
-        uint64_t counts[SCENE_STEPS];
+        scene_step steps[SCENES_AT_ONCE];
+        step_answer *answers[SCENES_AT_ONCE];
+        uint64_t counts[SCENES_AT_ONCE];
         size_t some = 0;
-        for (; at < n && some < SCENE_STEPS; at++) {
+        for (; at < n && some < SCENES_AT_ONCE; at++) {
             const command *command = commands[at];
             if (command->fate != COMMAND_ENDS) continue;
             step_answer *answer = answers[some] = command->answer;

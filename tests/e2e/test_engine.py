@@ -71,6 +71,17 @@ def test_a_result_goes_with_its_last_reference(engine):
         gc.enable()
 
 
+def test_the_group_of_one_point_has_its_own_memory(engine):
+    """A column of one row could be a view of the engine's memory, which it would not keep."""
+    box = engine.register_mesh(*UNIT_BOX)
+    scene = engine.open_scene(method="exact", max_points=1)
+    scene.add_body(box), scene.add_body(box, moved(0.5, 0.4, 0.3))
+    result = scene.step(want="points")
+    assert len(result.points.depth) == 1
+    groups = result._answer.array("point_groups")
+    assert groups.flags.owndata or groups.base.flags.owndata
+
+
 def velocities(a, soft):
     return {a: [0.1, 0.2, 0.3, 1.0, 2.0, 3.0], soft: np.full((soft.vertices, 3), 0.25)}
 
