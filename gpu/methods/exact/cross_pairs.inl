@@ -286,10 +286,14 @@ static inline void find_edges4(const struct vector4 p[3], const struct vector4 *
     }
 }
 
-/* As ct_find_edge_signs, without integers; returns the lanes in which it might need them. */
-static inline uint32_t find_edge_values4(const struct triangles4 pairs[2], struct values4 e[3]) {
+/* As ct_find_edge_signs, without integers; returns the lanes in which it might need them. Where sides are decided, that is
+ * where an edge meets the other triangle's plane alone: parallel edges, of which boxes have many, do not. */
+static inline uint32_t find_edge_values4(const struct triangles4 pairs[2], const struct values4 sides[2],
+                                         struct values4 e[3]) {
     struct edges4 a, b;
-    ct_v4l needs_integers = {0, 0, 0, 0};
+    ct_v4l needs_integers = {0, 0, 0, 0}, meets[2][3];
+    for (int s = 0; s < 2; s++)
+        for (int k = 0; k < 3; k++) meets[s][k] = (sides[s].value[k] > 0) ^ (sides[s].value[(k + 1) % 3] > 0);
     find_edges4(pairs[0].corner, &pairs[0].corner[0], &a);
     find_edges4(pairs[1].corner, &pairs[0].corner[0], &b);
     for (int i = 0; i < 3; i++)
@@ -301,7 +305,7 @@ static inline uint32_t find_edge_values4(const struct triangles4 pairs[2], struc
             e[i].error[j] = (absolute(da[0]) * sb[0] + absolute(da[1]) * sb[1] + absolute(da[2]) * sb[2] +
                              (absolute(db[0]) * sa[0] + absolute(db[1]) * sa[1] + absolute(db[2]) * sa[2])) *
                             CT_FILTER;
-            needs_integers |= absolute(e[i].value[j]) <= e[i].error[j] * CT_PRECISE;
+            needs_integers |= (absolute(e[i].value[j]) <= e[i].error[j] * CT_PRECISE) & (meets[0][i] | meets[1][j]);
         }
     return ct_v4l_to_bits(needs_integers);
 }
@@ -530,7 +534,7 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
         if (tied & ~apart) apart |= find_apart_at_vertex(&ties, pairs, sides) & tied;
     }
     if (all & ~apart) {
-        const uint32_t open = find_edge_values4(pairs, e);
+        const uint32_t open = find_edge_values4(pairs, sides, e);
         if (tied & ~apart) apart |= ~find_tied_piercing(&ties, pairs, sides, e) & tied;
         needs_integers |= (open | tied) & ~apart;
         piercing = find_piercing(sides, e);
