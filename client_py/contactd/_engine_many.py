@@ -14,7 +14,7 @@ from ._state import DEFORMABLE, POSE, POSITIONS, RIGID, Request
 from .errors import ContactdError, ErrorCode, error_for
 
 
-BATCH = 256  # scenes that the engine takes at once: what it keeps of more of them leaves the processor's caches
+BATCH = 512  # scenes that the engine takes at once: what it keeps of more of them leaves the processor's caches
 
 
 class _Steps:
@@ -25,7 +25,7 @@ class _Steps:
         native, ffi, together = link.native, link.native.ffi, motion.together
         self.scenes = [link._scene({"scene": state.id}) for state in together.states]
         self.in_order = sorted(self.scenes, key=id)
-        self.native, self.n = native, len(self.scenes)
+        self.native, self.n, self.n_contacts = native, len(self.scenes), 0  # contacts: of the last time
         posed, moving = (together.rows(which, field, RIGID)
                          for which, field in ((motion.posed, "poses"), (motion.moving, "velocities")))
         soft = [[row[0] for row in together.rows([place], "positions", DEFORMABLE)] for place in motion.soft]
@@ -67,6 +67,30 @@ class _Steps:
         self.rows["want"], self.rows["cancel"] = want, self.native.address(cancel)
 
 
+class _Gathered:
+    """Contacts of steps, batch after batch: while they are in the processor's caches, and before their memory is another batch's."""
+
+    def __init__(self, native: Any, most: int) -> None:
+        self.native, self.n, self.contacts = native, 0, np.empty(most, native.dtype("ct_contact"))
+        self.left_out: frozenset[str] = frozenset()
+        self.counts: list[np.ndarray] = []  # (n,) of each batch: contacts of each step; -1 of one that failed
+
+    def add(self, link: EngineLink, steps: Any, done: np.ndarray) -> None:
+        """done: which of the steps have a result."""
+        (ffi, lib), n, first = (self.native.ffi, self.native.lib), len(done), np.empty(len(done) + 1, np.uint64)
+        counts_at = ffi.from_buffer("uint64_t[]", first, require_writable=True)
+        end = self.n + lib.ct_steps_gather(steps, n, ffi.NULL, counts_at)
+        if end > len(self.contacts):
+            before, self.contacts = self.contacts, np.empty(2 * end, self.contacts.dtype)
+            self.contacts[:self.n] = before[:self.n]
+        if end > self.n:
+            lib.ct_steps_gather(steps, n, ffi.from_buffer("ct_contact[]", self.contacts[self.n:end], require_writable=True), counts_at)
+        if end > self.n and not self.left_out:
+            self.left_out = link.left_out(steps[int(done.argmax())].result)
+        self.counts.append(np.where(done, np.diff(first).astype(np.int64), -1))
+        self.n = end
+
+
 @contextlib.contextmanager
 def _held(scenes: list[Any]) -> Iterator[None]:
     """The locks of scenes, which are in one order, so that two calls do not wait for each other."""
@@ -98,22 +122,20 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
             raise error_for(ErrorCode.DEADLINE_EXCEEDED, f"no answer within {timeout:.3g} s: it had not begun", field="timeout",
                             retry=True)
         made.fill(motion, want, cancel)
+        gathered = _Gathered(native, max(n, made.n_contacts))
         for at in range(0, n, BATCH):
-            lib.ct_engine_run(link._engine, steps + at, min(BATCH, n - at))
+            here, k = steps + at, min(BATCH, n - at)
+            try:
+                lib.ct_engine_run(link._engine, here, k)
+                gathered.add(link, here, made.rows["result"][at:at + k] != 0)
+            finally:
+                lib.ct_steps_free_results(here, k)
         is_late = time.monotonic() >= deadline
-        try:
-            first = np.zeros(n + 1, np.uint64)
-            counts_at = ffi.from_buffer("uint64_t[]", first, require_writable=True)
-            contacts = np.empty(lib.ct_steps_gather(steps, n, ffi.NULL, counts_at), native.dtype("ct_contact"))
-            if len(contacts):
-                lib.ct_steps_gather(steps, n, ffi.from_buffer("ct_contact[]", contacts, require_writable=True), counts_at)
-            done = made.rows["result"] != 0
-            left_out = link.left_out(steps[int(done.argmax())].result) if len(contacts) else frozenset()
-            errors = {k: link.step_error(steps[k], motion.scenes[k]._state.label, 0 if is_late else made.scenes[k].limit, timeout)
-                      for k in np.flatnonzero(~done).tolist()}
-        finally:
-            lib.ct_steps_free_results(steps, n)
-        counts = np.diff(first).astype(np.int64)
+        made.n_contacts = gathered.n
+        counts = np.concatenate(gathered.counts or [np.zeros(0, np.int64)])
+        errors = {k: link.step_error(steps[k], motion.scenes[k]._state.label, 0 if is_late else made.scenes[k].limit, timeout)
+                  for k in np.flatnonzero(counts < 0).tolist()}
+        counts[counts < 0] = 0
         for scene, count in zip(made.scenes, counts.tolist()):
             scene.steps += 1
             scene.contacts = count
@@ -121,7 +143,7 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
         state.number += 1
     for k in errors:
         motion.together.states[k].number -= 1
-    return GatheredResult(motion, link.tables(contacts, left_out), counts, errors, want | (1 if want & 32 else 0))
+    return GatheredResult(motion, link.tables(gathered.contacts[:gathered.n], gathered.left_out), counts, errors, want | (1 if want & 32 else 0))
 
 
 def _step_each(link: EngineLink, requests: list[Request]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from types import SimpleNamespace
 from typing import Any, Sequence, SupportsIndex, overload
 
 import numpy as np
@@ -163,8 +164,7 @@ class _Asked(Source):
     """Of one batch."""
 
     def __init__(self, tables: Any, want: int) -> None:
-        self._answer, self.want = self, want
-        self.body = {"contacts": tables}
+        self._answer, self.want = SimpleNamespace(body={"contacts": tables}), want  # no cycle, which would keep its memory for long
 
 
 class GatheredResult(ManyResult):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 
 import contactd
 import numpy as np
@@ -67,6 +69,30 @@ def test_the_bits_of_single_steps(client, settings):
                 assert np.array_equal(getattr(result, name), expected, equal_nan=expected.dtype.kind == "f"), name
         if "law" in settings:
             assert np.allclose(result.body_wrenches, np.stack([single.body_wrenches for single in singles]), rtol=1e-14, atol=1e-9)
+
+
+def test_batches_of_the_engine(client, monkeypatch):
+    """A call has several, of which some have more contacts than scenes, and some none."""
+    monkeypatch.setattr("contactd._engine_many.BATCH", 4)
+    poses, _ = motions(9)
+    poses[4:8, :, 2, 3] += 10 * np.arange(1, 3)
+    whole = client.step_many(scenes_of(client, 9), ([1, 2], poses))
+    assert np.bincount(whole.scene_index, minlength=9)[4:8].sum() == 0 and len(whole) > 5
+    alone = [client.step_many([scene], ([1, 2], poses[k:k + 1])) for k, scene in enumerate(scenes_of(client, 9))]
+    assert np.concatenate([one.volumes for one in alone]).tobytes() == whole.volumes.tobytes()
+
+
+def test_a_result_is_freed_with_its_last_reference(client):
+    scenes, (poses, _) = scenes_of(client, 3), motions(3)
+    result = client.step_many(scenes, ([1, 2], poses))
+    volumes, gone = result.volumes, weakref.ref(result._columns._of)
+    gc.collect()
+    gc.disable()
+    try:
+        del result
+        assert gone() is None and volumes.shape[0] > 0
+    finally:
+        gc.enable()
 
 
 def test_deformable(client):
