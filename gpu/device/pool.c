@@ -17,9 +17,9 @@ enum { BACKGROUND_NICE = 5 };
 
 /* One call of ct_pool_run. Guarded by the pool's mutex, except `next`. */
 typedef struct run {
-    bool is_used; /* by a caller inside ct_pool_run */
-    bool is_open; /* threads may join */
-    uint32_t n_joined;
+    bool is_used;         /* by a caller inside ct_pool_run */
+    bool is_open;         /* threads may join */
+    atomic_uint n_joined; /* written under the mutex; the caller spins on it */
     ct_pool_fn task;
     void *context;
     ct_working working; /* of the caller */
@@ -51,6 +51,10 @@ static inline void pause_cpu(void) {
     __asm__ volatile("yield");
 #endif
 }
+
+/* The stages of a batch open and end runs within microseconds of each other: before a thread sleeps, it spins for some tens
+ * of microseconds. */
+enum { SPINS = 2000 };
 
 /* Of many tasks a thread claims several at a time: what neighbours write often shares cache lines. */
 static uint32_t claim_size(const ct_pool *pool, uint32_t n) {
@@ -106,11 +110,9 @@ static void *worker_main(void *argument) {
             join_run(pool, run, worker);
             continue;
         }
-        /* The stages of a batch open runs within microseconds of each other: spin for 2,000 pauses, tens of
-         * microseconds, before sleeping. */
         uint64_t seen = atomic_load_explicit(&pool->n_opened, memory_order_relaxed);
         pthread_mutex_unlock(&pool->mutex);
-        for (int i = 0; i < 2000 && atomic_load_explicit(&pool->n_opened, memory_order_relaxed) == seen; i++)
+        for (int i = 0; i < SPINS && atomic_load_explicit(&pool->n_opened, memory_order_relaxed) == seen; i++)
             pause_cpu();
         pthread_mutex_lock(&pool->mutex);
         while (!pool->stop && atomic_load_explicit(&pool->n_opened, memory_order_relaxed) == seen)
@@ -186,6 +188,9 @@ void ct_pool_run(ct_pool *pool, uint32_t n, ct_pool_fn task, void *context) {
 
     pthread_mutex_lock(&pool->mutex);
     run->is_open = false;
+    pthread_mutex_unlock(&pool->mutex);
+    for (int i = 0; i < SPINS && atomic_load_explicit(&run->n_joined, memory_order_relaxed); i++) pause_cpu();
+    pthread_mutex_lock(&pool->mutex);
     while (run->n_joined) pthread_cond_wait(&run->done, &pool->mutex);
     run->is_used = false;
     pthread_mutex_unlock(&pool->mutex);
