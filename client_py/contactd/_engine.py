@@ -465,24 +465,26 @@ class EngineLink:
 
     def _loop(self) -> None:
         while (item := self._queue.get()) is not None:
-            request, scene = item
-            try:
-                if self._error is not None:
-                    raise self._error
-                if not request.may_be_sent():
-                    continue
-                value = self._carry_out(request)
-            except BaseException as e:  # whoever waits is told
-                request.fail(e)
-            else:
-                if not request.future.done():
-                    request.future.set_result(value)
-            finally:
-                if scene is not None:
-                    with self._lock:
-                        scene.waiting -= 1
-                        self._waiting -= 1
-            del request, item
+            self._serve(*item)  # whose variables end with it: an answer leads to its client, which is not to be kept
+            del item
+
+    def _serve(self, request: Request, scene: _Scene | None) -> None:
+        try:
+            if self._error is not None:
+                raise self._error
+            if not request.may_be_sent():
+                return
+            value = self._carry_out(request)
+        except BaseException as e:  # whoever waits is told
+            request.fail(e)
+        else:
+            if not request.future.done():
+                request.future.set_result(value)
+        finally:
+            if scene is not None:
+                with self._lock:
+                    scene.waiting -= 1
+                    self._waiting -= 1
 
     def _carry_out(self, request: Request) -> Any:
         if request.scene is not None:

@@ -164,16 +164,16 @@ class Link:
             meanwhile()
         return request.future.result()
 
-    def take_back(self, step: Request) -> None:
-        """Asks the server to end a step that was sent, and does not wait for that."""
+    def take_back(self, step: Any, deadline: float) -> None:
+        """Asks the server to end the step of this future, if it was sent, and does not wait for that."""
         def build() -> Message:
-            number = next((n for n, request in self._tables.steps.items() if request is step), None)
+            number = next((n for n, request in self._tables.steps.items() if request.future is step), None)
             if number is None:
                 raise error_for(ErrorCode.NOT_FOUND, "the step has been answered", object="step")
             return {"request": number}, None
 
         if not self.closed and self.welcome.get("last_message", 0) >= UNION_NUMBER["Cancel"]:
-            self.submit(Request("Cancel", build, timeout=max(0.001, step.deadline - time.monotonic())))
+            self.submit(Request("Cancel", build, timeout=max(0.001, deadline - time.monotonic())))
 
     def check_thread(self) -> None:
         """Waiting on the thread that everyone waits for would never end."""

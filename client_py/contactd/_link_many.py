@@ -58,6 +58,7 @@ def step_many(link: Link, motion: Motion, want: int, timeout: float) -> ManyResu
         result: ManyResult = link.call(work.request, work.own)
     except _Apart:
         return None
+    del work.request  # it was answered; each would keep the other, and the scenes
     return result
 
 

@@ -12,6 +12,7 @@ from typing import Any, Sequence
 from . import _settings
 from ._frames import Frames
 from ._line import MOST_SCENES
+from ._reply import Reply
 from ._schema import UNION_NUMBER
 from ._state import BodyState, Message, Request, SceneState
 from ._wire import Decoded
@@ -102,11 +103,13 @@ def copy(link: Any, template: SceneState, count: int, timeout: float) -> list[Sc
 
 
 def _copying(link: Any, template: SceneState, copies: Sequence[SceneState], timeout: float) -> Request:
+    reply = Reply()
+
     def build() -> Message:
         return {"scene": template.id, "keys": [state.key for state in copies]}, None
 
     def done(answer: Decoded) -> None:
-        if request.future.done():
+        if reply.done():
             return  # given up: `undo` closes them
         body = answer.body
         for state, number in zip(copies, body["scenes"]):
@@ -118,7 +121,7 @@ def _copying(link: Any, template: SceneState, copies: Sequence[SceneState], time
     def undo(answer: Decoded) -> Request:
         return Request("CloseScenes", lambda: ({"scenes": answer.body["scenes"]}, None), timeout=timeout)
 
-    request = Request("CopyScene", build, done, undo=undo, timeout=timeout)
+    request = Request("CopyScene", build, done, undo=undo, timeout=timeout, future=reply)
     request.after = template
     return request
 

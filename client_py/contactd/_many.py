@@ -46,11 +46,10 @@ class Scenes(list[Scene]):
 
 class Together:
     """Scenes that are stepped at once, and what is found once for all of their steps: it holds while `is_current`, until a scene or
-    a body comes or goes."""
+    a body comes or goes. It has their states alone, not the scenes: these lead to the client, which keeps it."""
 
     def __init__(self, scenes: list[Scene]) -> None:
         self._change = _state.latest_change()
-        self.scenes = scenes
         self.states = [scene._state for scene in scenes]
         if len({id(state) for state in self.states}) < len(scenes):
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene is there twice", field="scenes")
@@ -62,10 +61,11 @@ class Together:
         self.made: dict[Any, Any] = {}  # what a link keeps here
 
     @classmethod
-    def of(cls, scenes: Sequence[Scene], last: "Together | None") -> "Together":
+    def of(cls, scenes: list[Scene], last: "Together | None") -> "Together":
         """last: of the call before, for which these were mostly the same."""
-        these = list(scenes)
-        return last if last is not None and last.is_current and last.scenes == these else cls(these)
+        if last is not None and last.is_current and last.states == [scene._state for scene in scenes]:
+            return last
+        return cls(scenes)
 
     @property
     def is_current(self) -> bool:
@@ -89,7 +89,7 @@ class Together:
 
     def _find_rows(self, which: Sequence[int], field: str, kind: int) -> list[tuple[Any, ...]]:
         if not which:
-            return [()] * len(self.scenes)
+            return [()] * len(self.states)
         first, *more = which
         take = operator.itemgetter(first, *more) if more else lambda bodies: (bodies[first],)
         is_soft = kind == _state.DEFORMABLE
@@ -99,21 +99,20 @@ class Together:
             rows = []
         if rows and all((body.kind == _state.DEFORMABLE) == is_soft for row in rows for body in row):
             return rows
-        return [tuple(_bodies(which, scene, field, kind)) for scene in self.scenes]  # which names what is wrong
+        return [tuple(_bodies(which, state, field, kind)) for state in self.states]  # which names what is wrong
 
 
-def _bodies(which: Sequence[int], scene: Scene, field: str, kind: int) -> list[Any]:
+def _bodies(which: Sequence[int], scene: _state.SceneState, field: str, kind: int) -> list[Any]:
     """The states of a scene's bodies by place, all of this kind."""
-    found = []
+    found, bodies = [], scene.bodies
     for place in which:
-        bodies = scene._state.bodies
         if not -len(bodies) <= place < len(bodies):
             raise error_for(ErrorCode.OUT_OF_RANGE, f"the scene has {len(bodies)} bodies, so none at {place}",
-                            object=str(scene), field=field)
+                            object=scene.label, field=field)
         state = bodies[place]
         if (state.kind == _state.DEFORMABLE) != (kind == _state.DEFORMABLE):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"body {place} is {'deformable' if kind == _state.RIGID else 'rigid'}",
-                            object=str(scene), field=field)
+                            object=scene.label, field=field)
         found.append(state)
     return found
 
@@ -206,8 +205,8 @@ class StackedResult(ManyResult):
 class Motion:
     """What moves in each of many scenes: the same bodies, by their place among the scene's, in all of them."""
 
-    def __init__(self, together: Together, poses: Any, positions: ArrayLike | None, velocities: Any) -> None:
-        self.together, self.scenes = together, together.scenes
+    def __init__(self, together: Together, scenes: list[Scene], poses: Any, positions: ArrayLike | None, velocities: Any) -> None:
+        self.together, self.scenes = together, scenes
         self._is_own = False
         self.posed, self.poses = self._of_rigid(poses, "poses")
         self.moving, self.twists = self._of_rigid(velocities, "velocities")
@@ -268,13 +267,13 @@ class Motion:
         out: dict[str, Any] = {}
         bodies = scene.bodies
         if self.poses is not None:
-            _bodies(self.posed, scene, "poses", _state.RIGID)
+            _bodies(self.posed, scene._state, "poses", _state.RIGID)
             out["poses"] = ([bodies[place] for place in self.posed], self.poses[k].reshape(-1, 3, 4))
         if self.positions is not None:
-            _bodies(self.soft, scene, "positions", _state.DEFORMABLE)
+            _bodies(self.soft, scene._state, "positions", _state.DEFORMABLE)
             out["positions"] = ([bodies[place] for place in self.soft], self.positions[k])
         if self.twists is not None:
-            _bodies(self.moving, scene, "velocities", _state.RIGID)
+            _bodies(self.moving, scene._state, "velocities", _state.RIGID)
             out["velocities"] = {bodies[place]: twist for place, twist in zip(self.moving, self.twists[k])}
         return out
 

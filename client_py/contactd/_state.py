@@ -344,7 +344,7 @@ class Request:
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
                  done: Callable[[Decoded], Any] = lambda answer: None, *, timeout: float,
-                 undo: Callable[[Decoded], "Request"] | None = None, future: Future[Any] | None = None,
+                 undo: Callable[[Decoded], "Request"] | None = None, future: Future[Any] | Reply | None = None,
                  refused: Callable[[ContactdError, bool], None] | None = None) -> None:
         self.kind, self.build, self.done, self.undo = kind, build, done, undo
         self.refused = refused

@@ -25,6 +25,7 @@ from ._schema import ENUMS
 from ._servers import MAX_BUCKETS, Servers
 from ._scene_opener import SceneOpener
 from ._scene_settings import Method
+from ._reply import Reply
 from ._many import ManyResult, Motion, Scenes, Together, check_want, step_each
 from ._state import MeshState, Request, SceneState
 from ._want import Want
@@ -573,8 +574,10 @@ class Client(SceneOpener, ShapeMaker):
         return self._open_state(state, timeout)
 
     def _open_state(self, state: SceneState, timeout: float | None) -> Scene:
-        def done(answer: Decoded) -> Scene | None:
-            if request.future.done():
+        reply = Reply()
+
+        def done(answer: Decoded) -> Scene | None:  # without the request, which has it: each would keep the other
+            if reply.done():
                 return None  # given up: `undo` closes it
             body = answer.body
             _settings.check_known(state.settings, body["settings"])
@@ -588,7 +591,7 @@ class Client(SceneOpener, ShapeMaker):
             return Request("CloseScene", lambda: ({"scene": scene}, None), timeout=self.timeout)
 
         request = Request("OpenScene", lambda: (state.open_message(), None), done, undo=undo,
-                          timeout=self._timeout(timeout))
+                          timeout=self._timeout(timeout), future=reply)
         scene: Scene = state.link.call(request)
         return scene
 
@@ -667,11 +670,12 @@ class Client(SceneOpener, ShapeMaker):
                 steps are done. A step that failed has changed nothing in its scene.
         """
         bits = check_want(want)
-        self._together = together = Together.of(scenes, self._together)
+        these = list(scenes)
+        self._together = together = Together.of(these, self._together)
         if together.clients - {id(self)}:
-            other = next(scene for scene in together.scenes if scene.client is not self)
+            other = next(scene for scene in these if scene.client is not self)
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(other), field="scenes")
-        motion = Motion(together, poses, positions, velocities)
+        motion = Motion(together, these, poses, positions, velocities)
         result = self._step_batch(motion, bits, self._timeout(timeout))
         if result is None:
             result = step_each(motion, "frame" if want is None else want, timeout)

@@ -588,7 +588,10 @@ class StepResult(Columns, Source):
     def contacts(self) -> list[Contact]:
         """A view of each row of the columns."""
         if self._contacts is None:
-            self._contacts = [Contact(self, self, number) for number in range(len(self))]
+            # Theirs is a twin of it that has all but this list: as a cycle it would stay until Python looks for cycles.
+            twin = StepResult.__new__(StepResult)
+            twin.__dict__.update(self.__dict__)
+            self._contacts = [Contact(twin, twin, number) for number in range(len(self))]
         return self._contacts
 
     @property
@@ -866,7 +869,7 @@ class StepResult(Columns, Source):
         return identifier
 
     def __repr__(self) -> str:
-        return f"<StepResult {self.sequence} of {self.scene}: {len(self.contacts)} contacts>"
+        return f"<StepResult {self.sequence} of {self.scene}: {len(self)} contacts>"
 
 
 @dataclass(frozen=True, slots=True)

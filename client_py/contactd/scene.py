@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _settings, _state
 from ._frames import Frames
+from ._reply import Reply
 from ._scene_settings import SceneSettings
 from ._state import BodyState, Direction, Request, SceneState, Update, no_self_contact
 from ._want import WANT, Want, want_bits
@@ -48,7 +49,7 @@ class Future(_BaseFuture[StepResult]):
     It always ends, at the latest by the timeout it was submitted with. To cancel the task that awaits it cancels it.
     """
 
-    _take_back: Callable[[], None] | None = None  # once it was submitted
+    _take_back: Callable[["Future"], None] | None = None  # once it was submitted
 
     def cancel(self) -> bool:
         """Takes it back. True: it had not been sent. False: it was done, or the server is asked to end it, which changes nothing in
@@ -57,7 +58,7 @@ class Future(_BaseFuture[StepResult]):
         if super().cancel():
             return True
         if self._take_back is not None and not self.done():
-            self._take_back()
+            self._take_back(self)
         return False
 
     def __await__(self) -> Generator[Any, None, StepResult]:
@@ -268,8 +269,10 @@ class Scene(SceneSettings, ShapeAdder):
     def _adding(self, state: BodyState, timeout: float) -> Request:
         """Its future is the body, or None of a server too old for self_contact."""
 
+        reply = Reply()
+
         def done(answer: Decoded) -> Body | None:
-            if request.future.done():
+            if reply.done():
                 return None  # given up: `undo` removes it
             state.id = answer.body["body"]
             if state.self_contact and not answer.body["self_contact"]:
@@ -281,7 +284,7 @@ class Scene(SceneSettings, ShapeAdder):
             removed = {"scene": answer.body["scene"], "body": answer.body["body"]}
             return Request("RemoveBody", lambda: (removed, None), timeout=self.client.timeout)
 
-        request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo, timeout=timeout)
+        request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo, timeout=timeout, future=reply)
         request.mesh = state.mesh
         return request
 
@@ -449,7 +452,7 @@ class Scene(SceneSettings, ShapeAdder):
         link.submit(request)
         assert isinstance(future, Future)
         if (take_back := getattr(link, "take_back", None)) is not None:
-            future._take_back = functools.partial(take_back, request)
+            future._take_back = functools.partial(take_back, deadline=request.deadline)  # without the request, which has the future
         return future
 
     async def step_async(self, positions: Positions | None = None, poses: Poses | None = None, *,
