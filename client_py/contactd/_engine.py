@@ -7,13 +7,14 @@ is not here. Steps, and whatever else takes long, run without Python's lock (the
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
 import queue
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from ._scene_settings import ROWS
 from ._schema import UNION_NUMBER
 from ._state import POSE, POSITIONS, BodyState, Meshes, Request, SceneState
 from ._wire import Arrays
-from .errors import ClosedError, ContactdError, ErrorCode, error_for
+from .errors import ClosedError, ContactdError, ErrorCode, StaleHandleError, error_for
 
 _DTYPES = {"<f4": 1, "<f8": 2}
 _CHANGES = 5  # kinds of changes that a repair makes
@@ -361,9 +362,9 @@ class EngineLink:
         self.meshes = Meshes()
         self.scenes: list[SceneState] = []
         self.traceparent: str | None = None
-        self._error: ContactdError | None = None
+        self._is_closed = False
         self._pid = os.getpid()
-        self._lock = threading.RLock()  # around meshes and scenes
+        self._lock = threading.RLock()  # around what is known of meshes and scenes; taken after a scene's own, if that is needed, too
         self._numbers = itertools.count(1)
         self._meshes: dict[int, Any] = {}  # handles, ct_mesh *
         self._mesh_facts: dict[int, dict[str, Any]] = {}
@@ -408,7 +409,7 @@ class EngineLink:
 
     @property
     def closed(self) -> bool:
-        return self._error is not None
+        return self._is_closed
 
     def check_thread(self) -> None:
         pass
@@ -422,40 +423,47 @@ class EngineLink:
         return self._carry_out(request)
 
     def submit(self, request: Request) -> None:
-        self._check_open()
         scene = self._scene_of(request)
         with self._lock:
+            self._check_open()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._loop, name="contactd engine", daemon=True)
                 self._thread.start()
             if scene is not None:
                 scene.waiting += 1
                 self._waiting += 1
-        self._queue.put((request, scene))
+            self._queue.put((request, scene))
 
     def close(self, wait: bool = True) -> None:
-        if self._error is not None:
-            return
-        self._error = ClosedError("the engine was closed")
         if os.getpid() != self._pid:
+            self._is_closed = True
             return  # the parent's
-        if self._thread is not None:
-            self._queue.put(None)
-            if threading.current_thread() is not self._thread:
-                self._thread.join()
         with self._lock:
-            for scene in self._scenes.values():
-                with scene.lock:
-                    self.native.free("ct_scene", scene.handle)
+            if self._is_closed:
+                return
+            self._is_closed = True
+            if self._thread is not None:
+                self._queue.put(None)
+        if self._thread is not None and threading.current_thread() is not self._thread:
+            self._thread.join()
+        while self._scenes:  # one by one, as who has a scene's lock may wait for the engine's, or make copies
+            for number, scene in list(self._scenes.items()):
+                self._free_scene(number, scene)
+        with self._lock:
             for mesh in self._meshes.values():
                 self.native.free("ct_mesh", mesh)
-            self._scenes.clear()
             self._meshes.clear()
             self.native.free("ct_engine", self._engine)
 
+    def _free_scene(self, number: int, scene: _Scene) -> None:
+        with scene.lock, self._lock:
+            if self._scenes.pop(number, None) is not None:
+                scene.address = 0
+                self.native.free("ct_scene", scene.handle)
+
     def _check_open(self) -> None:
-        if self._error is not None:
-            raise self._error
+        if self._is_closed:
+            raise ClosedError("the engine was closed")
         if os.getpid() != self._pid:
             raise ClosedError("the engine belongs to the process that made it: make one after the fork")
 
@@ -470,8 +478,7 @@ class EngineLink:
 
     def _serve(self, request: Request, scene: _Scene | None) -> None:
         try:
-            if self._error is not None:
-                raise self._error
+            self._check_open()
             if not request.may_be_sent():
                 return
             value = self._carry_out(request)
@@ -525,11 +532,12 @@ class EngineLink:
         with self._lock:
             number = self._by_hash.get(facts["hash"])
             facts["existed"] = number is not None
+            if self._is_closed or number is not None:
+                native.free("ct_mesh", out[0])
+            self._check_open()
             if number is None:
                 number = self._by_hash[facts["hash"]] = next(self._numbers)
                 self._meshes[number], self._mesh_facts[number] = out[0], facts
-            else:
-                native.free("ct_mesh", out[0])
         facts = facts | {"mesh": number, "closing": int(options.closing)}
         facts |= {"deviation": changes.deviation} if options.closing else {}
         facts |= {"uneven_polygons": changes.uneven_polygons, "unevenness": changes.unevenness}
@@ -550,7 +558,17 @@ class EngineLink:
                 "center_of_mass": tuple(info.center_of_mass), "inertia": tuple(x for row in info.inertia for x in row),
                 "deviation": info.deviation, "closed_as": int(info.closing), "closing": 0, "repair": None}
 
-    def _mesh(self, number: int) -> Any:
+    @contextlib.contextmanager
+    def _mesh(self, number: int) -> Iterator[Any]:
+        """The mesh, which stays although another thread removes it."""
+        with self._lock:
+            mesh = self.native.lib.ct_mesh_retain(self._known_mesh(number))
+        try:
+            yield mesh
+        finally:
+            self.native.free("ct_mesh", mesh)
+
+    def _known_mesh(self, number: int) -> Any:
         mesh = self._meshes.get(number)
         if mesh is None:
             raise error_for(ErrorCode.STALE_HANDLE, "the mesh was removed", object=f"mesh {number}", field="mesh")
@@ -561,16 +579,18 @@ class EngineLink:
 
     def _GetMesh(self, body: dict[str, Any], _: Any) -> _Answer:
         number = body.get("mesh") or self._by_hash.get(body.get("hash", ""), 0)
-        mesh = self._mesh(number)
-        facts = self._mesh_facts[number] | {"mesh": number}
+        with self._lock:
+            self._known_mesh(number)
+            facts = self._mesh_facts[number] | {"mesh": number}
         if not body.get("with_geometry"):
             return _Answer("MeshInfo", facts)
         array, lib = self.native.array, self.native.lib
         vertices = np.empty(3 * facts["vertices"])
-        lib.ct_mesh_positions_f64(mesh, self.native.ffi.from_buffer("double[]", vertices))
+        with self._mesh(number) as mesh:
+            lib.ct_mesh_positions_f64(mesh, self.native.ffi.from_buffer("double[]", vertices))
+            triangles = np.array(array(None, lib.ct_mesh_triangles(mesh), 3 * facts["triangles"], "<u4"))
         rounded = vertices.astype("<f4")
-        return _Answer("MeshGeometry", facts, vertices=rounded if np.array_equal(rounded, vertices) else vertices,
-                       triangles=np.array(array(None, lib.ct_mesh_triangles(mesh), 3 * facts["triangles"], "<u4")))
+        return _Answer("MeshGeometry", facts, vertices=rounded if np.array_equal(rounded, vertices) else vertices, triangles=triangles)
 
     def _ListMeshes(self, *_: Any) -> _Answer:
         with self._lock:
@@ -579,8 +599,9 @@ class EngineLink:
 
     def _RemoveMesh(self, body: dict[str, Any], _: Any) -> _Answer:
         with self._lock:
+            self._check_open()
             number = body["mesh"]
-            mesh = self._mesh(number)
+            mesh = self._known_mesh(number)
             if used := self._bodies_of(number):
                 raise error_for(ErrorCode.CONFLICT, f"{used} bodies use the mesh: remove them or close their scenes first",
                                 object=f"mesh {number}", field="mesh")
@@ -607,13 +628,14 @@ class EngineLink:
         lib.ct_scene_settings_init(settings)
         native.check(lib.ct_scene_settings_change(settings, self._change(body["settings"]), error), error, "scene")
         with self._lock:
+            self._check_open()
             native.check(lib.ct_scene_create(self._engine, settings, out, error), error, "scene")
             scene = _Scene(out[0], native.address(out[0]))
             scene.name = body["name"]
             number = next(self._numbers)
+            self._note_settings(scene)
             self._scenes[number] = scene
-        self._note_settings(scene)
-        return self._scene_info(number, scene)
+            return self._scene_info(number, scene)
 
     def _note_settings(self, scene: _Scene) -> None:
         settings = self.native.ffi.new("ct_scene_settings *")
@@ -641,19 +663,36 @@ class EngineLink:
             raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=f"scene {body['scene']}", field="scene")
         return scene
 
-    def _GetScene(self, body: dict[str, Any], _: Any) -> _Answer:
+    @contextlib.contextmanager
+    def _held(self, body: dict[str, Any]) -> Iterator[_Scene]:
+        """The scene, for this thread alone; another may have closed it while this one waited for that."""
         scene = self._scene(body)
         with scene.lock:
+            self._check_there(scene, f"scene {body['scene']}")
+            yield scene
+
+    def _check_there(self, scene: _Scene, label: str) -> None:
+        """By the holder of its lock."""
+        if not scene.address:
+            self._check_open()
+            raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=label, field="scene")
+
+    def _GetScene(self, body: dict[str, Any], _: Any) -> _Answer:
+        with self._held(body) as scene:
             return self._scene_info(body["scene"], scene)
 
     def _ListScenes(self, *_: Any) -> _Answer:
-        return _Answer("SceneList", {"scenes": [self._GetScene({"scene": n}, None).body for n in list(self._scenes)]})
+        found = []
+        for number in list(self._scenes):
+            with contextlib.suppress(StaleHandleError):  # closed meanwhile
+                found.append(self._GetScene({"scene": number}, None).body)
+        return _Answer("SceneList", {"scenes": found})
 
     def _Configure(self, body: dict[str, Any], _: Any) -> _Answer:
-        native, (ffi, lib), scene = self.native, (self.native.ffi, self.native.lib), self._scene(body)
+        native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
         settings, error = ffi.new("ct_scene_settings *"), ffi.new("ct_error *")
         object = f"scene {body['scene']}"
-        with scene.lock:
+        with self._held(body) as scene:
             lib.ct_scene_get_settings(scene.handle, settings)
             native.check(lib.ct_scene_settings_change(settings, self._change(body["settings"]), error), error, object)
             native.check(lib.ct_scene_configure(scene.handle, settings, error), error, object)
@@ -662,11 +701,7 @@ class EngineLink:
             return self._scene_info(body["scene"], scene)
 
     def _CloseScene(self, body: dict[str, Any], _: Any) -> _Answer:
-        scene = self._scene(body)
-        with scene.lock, self._lock:
-            del self._scenes[body["scene"]]
-            scene.address = 0
-            self.native.free("ct_scene", scene.handle)
+        self._free_scene(body["scene"], self._scene(body))
         return _Answer("Done", {})
 
     def _CloseScenes(self, body: dict[str, Any], _: Any) -> _Answer:
@@ -677,15 +712,15 @@ class EngineLink:
 
     def _ResetScenes(self, body: dict[str, Any], _: Any) -> _Answer:
         for number in body["scenes"]:
-            scene, error = self._scene({"scene": number}), self.native.ffi.new("ct_error *")
-            with scene.lock:
+            error = self.native.ffi.new("ct_error *")
+            with self._held({"scene": number}) as scene:
                 self.native.check(self.native.lib.ct_scene_reset(scene.handle, error), error, f"scene {number}")
         return _Answer("Done", {})
 
     def _CopyScene(self, body: dict[str, Any], _: Any) -> _Answer:
-        (ffi, lib), scene = (self.native.ffi, self.native.lib), self._scene(body)
+        ffi, lib = self.native.ffi, self.native.lib
         numbers: list[int] = []
-        with scene.lock:
+        with self._held(body) as scene:
             for _ in body["keys"]:
                 out, error = ffi.new("ct_scene **"), ffi.new("ct_error *")
                 try:
@@ -706,7 +741,7 @@ class EngineLink:
     # ---- bodies ----
 
     def _AddBody(self, body: dict[str, Any], _: Any) -> _Answer:
-        native, (ffi, lib), scene = self.native, (self.native.ffi, self.native.lib), self._scene(body)
+        native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
         options, out, error = ffi.new("ct_body_options *"), ffi.new("uint32_t *"), ffi.new("ct_error *")
         lib.ct_body_options_init(options)
         options.kind = body["kind"]
@@ -717,8 +752,7 @@ class EngineLink:
             options.pose = body["pose"]
         ignore = ffi.new("uint32_t[]", list(body.get("ignore", ())))
         options.ignore, options.n_ignore = ignore, len(ignore)
-        mesh = self._mesh(body["mesh"]) if "mesh" in body else ffi.NULL
-        with scene.lock:
+        with self._mesh(body["mesh"]) if "mesh" in body else contextlib.nullcontext(ffi.NULL) as mesh, self._held(body) as scene:
             native.check(lib.ct_scene_add_body(scene.handle, mesh, options, out, error), error, f"scene {body['scene']}")
             scene.meshes[out[0]] = body.get("mesh", 0)
         return _Answer("BodyAdded", {"scene": body["scene"], "body": out[0], "self_contact": options.self_contact})
@@ -729,26 +763,26 @@ class EngineLink:
             setattr(material, name, body.get(name, math.nan))
 
     def _SetMaterial(self, body: dict[str, Any], _: Any) -> _Answer:
-        (ffi, lib), scene = (self.native.ffi, self.native.lib), self._scene(body)
+        ffi, lib = self.native.ffi, self.native.lib
         material, error = ffi.new("ct_material *"), ffi.new("ct_error *")
         self._fill_material(material, body)
-        with scene.lock:
+        with self._held(body) as scene:
             status = lib.ct_scene_set_material(scene.handle, body["body"], body["other"], material, error)
             self.native.check(status, error, f"scene {body['scene']}")
         return _Answer("Done", {})
 
     def _RemoveBody(self, body: dict[str, Any], _: Any) -> _Answer:
-        scene, error = self._scene(body), self.native.ffi.new("ct_error *")
-        with scene.lock:
+        error = self.native.ffi.new("ct_error *")
+        with self._held(body) as scene:
             status = self.native.lib.ct_scene_remove_body(scene.handle, body["body"], error)
             self.native.check(status, error, f"body {body['body']}")
             scene.meshes.pop(body["body"], None)
         return _Answer("Done", {})
 
     def _ReplaceMesh(self, body: dict[str, Any], _: Any) -> _Answer:
-        scene, error = self._scene(body), self.native.ffi.new("ct_error *")
-        with scene.lock:
-            status = self.native.lib.ct_scene_replace_mesh(scene.handle, body["body"], self._mesh(body["mesh"]), error)
+        error = self.native.ffi.new("ct_error *")
+        with self._mesh(body["mesh"]) as mesh, self._held(body) as scene:
+            status = self.native.lib.ct_scene_replace_mesh(scene.handle, body["body"], mesh, error)
             self.native.check(status, error, f"body {body['body']}")
             scene.meshes[body["body"]] = body["mesh"]
         return _Answer("Done", {})
@@ -759,6 +793,7 @@ class EngineLink:
         scene = self._scene_to_step(request)
         keep: list[Any] = []
         with scene.lock:
+            self._check_there(scene, request.scene.label)
             step, is_limited = self._fill_step(request, scene, keep)
             if request.deadline > time.monotonic():
                 self.native.lib.ct_engine_run(self._engine, step, 1)
@@ -853,7 +888,7 @@ class EngineLink:
     # ---- the rest ----
 
     def _GetSnapshot(self, body: dict[str, Any], _: Any) -> _Answer:
-        native, (ffi, lib), scene = self.native, (self.native.ffi, self.native.lib), self._scene(body)
+        native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
         options, taken, error = ffi.new("ct_snapshot_options *"), ffi.new("ct_snapshot **"), ffi.new("ct_error *")
         lib.ct_snapshot_options_init(options)
         for name, value in body.items():
@@ -862,7 +897,7 @@ class EngineLink:
             if name in ("eye", "target"):
                 setattr(options, "has_" + name, True)
         label = f"scene {body['scene']}"
-        with scene.lock:
+        with self._held(body) as scene:
             native.check(lib.ct_snapshot_take(scene.handle, options, taken, error), error, label)
         try:
             pixels = ffi.new("uint8_t[]", 4 * options.width * options.height)
@@ -885,6 +920,11 @@ class EngineLink:
         return facts
 
     def _GetStatus(self, *_: Any) -> _Answer:
+        with self._lock:  # so that no scene is freed meanwhile
+            self._check_open()
+            return self._status()
+
+    def _status(self) -> _Answer:
         native, lib = self.native, self.native.lib
         devices = []
         for number in range(lib.ct_engine_device_count(self._engine)):

@@ -325,3 +325,57 @@ def test_a_picture(engine):
     assert scene.snapshot(width=64, height=48, show=["bodies", "contacts"], contact=[a, b], eye=(3, 3, 3))[:4] == b"\x89PNG"
     with pytest.raises(errors.InvalidArgumentError):
         scene.snapshot(show="nodes")
+
+
+WAITS = {
+    "step": lambda scene, mesh: scene.step(),
+    "info": lambda scene, mesh: scene.info(),
+    "add": lambda scene, mesh: scene.add_body(mesh, np.eye(4)),
+    "configure": lambda scene, mesh: scene.configure(margin=0.1),
+    "copy": lambda scene, mesh: scene.client.open_scenes(2, scene),
+    "material": lambda scene, mesh: scene.set_material(scene.bodies[0], friction=0.1),
+    "many": lambda scene, mesh: scene.client.step_many([scene]),
+}
+
+
+@pytest.mark.parametrize("end", ["scene", "engine"])
+@pytest.mark.parametrize("wait", WAITS)
+def test_who_waits_for_a_scene_that_another_thread_closes_is_told(engine, wait, end):
+    mesh, scene, told = engine.register_mesh(*UNIT_BOX), engine.open_scene(method="exact"), []
+    scene.add_body(mesh, np.eye(4))
+    inside = engine._link._scenes[scene.id]
+    is_waiting = threading.Event()
+
+    class Lock:
+        """The scene's, which tells that another thread is about to wait for it."""
+
+        def __init__(self, lock):
+            self.lock = lock
+
+        def acquire(self):
+            if threading.current_thread() is not threading.main_thread():
+                is_waiting.set()
+            self.lock.acquire()
+
+        __enter__ = acquire
+
+        def release(self, *_):
+            self.lock.release()
+
+        __exit__ = release
+
+    def work():
+        try:
+            WAITS[wait](scene, mesh)
+        except contactd.ContactdError as e:
+            told.append(type(e))
+
+    inside.lock = Lock(inside.lock)
+    thread = threading.Thread(target=work)
+    with inside.lock:
+        thread.start()
+        assert is_waiting.wait(PATIENT)
+        (scene if end == "scene" else engine).close()
+        others = [contactd.Engine(threads=1, backend="cpu").open_scene() for _ in range(2)]  # where its memory was
+    thread.join(PATIENT)
+    assert told == [errors.StaleHandleError if end == "scene" else errors.ClosedError] and len(others) == 2
