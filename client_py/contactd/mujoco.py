@@ -197,19 +197,22 @@ class Attachment:
         if "points" not in self._want:
             return np.zeros(len(result), bool)
         points = result.points
-        _, pair = np.unique(result.body_pairs, axis=0, return_inverse=True)
-        sums = np.zeros((len(result), 4))
-        np.add.at(sums, pair[points.contact], points.area[:, None] * np.column_stack([points.normal, np.ones(len(points.area))]))
-        is_curved = (np.linalg.norm(sums[:, :3], axis=1) < CURVED * sums[:, 3])[pair] & (np.bincount(points.contact, minlength=len(result)) > 0)
+        pair = np.unique(result.body_pairs @ (len(self.geoms), 1), return_inverse=True)[1]
+        of_pair, weight = pair[points.contact], points.area
+        sums = [np.bincount(of_pair, weight * along, minlength=len(result)) for along in points.normal.T]
+        is_even = np.linalg.norm(sums, axis=0) >= CURVED * np.bincount(of_pair, weight, minlength=len(result))
+        is_curved = ~is_even[pair] & (np.bincount(points.contact, minlength=len(result)) > 0)
         normals = -points.normal
         across = _cross(normals, np.eye(3)[np.abs(normals).argmin(axis=1)])
         across /= np.linalg.norm(across, axis=1, keepdims=True)
         frames, pairs = np.concatenate([normals, across, _cross(normals, across)], axis=1), result.body_pairs.tolist()
-        for row in np.flatnonzero(is_curved[points.contact]):
-            a, b = pairs[points.contact[row]]
-            contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
-            contact.dim, contact.dist, contact.pos, contact.frame = 3, -points.depth[row], points.position[row], frames[row]
-            contact.friction = (friction, friction, LEAST, LEAST, LEAST)
+        rows, before = np.flatnonzero(is_curved[points.contact]), -1
+        for of, depth, position, frame in zip(points.contact[rows].tolist(), points.depth[rows].tolist(), points.position[rows], frames[rows]):
+            if of != before:
+                a, b = pairs[of]
+                contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
+                contact.dim, contact.friction, before = 3, (friction, friction, LEAST, LEAST, LEAST), of
+            contact.dist, contact.pos, contact.frame = -depth, position, frame
             self._put(data, contact)
         return np.asarray(is_curved)
 
