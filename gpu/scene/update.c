@@ -23,9 +23,9 @@ ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
     const double *r = pose;
     double worst = 0;
     for (int a = 0; a < 3; a++)
-        for (int b = 0; b < 3; b++) {
-            double dot = r[a] * r[b] + r[4 + a] * r[4 + b] + r[8 + a] * r[8 + b];
-            worst = fmax(worst, fabs(dot - (a == b)));
+        for (int b = 0; b <= a; b++) {
+            const double off = fabs(r[a] * r[b] + r[4 + a] * r[4 + b] + r[8 + a] * r[8 + b] - (a == b));
+            if (off > worst) worst = off;
         }
     double determinant =
         r[0] * (r[5] * r[10] - r[6] * r[9]) - r[1] * (r[4] * r[10] - r[6] * r[8]) + r[2] * (r[4] * r[9] - r[5] * r[8]);

@@ -35,8 +35,22 @@ static inline uint64_t pack_key(const ct_crossing *c, uint32_t first_triangle, s
     return (uint64_t)(c->triangle - first_triangle) << 40 | (uint64_t)c->other << 8 | at;
 }
 
+/* So few are sorted by insertion alone. */
+enum { FEW_KEYS = 16 };
+
+/* Puts key i where it belongs among those before it. */
+static inline void insert_key(uint64_t *sorted, size_t i, uint64_t key) {
+    size_t at = i;
+    for (; at > 0 && sorted[at - 1] > key; at--) sorted[at] = sorted[at - 1];
+    sorted[at] = key;
+}
+
 /* By counting triangles, of which there are 128. Within one, where few are, by insertion. */
 static void sort_keys(const uint64_t *keys, size_t n, uint64_t *sorted) {
+    if (n <= FEW_KEYS) {
+        for (size_t i = 0; i < n; i++) insert_key(sorted, i, keys[i]);
+        return;
+    }
     uint8_t end[CT_CLUSTER_TRIANGLES] = {0}, sum = 0;
     uint64_t has_some[CT_CLUSTER_TRIANGLES / 64] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -52,12 +66,7 @@ static void sort_keys(const uint64_t *keys, size_t n, uint64_t *sorted) {
             sum = (uint8_t)(sum + count);
         }
     for (size_t i = 0; i < n; i++) sorted[end[keys[i] >> 40]++] = keys[i];
-    for (size_t i = 1; i < n; i++) {
-        const uint64_t moved = sorted[i];
-        size_t at = i;
-        for (; at > 0 && sorted[at - 1] > moved; at--) sorted[at] = sorted[at - 1];
-        sorted[at] = moved;
-    }
+    for (size_t i = 1; i < n; i++) insert_key(sorted, i, sorted[i]);
 }
 
 static void sort_short_list(uint32_t first_triangle, ct_crossing **list, size_t n) {

@@ -236,17 +236,18 @@ static void balance_gradient(ct_exact_pair *exact) {
     ct_exact_totals *totals = &exact->totals;
     const uint32_t n = count_all_chunks(exact);
     for (int k = 0; k < 3; k++) {
+        for (uint32_t i = 0; i < n; i++) totals->force[exact->chunks[i].body][k] += exact->chunks[i].force[k];
+        const int64_t excess = (int64_t)(totals->force[0][k] + totals->force[1][k]);
+        totals->excess[k] = excess ? ldexp((double)excess, exact->exponent) : 0;
+        if (!excess) continue;
         struct candidate best = {0};
         uint32_t of_chunk = 0;
         for (uint32_t i = 0; i < n; i++) {
-            totals->force[exact->chunks[i].body][k] += exact->chunks[i].force[k];
             if (!is_better(exact, &exact->chunks[i].best[k], &best)) continue;
             best = exact->chunks[i].best[k];
             of_chunk = i;
         }
-        const int64_t excess = (int64_t)(totals->force[0][k] + totals->force[1][k]);
-        totals->excess[k] = ldexp((double)excess, exact->exponent);
-        if (!excess || !best.size) continue;
+        if (!best.size) continue;
         int64_t *g = exact->part[best.body].gradient.of[best.vertex];
         g[k] -= excess;
         totals->force[best.body][k] -= excess;

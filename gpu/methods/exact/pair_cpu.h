@@ -61,6 +61,7 @@ typedef struct ct_exact_part {
     ct_exact_body body;
     ct_exact_surface surface[2]; /* by perturbation */
     ct_exact_gradient gradient;  /* the sum over the perturbations */
+    ct_node_box root;            /* of the whole body, placed (sum_cpu.c) */
 } ct_exact_part;
 
 /* Groups of CT_GROUP_VERTICES vertices: see ct_exact_gradient.groups. */
@@ -85,6 +86,7 @@ typedef struct ct_exact_pair {
     int pass, n_passes; /* perturbations: one, or both where there are ties */
     bool has_ties;
     int exponent; /* a step of the gradient's fixed point is 2^exponent units^2 */
+    double scale; /* 2^-exponent */
     ct_exact_totals totals;
     ct_left_out left_out[2]; /* by perturbation */
     struct ct_free_floats *free_floats;

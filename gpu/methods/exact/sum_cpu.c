@@ -76,12 +76,13 @@ static void plan_chunk(void *argument, uint32_t i, uint32_t worker) {
     if (ct_exact_should_end(exact)) return;
     const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added, exact->part[1].surface[exact->pass].n_added};
     const ct_exact_chunk chunk = ct_exact_chunk_at(i, n, PLAN_CHUNK);
-    const ct_exact_body *own = &exact->part[chunk.part].body, *other = &exact->part[1 - chunk.part].body;
+    const ct_exact_body *own = &exact->part[chunk.part].body;
     const ct_exact_surface *surface = &exact->part[chunk.part].surface[exact->pass];
-    const ct_node_box window = ct_exact_node_box(other, other->topology->clusters->n_nodes - 1);
+    const ct_node_box *window = &exact->part[1 - chunk.part].root;
+    const bool is_root = own->topology->clusters->n_nodes == 1;
     for (uint32_t k = chunk.first; k < chunk.end; k++) {
-        const ct_node_box box = ct_exact_node_box(own, surface->added[k]);
-        const ct_cut_box cut = ct_cut_to_window(&box, &window);
+        const ct_node_box box = is_root ? exact->part[chunk.part].root : ct_exact_node_box(own, surface->added[k]);
+        const ct_cut_box cut = ct_cut_to_window(&box, window);
         surface->sums[k].cut_sides = cut.sides;
         surface->sums[k].largest_share = fmax(cut.face * (1 + bound_winding(own->topology, surface, k)),
                                               find_crossed_share(own, surface, surface->added[k]));
@@ -91,6 +92,10 @@ static void plan_chunk(void *argument, uint32_t i, uint32_t worker) {
 /* The exponent of the fixed point's step. */
 static int plan_fixed_point(ct_exact_pair *exact) {
     double sum = 0, most = 0;
+    for (int b = 0; b < 2; b++) {
+        const ct_exact_body *body = &exact->part[b].body;
+        exact->part[b].root = ct_exact_node_box(body, body->topology->clusters->n_nodes - 1);
+    }
     for (exact->pass = 0; exact->pass < exact->n_passes; exact->pass++) {
         const uint32_t n[2] = {exact->part[0].surface[exact->pass].n_added,
                                exact->is_twin ? 0 : exact->part[1].surface[exact->pass].n_added};
@@ -120,11 +125,10 @@ static void add_cluster(const ct_exact_pair *exact, ct_exact_part *part, uint32_
     if (placed->residual < 0) kernels->place(placed, &part->body);
     if (surface->added_shares) {
         const ct_added_share *share = &surface->added_shares[k];
-        kernels->add_some(placed, &w, share->triangles, share->n, ldexp(1, -exact->exponent), &part->gradient,
-                          &surface->sums[k]);
+        kernels->add_some(placed, &w, share->triangles, share->n, exact->scale, &part->gradient, &surface->sums[k]);
         return;
     }
-    kernels->add(placed, &w, ldexp(1, -exact->exponent), &part->gradient, &surface->sums[k]);
+    kernels->add(placed, &w, exact->scale, &part->gradient, &surface->sums[k]);
 }
 
 static uint32_t count_runs(const ct_exact_part *part) {
@@ -221,6 +225,7 @@ void ct_exact_sum(ct_exact_pair *exact) {
     if (exact->has_failed) return;
     ct_enter_phase("adding surfaces");
     exact->exponent = plan_fixed_point(exact);
+    exact->scale = ldexp(1, -exact->exponent);
     for (exact->pass = 0; exact->pass < exact->n_passes && !exact->has_failed; exact->pass++) add_surfaces(exact);
     for (exact->pass = 0; exact->pass < exact->n_passes && !exact->has_failed; exact->pass++) total_sums(exact);
     if (exact->is_self) ct_exact_total_own_winding(exact);
