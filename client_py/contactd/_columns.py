@@ -80,6 +80,27 @@ class Entries:
         return self._result._array("forces", FORCES, 3)
 
 
+def _values(tables: Any, field: str, shape: tuple[int, ...]) -> np.ndarray:
+    """As the wire's table has it; whole numbers as int64, flags as bool."""
+    if tables is None:
+        return np.zeros((0, *shape))
+    values: np.ndarray = tables.column(field, shape)
+    return values if values.dtype.kind in "fb" else values.astype(np.int64)
+
+
+def _places(known: NDArray[np.int64], ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of each id, its place among those that are known. These rise, unless bodies came and went."""
+    if not len(known) and ids.size:
+        raise error_for(ErrorCode.MALFORMED, "a contact of a body that the scene does not have", object="server")
+    found = known.searchsorted(ids)
+    if ids.size and not (known.take(found, mode="clip") == ids).all():
+        order = known.argsort()
+        found = order.take(known[order].searchsorted(ids), mode="clip")
+        if (known[found] != ids).any():
+            raise error_for(ErrorCode.MALFORMED, "a contact of a body that the scene does not have", object="server")
+    return found
+
+
 class Columns(ContactColumns):
     """Columns of a result's contacts, or of its cells. Each is made when it is first looked at, and kept; its memory is its
     own, so that DLPack takes it, too. What `entries` has is a view of the message, and read-only."""
@@ -109,42 +130,35 @@ class Columns(ContactColumns):
     def _column(self, name: str) -> np.ndarray:
         made = self._made.get(name)
         if made is None:
-            column = COLUMNS[name]
+            column, tables = COLUMNS[name], self._tables
             self._of._check_asked(_WANTED_FOR.get(column.group, 0), column.name)
-            if column.group in _TOLD_BY and len(self) and not self._tables.has(_TOLD_BY[column.group]):
+            if column.group in _TOLD_BY and tables and not tables.has(_TOLD_BY[column.group]):
                 raise no_velocities() if column.group == "slip" else no_law()
             part_shape = (6,) if column.is_symmetric else column.shape[len(column.fields) > 1:]
             if len(column.fields) == 1:
-                values = self._field(column.fields[0], part_shape)
+                values = _values(tables, column.fields[0], part_shape)
             else:
-                values = np.empty((len(self), *column.shape))
+                values = np.empty((len(tables or ()), *column.shape))
                 for part, field in enumerate(column.fields):
-                    values[:, part] = self._field(field, part_shape)
+                    values[:, part] = _values(tables, field, part_shape)
             if column.is_symmetric:
                 values = values[:, [[0, 3, 5], [3, 1, 4], [5, 4, 2]]]
             made = self._made[name] = values
         return made
 
     def _field(self, field: str, shape: tuple[int, ...] = ()) -> np.ndarray:
-        """As the wire's table has it; whole numbers as int64, flags as bool."""
-        if self._tables is None:
-            return np.zeros((0, *shape))
-        values: np.ndarray = self._tables.column(field, shape)
-        return values if values.dtype.kind in "fb" else values.astype(np.int64)
+        return _values(self._tables, field, shape)
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:
         """(n, 2) which of the result's `bodies` a contact is of, in the order in which they were added."""
         made = self._made.get("body_pairs")
         if made is None:
-            pairs = np.stack([self._field("body_a"), self._field("body_b")], axis=1).astype(np.int64)
-            known = np.fromiter(self._of._by_id, np.int64, len(self._of._by_id))
-            order = np.argsort(known)
-            found = np.searchsorted(known[order], pairs)
-            index = order[np.minimum(found, len(known) - 1)] if len(known) else found
-            if pairs.size and (not len(known) or (known[index] != pairs).any()):
-                raise error_for(ErrorCode.MALFORMED, "a contact of a body that the scene does not have", object="server")
-            made = self._made["body_pairs"] = index
+            tables = self._tables
+            pairs = np.empty((len(tables or ()), 2), np.int64)
+            for side in range(2 * bool(tables)):
+                pairs[:, side] = tables.column("body_" + "ab"[side])
+            made = self._made["body_pairs"] = _places(np.fromiter(self._of._by_id, np.int64, len(self._of._by_id)), pairs)
         return made
 
     @property

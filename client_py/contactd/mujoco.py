@@ -25,7 +25,9 @@ set ("Python exception raised"): load all models before the first is attached. N
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
+import operator
 import threading
 import warnings
 from typing import Any, Literal, Sequence
@@ -206,14 +208,15 @@ class Attachment:
         across = _cross(normals, np.eye(3)[np.abs(normals).argmin(axis=1)])
         across /= np.linalg.norm(across, axis=1, keepdims=True)
         frames, pairs = np.concatenate([normals, across, _cross(normals, across)], axis=1), result.body_pairs.tolist()
-        rows, before = np.flatnonzero(is_curved[points.contact]), -1
-        for of, depth, position, frame in zip(points.contact[rows].tolist(), points.depth[rows].tolist(), points.position[rows], frames[rows]):
-            if of != before:
-                a, b = pairs[of]
-                contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
-                contact.dim, contact.friction, before = 3, (friction, friction, LEAST, LEAST, LEAST), of
-            contact.dist, contact.pos, contact.frame = -depth, position, frame
-            self._put(data, contact)
+        rows = np.flatnonzero(is_curved[points.contact])
+        of_rows = zip(points.contact[rows].tolist(), points.depth[rows].tolist(), points.position[rows], frames[rows])
+        for of, group in itertools.groupby(of_rows, key=operator.itemgetter(0)):
+            a, b = pairs[of]
+            contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
+            contact.dim, contact.friction = 3, (friction, friction, LEAST, LEAST, LEAST)
+            for _, depth, position, frame in group:
+                contact.dist, contact.pos, contact.frame = -depth, position, frame
+                self._put(data, contact)
         return np.asarray(is_curved)
 
     def _put(self, data: Any, contact: Any) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import SLOW
 from contactd import errors
+from contactd._columns import _places
 from contactd._contact_columns import COLUMNS
 from contactd._wire import Decoded, LaterTables, MalformedMessage, decode
 from geometry import UNIT_BOX, icosphere, moved
@@ -287,3 +288,16 @@ def test_few_tables_are_read_as_many_are(client):
         for field in column.fields:
             a, b = few.column(field, shape), many.column(field, shape)[:2]
             assert a.dtype == b.dtype and same(a, b), field
+
+
+@pytest.mark.parametrize("known", [[2, 5, 9], [5, 2, 9], [9, 5, 2]])
+def test_places_of_bodies(known):
+    """Whatever order their identifiers are in; an unknown one is the server's fault."""
+    known = np.array(known)
+    ids = np.array([[2, 9], [5, 5], [9, 2]])
+    assert (known[_places(known, ids)] == ids).all()
+    for unknown in (1, 3, 10):
+        with pytest.raises(errors.ContactdError) as raised:
+            _places(known, np.array([[2, unknown]]))
+        assert raised.value.code is errors.ErrorCode.MALFORMED
+    assert _places(known, ids[:0]).shape == _places(known[:0], ids[:0]).shape == (0, 2)
