@@ -59,10 +59,6 @@ static struct half_plane below(const ct_sheet_face *face, double height) {
     return (struct half_plane){-face->slope[0], -face->slope[1], height - ct_sheet_height(face, origin)};
 }
 
-static struct half_plane opposite(const struct half_plane *h) {
-    return (struct half_plane){-h->x, -h->y, -h->z};
-}
-
 /* ---- outlines ---- */
 
 static void copy(const ct_sheet_outline *o, ct_sheet_outline *to) {
@@ -276,18 +272,41 @@ bool ct_sheet_overlay_begin(ct_sheet_overlay *overlay, const ct_sheet_face *from
 
 /* ---- pairs of faces ---- */
 
+/* Divides an outline: what is in the half-plane, and what is in the opposite one. As clip with either. */
+static void divide(const ct_sheet_outline *o, const struct half_plane *h, ct_sheet_outline *in, ct_sheet_outline *out) {
+    double side[CT_SHEET_CORNERS];
+    for (uint32_t i = 0; i < o->n; i++) side[i] = side_of(h, o->at[i]);
+    in->n = out->n = 0;
+    for (uint32_t i = 0; i < o->n; i++) {
+        const uint32_t j = i + 1 < o->n ? i + 1 : 0;
+        if (side[i] >= 0) memcpy(in->at[in->n++], o->at[i], sizeof o->at[i]);
+        if (side[i] <= 0) memcpy(out->at[out->n++], o->at[i], sizeof o->at[i]);
+        if ((side[i] >= 0) == (side[j] >= 0) && (side[i] <= 0) == (side[j] <= 0)) continue;
+        const double t = side[i] / (side[i] - side[j]);
+        double at[2];
+        for (int k = 0; k < 2; k++) at[k] = o->at[i][k] + t * (o->at[j][k] - o->at[i][k]);
+        if ((side[i] >= 0) != (side[j] >= 0)) memcpy(in->at[in->n++], at, sizeof at);
+        if ((side[i] <= 0) != (side[j] <= 0)) memcpy(out->at[out->n++], at, sizeof at);
+    }
+}
+
 /* Takes from piece i what the half-planes have in common; what is left of it becomes pieces. */
 static bool cut_out(ct_sheet_overlay *overlay, size_t i, const struct half_plane *h, int n) {
-    ct_sheet_outline room[2], rest, part;
-    if (is_nothing(overlay, clip_all(&overlay->pieces[i], h, n, room))) return true;
-    copy(&overlay->pieces[i], &rest);
-    if (i != --overlay->n) copy(&overlay->pieces[overlay->n], &overlay->pieces[i]);
-    for (int k = 0; k < n; k++) {
-        const struct half_plane outside = opposite(&h[k]);
-        if (!add_piece(overlay, clip(&rest, &outside, &part))) return false;
-        const ct_sheet_outline *inside = clip(&rest, &h[k], &part);
-        if (inside != &rest) copy(inside, &rest);
+    ct_sheet_outline whole, rest[2], part;
+    const ct_sheet_outline *left = &whole;
+    const size_t last = overlay->n - 1;
+    copy(&overlay->pieces[i], &whole);
+    if (i != last) copy(&overlay->pieces[last], &overlay->pieces[i]);
+    overlay->n = last;
+    for (int k = 0; k < n; left = &rest[k % 2], k++) {
+        divide(left, &h[k], &rest[k % 2], &part);
+        if (!add_piece(overlay, &part)) return false;
     }
+    if (!is_nothing(overlay, left)) return true;
+    /* It was rounding: all is as before. */
+    if (i != last) copy(&overlay->pieces[i], &overlay->pieces[last]);
+    copy(&whole, &overlay->pieces[i]);
+    overlay->n = last + 1;
     return true;
 }
 
