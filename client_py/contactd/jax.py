@@ -15,8 +15,9 @@ that jit does not trace them. Derivatives: as of contactd.torch; third ones are 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -64,7 +65,21 @@ def _multiply(quantity: Quantity, *both: Any) -> tuple[np.ndarray, ...]:
     return tuple(p.reshape(*lead, *p.shape[1:]).astype(arrays[0].dtype) for p in products)
 
 
-def _called(work: Any, shapes: Sequence[Any], arguments: Sequence[Array]) -> Any:
+@dataclasses.dataclass(frozen=True)
+class _Work:
+    """A callback that is equal to that of an earlier call, so that JAX compiles it once: under vmap it does so outside of jit, too."""
+
+    work: Callable[..., tuple[np.ndarray, ...]]
+    arguments: tuple[Any, ...]
+
+    def __call__(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        return self.work(*self.arguments, *arrays)
+
+
+def _called(work: _Work, shapes: Sequence[Any], arguments: Sequence[Array]) -> Any:
+    if not any(isinstance(x, jax.core.Tracer) for x in arguments):  # JAX would compile the call, and keep that, surfaces and all
+        place = arguments[0].sharding
+        return tuple(jax.device_put(x, place if place.num_devices == 1 else None) for x in work(*arguments))
     return jax.pure_callback(work, tuple(shapes), *arguments, vmap_method="expand_dims")
 
 
@@ -73,13 +88,13 @@ def _called(work: Any, shapes: Sequence[Any], arguments: Sequence[Array]) -> Any
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _value(quantity: Quantity, *states: Array) -> Array:
     shape = jax.ShapeDtypeStruct(_lead(states), states[0].dtype)
-    return _called(functools.partial(_evaluate, quantity, False), [shape], states)[0]
+    return _called(_Work(_evaluate, (quantity, False)), [shape], states)[0]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _value_and_gradients(quantity: Quantity, *states: Array) -> tuple[Array, ...]:
     shapes = [jax.ShapeDtypeStruct(_lead(states), states[0].dtype), *(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in states)]
-    out: tuple[Array, ...] = _called(functools.partial(_evaluate, quantity, True), shapes, states)
+    out: tuple[Array, ...] = _called(_Work(_evaluate, (quantity, True)), shapes, states)
     return out
 
 
@@ -112,7 +127,7 @@ def _product_called(*both: Array, quantity: Quantity) -> Any:
         raise error_for(ErrorCode.UNSUPPORTED, "penetration_depth has no second derivatives; intersection_volume and "
                         "penetration_energy have", object="contactd.jax")
     shapes = [jax.ShapeDtypeStruct(d.shape, d.dtype) for d in both[len(both) // 2:]]
-    return _called(functools.partial(_multiply, quantity), shapes, both)
+    return _called(_Work(_multiply, (quantity,)), shapes, both)
 
 
 def _product_shapes(*both: Any, quantity: Quantity) -> Any:

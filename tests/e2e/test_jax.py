@@ -130,3 +130,22 @@ def test_the_example(cj):
     packing = importlib.import_module("packing")
     poses, history = packing.pack(2, 0.5, 0.01, 60, 1)
     assert poses.shape == (2, 6) and history[-1] < 0.3 * history[0]
+
+
+def test_calls_outside_of_jit_are_compiled_once_at_most(cj):
+    """Else each takes tens of milliseconds, and a megabyte that stays."""
+    def function(a):
+        return cj.intersection_volume(a, BALL[1], B, RING[1])
+
+    calls = [function, jax.grad(function), lambda a: jax.jvp(jax.grad(function), (a,), (D,)), jax.vmap(function), jax.vmap(jax.grad(function))]
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None)
+    given = [A, A, A, MANY, MANY]
+    first = [call(x) for call, x in zip(calls, given)]
+    compiled.clear()
+    second = [call(x) for call, x in zip(calls, given)]
+    assert not compiled
+    jax.jit(lambda a: 3 * a)(A)
+    assert compiled  # it is told
+    for one, other in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        assert np.array_equal(one, other)
