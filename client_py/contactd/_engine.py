@@ -7,6 +7,7 @@ is not here. Steps, and whatever else takes long, run without Python's lock (the
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import math
@@ -14,6 +15,7 @@ import os
 import queue
 import threading
 import time
+import weakref
 from typing import Any, Callable, Iterator
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy as np
 from . import _native
 from ._scene_settings import ROWS
 from ._schema import UNION_NUMBER
-from ._state import POSE, POSITIONS, BodyState, Meshes, Request, SceneState
+from ._state import POSE, POSITIONS, BodyState, Meshes, MeshState, Request, SceneState
 from ._wire import Arrays
 from .errors import ClosedError, ContactdError, ErrorCode, StaleHandleError, error_for
 
@@ -350,6 +352,18 @@ class _Scene:
         return step, cancel, updates
 
 
+class _HeldMeshes(Meshes):
+    """Meshes of an engine, which has no more of them than are held here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gone: collections.deque[int] = collections.deque()  # numbers of those that nobody holds any more, once for each
+
+    def add(self, mesh: MeshState) -> None:
+        super().add(mesh)
+        weakref.finalize(mesh, self.gone.append, mesh.id).atexit = False  # freed later, as a garbage collection may come anywhere
+
+
 class EngineLink:
     """See Link. Requests are carried out on the calling thread; submitted steps on a thread of the link's, in order."""
 
@@ -359,7 +373,7 @@ class EngineLink:
     def __init__(self, options: dict[str, Any]) -> None:
         self.native = native = _Library()
         ffi, lib = native.ffi, native.lib
-        self.meshes = Meshes()
+        self.meshes = _HeldMeshes()
         self.scenes: list[SceneState] = []
         self.traceparent: str | None = None
         self._is_closed = False
@@ -369,6 +383,7 @@ class EngineLink:
         self._meshes: dict[int, Any] = {}  # handles, ct_mesh *
         self._mesh_facts: dict[int, dict[str, Any]] = {}
         self._by_hash: dict[str, int] = {}
+        self._holders: collections.Counter[int] = collections.Counter()  # by mesh, how often it was registered and is held
         self._scenes: dict[int, _Scene] = {}
         self._queue: queue.SimpleQueue[tuple[Request, _Scene | None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -501,6 +516,7 @@ class EngineLink:
         work = getattr(self, "_" + request.kind, None)
         if work is None:
             raise error_for(ErrorCode.UNSUPPORTED, f"the engine in this process has no {request.kind}", object="engine")
+        self._free_meshes()
         return request.done(work(body, arrays))
 
     # ---- meshes ----
@@ -538,6 +554,7 @@ class EngineLink:
             if number is None:
                 number = self._by_hash[facts["hash"]] = next(self._numbers)
                 self._meshes[number], self._mesh_facts[number] = out[0], facts
+            self._holders[number] += 1
         facts = facts | {"mesh": number, "closing": int(options.closing)}
         facts |= {"deviation": changes.deviation} if options.closing else {}
         facts |= {"uneven_polygons": changes.uneven_polygons, "unevenness": changes.unevenness}
@@ -601,14 +618,32 @@ class EngineLink:
         with self._lock:
             self._check_open()
             number = body["mesh"]
-            mesh = self._known_mesh(number)
+            self._known_mesh(number)
             if used := self._bodies_of(number):
                 raise error_for(ErrorCode.CONFLICT, f"{used} bodies use the mesh: remove them or close their scenes first",
                                 object=f"mesh {number}", field="mesh")
-            del self._meshes[number], self._by_hash[self._mesh_facts.pop(number)["hash"]]
-            self.native.lib.ct_engine_forget_mesh(self._engine, mesh)
-            self.native.free("ct_mesh", mesh)
+            self._drop_mesh(number)
         return _Answer("Done", {})
+
+    def _drop_mesh(self, number: int) -> None:
+        """With the lock. Bodies that have it keep it."""
+        mesh = self._meshes.pop(number)
+        del self._holders[number], self._by_hash[self._mesh_facts.pop(number)["hash"]]
+        self.native.lib.ct_engine_forget_mesh(self._engine, mesh)
+        self.native.free("ct_mesh", mesh)
+
+    def _free_meshes(self) -> None:
+        """Those that nobody holds any more."""
+        if not self.meshes.gone:
+            return
+        with self._lock:
+            self._check_open()
+            while self.meshes.gone:
+                number = self.meshes.gone.popleft()
+                if number in self._holders:  # else it was removed
+                    self._holders[number] -= 1
+                    if not self._holders[number]:
+                        self._drop_mesh(number)
 
     # ---- scenes ----
 

@@ -266,7 +266,7 @@ class Mesh:
     """A mesh on the server; immutable. Registering the same content again, by anyone, shares one copy, here too.
 
     The client keeps what was registered, for a server that has forgotten it, as long as a Mesh or a body holds it. The server
-    keeps it until remove(), or until it needs the room and no body uses it.
+    keeps it until remove(), or until it needs the room and no body uses it; an Engine as long as one of them holds it.
     """
 
     def __init__(self, client: "Client", state: MeshState) -> None:
@@ -841,6 +841,7 @@ class Client(SceneOpener, ShapeMaker):
         return self._link if self._servers is None else self._servers.link_for(scene)
 
     def _forget_scene(self, scene: SceneState) -> None:
+        self._together = None  # which may have it
         if self._servers is not None:
             self._servers.closed(scene)
 

@@ -327,6 +327,35 @@ def test_a_picture(engine):
         scene.snapshot(show="nodes")
 
 
+def test_an_engine_has_the_meshes_that_are_held(engine):
+    """Not those of all scenes and models that a program ever had."""
+    hashes = lambda: {m["hash"] for m in engine.meshes()}  # noqa: E731
+    ball = engine.sphere(2.0)
+    for radius in (0.5, 0.6, 0.7):
+        with engine.open_scene(method="exact") as template:
+            template.add_sphere(radius), template.add_body(ball, moved(1.0))
+            copies = engine.open_scenes(2, template)
+            assert len(engine.step_many(copies)) == 2
+            template.close(), engine.close_scenes(copies)
+        del template, copies
+    gc.collect()
+    assert hashes() == {ball.hash}
+    scene, mesh = engine.open_scene(method="exact"), engine.register_mesh(*UNIT_BOX)
+    scene.add_body(mesh, np.eye(4)), scene.add_body(mesh, moved(0.5))
+    known, volume, again = {ball.hash, mesh.hash}, scene.step().volumes[0], engine.register_mesh(*UNIT_BOX)
+    del mesh
+    assert hashes() == known and scene.step().volumes[0] == volume
+    scene.close()
+    del scene
+    gc.collect()
+    assert hashes() == known and again.geometry()[0].shape == (8, 3)
+    del again
+    assert hashes() == {ball.hash}
+    ball.remove()
+    del ball
+    assert hashes() == set()
+
+
 WAITS = {
     "step": lambda scene, mesh: scene.step(),
     "info": lambda scene, mesh: scene.info(),
