@@ -119,7 +119,7 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
         super().reset(seed=seed)
         self._set(np.ones(self.num_envs, bool), self.np_random)
         self._ended = np.zeros(self.num_envs, bool)
-        return np.asarray(self._observe(self.state), float), {}
+        return self._observations(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         given = np.asarray(actions, float)
@@ -135,11 +135,14 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
         terminated = np.zeros(self.num_envs, bool) if self._terminated is None else np.asarray(self._terminated(state), bool) & ~again
         truncated = np.zeros(self.num_envs, bool) if self._max_time is None else (state.time >= self._max_time - 1e-9) & ~again
         self._ended = terminated | truncated
-        return np.asarray(self._observe(state), float), reward, terminated, truncated, {}
+        return self._observations(), reward, terminated, truncated, {}
 
     def close_extras(self, **_: Any) -> None:
         for scene in self._scenes:
             scene.close()
+
+    def _observations(self) -> Array:
+        return np.array(self._observe(self.state), float)  # a copy: of a view of the state the next step would make another
 
     # ---- bodies ----
 

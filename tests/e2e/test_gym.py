@@ -100,3 +100,14 @@ def test_bad_input(cg):
         cg.VectorScenes(2, lambda scene: build(scene) and [1.0, 1.0], None, None)
     with pytest.raises(errors.WrongLengthError, match=r"actions: expected shape \(4, 6\)"):
         made(cg).step(np.zeros((4, 2)))
+
+
+def test_observations_stay_as_they_were(cg):
+    """Also those that are a view of the state, which the next step changes: a replay buffer keeps them."""
+    env = cg.VectorScenes(2, build, lambda state: state.poses[:, 1, :, 3], lambda state, actions: np.zeros(2))
+    first, _ = env.reset(seed=1)
+    second, *_ = env.step(np.zeros((2, 6)))
+    kept = first.copy(), second.copy()
+    third, *_ = env.step(np.full((2, 6), 1.0))
+    assert np.array_equal(first, kept[0]) and np.array_equal(second, kept[1]) and not np.array_equal(second, third)
+    env.close()
