@@ -106,7 +106,10 @@ class Takeover:
         self._set_bits(taken, np.isin(np.arange(model.nflex), flexes))
         for k, (a, b) in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
             if taken[a] and taken[b]:
-                model.pair_margin[k] = -1e6  # never as near as that
+                # MuJoCo compares squares, and its colliders of convex shapes know no negative margin: with one of both bounding radii it finds
+                # no two spheres near each other, unless their middles are one point (see left_of_pairs). A plane has no such radius.
+                bounds = model.geom_rbound[[a, b]]
+                model.pair_margin[k] = -bounds.sum() if (bounds > 0).all() else -1e6
 
     def _set_bits(self, taken: NDArray[np.bool_], taken_flexes: NDArray[np.bool_]) -> None:
         """Taken geoms get no type, and the affinity for bits that are added to the types of other geoms and of other flexes, one for each kind
@@ -132,6 +135,11 @@ class Takeover:
                 for body in range(model.nbody):
                     of_body = getattr(model, "geom_" + name)[model.geom_bodyid == body]
                     getattr(model, "body_" + name)[body] = np.bitwise_or.reduce(of_body, initial=0)
+
+    @staticmethod
+    def left_of_pairs(data: Any) -> NDArray[np.bool_]:
+        """(ncon,) contacts of <pair> that MuJoCo has made nevertheless."""
+        return np.asarray(data.contact.includemargin < 0)
 
     def undo(self) -> None:
         self._put(self._before)

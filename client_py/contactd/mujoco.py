@@ -169,10 +169,13 @@ class Attachment:
 
     def _add_constraints(self, data: Any) -> None:
         # Contacts between taken geoms are this attachment's. Where MuJoCo skips the position stage, as mjd_transitionFD has it do, it keeps them.
-        if data.ncon and self._is_taken[data.contact.geom].all(axis=1).any():
+        left = self._drop_pairs(data)
+        if data.ncon and (self._is_taken[data.contact.geom].all(axis=1) & (data.contact.exclude != 1)).any():
             return
         result = self._step(data, velocities=False)
         if not len(result):
+            if left:
+                self._constrain(data)
             return
         model, areas, depths, normals = self.model, result.areas, result.depths, result.normals
         centers, extents, axes = result.centers, result.extents, result.axes
@@ -188,10 +191,19 @@ class Attachment:
             contact.friction = (friction, friction, max(friction * twisting[row], LEAST), max(extents[row, 1], LEAST),
                                 max(extents[row, 0], LEAST))
             self._put(data, contact)
-        mujoco.mj_makeConstraint(model, data)
-        mujoco.mj_island(model, data)
-        mujoco.mj_projectConstraint(model, data)
-        mujoco.mj_referenceConstraint(model, data)
+        self._constrain(data)
+
+    def _drop_pairs(self, data: Any) -> bool:
+        """Whether there are contacts of MuJoCo's own between taken geoms, which from the next _constrain on do not count."""
+        left = (self._takeover.left_of_pairs(data) & self._is_taken[data.contact.geom].all(axis=1)) if data.ncon else np.zeros(0, bool)
+        for k in np.flatnonzero(left):
+            data.contact[k].exclude = 1
+        return bool(left.any())
+
+    def _constrain(self, data: Any) -> None:
+        """MuJoCo's constraints, of the contacts that there are now."""
+        for stage in (mujoco.mj_makeConstraint, mujoco.mj_island, mujoco.mj_projectConstraint, mujoco.mj_referenceConstraint):
+            stage(self.model, data)
 
     def _add_points(self, data: Any, result: StepResult) -> NDArray[np.bool_]:
         """Adds the points of curved contacts; (n,) which these are. A contact is curved where normals differ between its pair's points: one normal
@@ -246,6 +258,8 @@ class Attachment:
                 self.scene.set_pair(bodies[a], bodies[b], friction=friction)
 
     def _add_wrenches(self, data: Any) -> None:
+        if self._drop_pairs(data):
+            self._constrain(data)
         result, geoms, model = self._step(data, velocities=True), self._geoms, self.model
         wrenches = result.body_wrenches if len(result) else np.zeros((0, 6))
         if self._flexes:
