@@ -154,6 +154,10 @@ static void build_tree(ct_mesh *mesh, uint32_t level) {
 
 int main(int argc, char **argv) {
     if (argc > 1) seconds = atof(argv[1]);
+    if (argc > 3 || !(seconds > 0)) {
+        fputs("usage: bench_deadline [SECONDS [MESHES]]\n", stderr);
+        return 2;
+    }
     if (argc > 2) setenv("CONTACTD_MESHES", argv[2], 1);
     ct_mesh *armadillo = make_mesh("armadillo_346k.ply", 416), *ring = make_mesh(NULL, 132);
     build_tree(armadillo, 7);

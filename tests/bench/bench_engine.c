@@ -695,20 +695,7 @@ static void many_scenes(const char *name, bool is_exact) {
 }
 
 int main(int argc, char **argv) {
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (!strcmp(argv[i], "--meshes"))
-            meshes_dir = argv[i + 1];
-        else if (!strcmp(argv[i], "--seconds"))
-            seconds_per_run = atof(argv[i + 1]);
-        else if (!strcmp(argv[i], "--backend"))
-            backend = argv[i + 1];
-        else if (!strcmp(argv[i], "--only"))
-            only = argv[i + 1];
-        else if (!strcmp(argv[i], "--threads"))
-            max_threads = (unsigned)atoi(argv[i + 1]);
-        else
-            die("unknown option %s", argv[i]);
-    }
+    read_options(argc, argv);
     bunny_and_cube("bunny_cube_128", 128, true, compare_on_one);
     bunny_and_cube("bunny_cube_16", 16, true, compare_on_one);
     bunny_and_cube("bunny_cube_128_egl", 128, true, compare_egl);
@@ -726,5 +713,6 @@ int main(int argc, char **argv) {
     many_scenes("exact_batch_1024", true);
     adaptive_scenes();
     time_crowds();
+    if (only && !was_wanted) die("there is no scene %s", only);
     return 0;
 }

@@ -238,6 +238,10 @@ static void compare_vertices(ct_engine *engine, int level, uint32_t resolution) 
 
 int main(int argc, char **argv) {
     const int n_pairs = argc > 1 ? atoi(argv[1]) : 1500;
+    if (argc > 3 || n_pairs <= 0) {
+        fputs("usage: bench_estimate [PAIRS [MESHES]]\n", stderr);
+        return 2;
+    }
     ct_engine *engine = stage_engine(2, NULL);
     make_shapes(argc > 2 ? argv[2] : NULL);
     compare_estimates(engine, n_pairs);

@@ -9,6 +9,7 @@
 const char *meshes_dir = "../shared/meshes", *backend = "cpu", *only;
 double seconds_per_run = 3;
 unsigned max_threads = 2;
+bool was_wanted;
 
 void die(const char *format, ...) {
     va_list args;
@@ -20,8 +21,42 @@ void die(const char *format, ...) {
     exit(1);
 }
 
+static double read_number(const char *option, const char *text, double least, double most) {
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value >= least && value <= most)) die("%s %s: %g to %g", option, text, least, most);
+    return value;
+}
+
+void read_options(int argc, char **argv) {
+    for (int i = 1; i < argc; i += 2) {
+        const char *option = argv[i], *value = argv[i + 1]; /* argv ends with NULL */
+        const bool is_help = strcmp(option, "--help") == 0;
+        if (is_help || !value) {
+            fputs("usage: bench_engine [--backend cpu|cuda] [--only SCENE] [--meshes DIR] [--seconds S] "
+                  "[--threads N]\n",
+                  is_help ? stdout : stderr);
+            exit(is_help ? 0 : 2);
+        }
+        if (!strcmp(option, "--meshes"))
+            meshes_dir = value;
+        else if (!strcmp(option, "--seconds"))
+            seconds_per_run = read_number(option, value, 0, 1e6);
+        else if (!strcmp(option, "--backend"))
+            backend = value;
+        else if (!strcmp(option, "--only"))
+            only = value;
+        else if (!strcmp(option, "--threads"))
+            max_threads = (unsigned)read_number(option, value, 1, 1024);
+        else
+            die("unknown option %s", option);
+    }
+}
+
 bool is_wanted(const char *scene) {
-    return !only || strcmp(only, scene) == 0;
+    const bool wanted = !only || strcmp(only, scene) == 0;
+    was_wanted = was_wanted || wanted;
+    return wanted;
 }
 
 ct_mesh *read_mesh_file(const char *name) {

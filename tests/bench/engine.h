@@ -12,12 +12,14 @@
 extern const char *meshes_dir, *backend, *only;
 extern double seconds_per_run;
 extern unsigned max_threads;
+void read_options(int argc, char **argv); /* ends the program where they are none */
 
 enum { NO_BACKEND = 3 }; /* exit code */
 
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *format, ...);
 
 bool is_wanted(const char *scene); /* --only does not exclude it */
+extern bool was_wanted;            /* some scene */
 
 ct_mesh *read_mesh_file(const char *name); /* of meshes_dir; NULL if there is no such file */
 
