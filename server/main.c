@@ -70,9 +70,10 @@ typedef struct parts {
     char *successor_texts[2];       /* that it pointed to */
     passed_sockets sockets;
     pthread_t main;
-    atomic_bool lost;        /* a device failed for good */
-    sigset_t signals;        /* that the process waits for */
-    atomic_bool has_stopped; /* all parts are gone, and nothing needs to be guarded any more */
+    atomic_bool lost;          /* a device failed for good */
+    sigset_t signals;          /* that the process waits for */
+    _Atomic uint64_t asked_ns; /* when it was first asked to end; 0: it was not */
+    atomic_bool has_stopped;   /* all parts are gone, and nothing needs to be guarded any more */
 } parts;
 
 /* code, unless what keeps the server from starting is an option about who may reach it. */
@@ -375,6 +376,7 @@ static int wait_for_end(parts *parts) {
     for (;;) {
         int which = 0;
         sigwait(&parts->signals, &which);
+        if (which != SIGHUP) atomic_store(&parts->asked_ns, clock_ns());
         if (atomic_load(&parts->lost)) {
             log_error("main", "a device failed: answering what is queued, then ending with exit code %d", EXIT_DEVICE);
             return EXIT_DEVICE;
@@ -391,6 +393,12 @@ static int wait_for_end(parts *parts) {
     }
 }
 
+/* Of timeout(1), and where a terminal tells a program and its server of Ctrl-C and the program passes it on, two signals
+ * come at once and mean one. */
+static bool is_same_signal(const parts *parts) {
+    return clock_ns() - atomic_load(&parts->asked_ns) < UINT64_C(250000000);
+}
+
 /* While the rest stops: ends the process at a second signal, or when a device does not come back from its work. Its
  * threads cannot be ended, so nothing is freed. */
 static void *guard_end(void *argument) {
@@ -403,7 +411,7 @@ static void *guard_end(void *argument) {
         int which = sigtimedwait(&parts->signals, NULL, &wait);
         if (which == SIGUSR1 && atomic_load(&parts->has_stopped)) return NULL;
         if (which == SIGHUP) reopen_log();
-        if (which == SIGTERM || which == SIGINT) {
+        if ((which == SIGTERM || which == SIGINT) && !is_same_signal(parts)) {
             log_warn("main", "%s again: ending at once, whatever runs", strsignal(which));
             _exit(EXIT_UNFINISHED);
         }
@@ -425,21 +433,21 @@ static void stop_guarded(parts *parts) {
 }
 
 /* --until-stdin-ends: whoever holds the other end has ended, or asks for the end. */
-static void *watch_stdin(void *unused) {
-    (void)unused;
+static void *watch_stdin(void *argument) {
+    const parts *parts = argument;
     char ignored[256];
     ssize_t n;
     do {
         n = read(STDIN_FILENO, ignored, sizeof ignored);
     } while (n > 0 || (n < 0 && errno == EINTR));
     log_info("main", "standard input ended");
-    kill(getpid(), SIGTERM);
+    if (!atomic_load(&parts->asked_ns)) kill(getpid(), SIGTERM); /* else no second signal: who asked has ended, too */
     return NULL;
 }
 
-static bool start_watching_stdin(void) {
+static bool start_watching_stdin(parts *parts) {
     pthread_t watch;
-    return pthread_create(&watch, NULL, watch_stdin, NULL) == 0 && pthread_detach(watch) == 0;
+    return pthread_create(&watch, NULL, watch_stdin, parts) == 0 && pthread_detach(watch) == 0;
 }
 
 /* With the folders that are empty then. */
@@ -466,7 +474,7 @@ static int serve(parts *parts) {
     parts->main = pthread_self();
     share_files(parts);
     int code = start(parts);
-    if (code == EXIT_OK && parts->config.until_stdin_ends && !start_watching_stdin()) {
+    if (code == EXIT_OK && parts->config.until_stdin_ends && !start_watching_stdin(parts)) {
         log_error("main", "there is no thread to watch standard input");
         code = EXIT_OTHER;
     }

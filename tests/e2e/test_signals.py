@@ -44,12 +44,23 @@ def test_a_second_signal_ends_at_once(make_server, second):
     raw = keep_busy(server)
     server.process.send_signal(signal.SIGTERM)
     wait_until(lambda: "finishing what is queued" in server.logs(), "the first signal heard")
+    time.sleep(0.5)  # one that comes at once is the same
     assert server.alive()
     server.process.send_signal(second)
     assert server.wait(12) == UNFINISHED
     assert "again: ending at once" in server.logs()
     raw.close()
     end_unfinished(server)
+
+
+def test_two_signals_at_once_are_one(make_server):
+    """timeout(1) sends two, and so does a program that passes on what the terminal tells its server as well."""
+    server = make_server()
+    server.process.send_signal(signal.SIGSTOP)
+    for which in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
+        server.process.send_signal(which)
+    assert server.wait(30) == 0
+    assert "again" not in server.logs()
 
 
 def test_sighup_opens_the_log_anew(make_server, tmp_path):
