@@ -10,6 +10,7 @@
 typedef struct stored_mesh {
     char hash[STATE_HASH];
     bool is_damaged;
+    bool is_sound; /* this server wrote or read it; else it may be damaged */
     uint64_t bytes;
     uint64_t used_ns; /* when it was last stored or read, since 1970 */
 } stored_mesh;

@@ -164,36 +164,7 @@ void state_set_users(state *state, bool (*is_used)(void *context, const char *ha
     state->context = context;
 }
 
-/* ---- storing ---- */
-
-static uint64_t row_bytes(const state_source *source) {
-    return source->dtype == CT_F64 ? 24 : 12;
-}
-
-static bool is_open(const state_source *source) {
-    const double *d = source->open_direction;
-    return d[0] || d[1] || d[2];
-}
-
-static int write_mesh(state *state, const char *hash, const char *temporary, const mesh_header *header,
-                      const state_source *source) {
-    unsigned char checksum[CHECKSUM];
-    const state_part parts[] = {
-        {header, sizeof *header},
-        {checksum, sizeof checksum},
-        {source->open_direction, is_open(source) ? OPEN_DIRECTION : 0},
-        {source->file ? source->file : source->positions,
-         source->file ? source->size : row_bytes(source) * source->n_vertices},
-        {source->triangles, source->file ? 0 : 12 * source->n_triangles},
-    };
-    enum { N = sizeof parts / sizeof *parts };
-    crypto_generichash_state sum;
-    crypto_generichash_init(&sum, NULL, 0, sizeof checksum);
-    for (int i = 0; i < N; i++)
-        if (parts[i].data != checksum && parts[i].size) crypto_generichash_update(&sum, parts[i].data, parts[i].size);
-    crypto_generichash_final(&sum, checksum, sizeof checksum);
-    return state_write_file(state->meshes_fd, temporary, hash, parts, N);
-}
+/* ---- reading ---- */
 
 static void note_use(state *state, stored_mesh *mesh) {
     mesh->used_ns = state_now_ns();
@@ -205,60 +176,6 @@ static void note_use(state *state, stored_mesh *mesh) {
                                   .tv_nsec = (long)(mesh->used_ns % 1000000000)};
     utimensat(state->meshes_fd, name, (struct timespec[]){used, used}, 0);
 }
-
-void state_put_mesh(state *state, const char *hash, const state_source *source) {
-    const bool has_doubles = !source->file && source->dtype == CT_F64;
-    mesh_header header = {.flags = (source->file ? FLAG_FILE : 0) | (is_open(source) ? FLAG_OPEN : 0) |
-                                   (has_doubles ? FLAG_DOUBLES : 0) | (uint32_t)source->closing << CLOSING_SHIFT,
-                          .format = (uint32_t)source->format,
-                          .n_vertices = source->file ? 0 : source->n_vertices,
-                          .n_triangles = source->file ? 0 : source->n_triangles,
-                          .size = source->file ? source->size
-                                               : row_bytes(source) * source->n_vertices + 12 * source->n_triangles};
-    float deviation = (float)source->deviation;
-    if ((double)deviation < source->deviation) deviation = nextafterf(deviation, INFINITY); /* it is a bound */
-    if (!source->file) memcpy(&header.format, &deviation, sizeof header.format);
-    memcpy(header.magic, magic_3, sizeof magic_3);
-    snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");
-    stored_mesh mesh = {.bytes = sizeof header + CHECKSUM + (is_open(source) ? OPEN_DIRECTION : 0) + header.size};
-    snprintf(mesh.hash, sizeof mesh.hash, "%.32s", hash);
-    char temporary[FILE_NAME], what[64];
-    snprintf(what, sizeof what, "mesh %.32s", hash);
-
-    pthread_mutex_lock(&state->lock);
-    stored_mesh *old = find(state, hash, false);
-    if (old) note_use(state, old);
-    bool has_room = !old && make_room(state, mesh.bytes);
-    if (has_room) state->bytes += mesh.bytes;
-    snprintf(temporary, sizeof temporary, "%.32s.%" PRIu64 ".tmp", hash, ++state->n_temporary % 1000000);
-    pthread_mutex_unlock(&state->lock);
-    if (old) return;
-    if (!has_room) {
-        metrics_add(state->metrics, METRICS_STATE_FAILURES, 1);
-        log_warn("state",
-                 "%s: %s of %" PRIu64 " bytes cannot be kept: the meshes in use leave too little of the %" PRIu64
-                 " bytes of --state-size",
-                 state->folder, what, mesh.bytes, state->max_bytes);
-        return;
-    }
-    int why;
-    bool has_evicted = false;
-    do {
-        why = write_mesh(state, mesh.hash, temporary, &header, source);
-        pthread_mutex_lock(&state->lock);
-        has_evicted = why == ENOSPC && state_evict_mesh(state); /* the disk holds less than --state-size */
-        pthread_mutex_unlock(&state->lock);
-    } while (has_evicted);
-    pthread_mutex_lock(&state->lock);
-    if (why || !list(state, &mesh))
-        state->bytes -= mesh.bytes;
-    else
-        note_use(state, find(state, mesh.hash, false));
-    pthread_mutex_unlock(&state->lock);
-    if (why) state_note_failure(state, what, why);
-}
-
-/* ---- reading ---- */
 
 bool state_has_mesh(state *state, const char *hash) {
     pthread_mutex_lock(&state->lock);
@@ -278,24 +195,40 @@ static bool has_checksum(const char *bytes, size_t size) {
     return memcmp(checksum, bytes + before, sizeof checksum) == 0;
 }
 
+/* Where the parts of a file lie. */
+typedef struct layout {
+    mesh_header header;
+    bool is_new, is_open;
+    size_t direction, before; /* where the direction is, and what follows it */
+} layout;
+
+/* NULL: it is as it was written. Otherwise what is wrong. */
+static const char *check_file(const char *bytes, size_t size, layout *at) {
+    if (size < sizeof at->header) return "it is shorter than a header";
+    memcpy(&at->header, bytes, sizeof at->header);
+    const char *magic = at->header.magic;
+    at->is_new = memcmp(magic, magic_3, sizeof magic_3) == 0;
+    const bool is_2 = memcmp(magic, magic_2, sizeof magic_2) == 0;
+    if (!at->is_new && !is_2 && memcmp(magic, magic_1, sizeof magic_1) != 0) return "it does not begin as a mesh does";
+    at->is_open = at->is_new ? at->header.flags & FLAG_OPEN : is_2;
+    at->direction = sizeof at->header + (at->is_new ? CHECKSUM : 0);
+    at->before = at->direction + (at->is_open ? OPEN_DIRECTION : 0);
+    if (size < at->before || at->header.size != size - at->before)
+        return "its length is not the one that its header says";
+    return at->is_new && !has_checksum(bytes, size) ? "its checksum is not that of its content" : NULL;
+}
+
 /* NULL: it is sound, and *out is the mesh. Otherwise what is wrong; "" for want of memory. */
 static const char *make_mesh(const char *bytes, size_t size, const char *hash, ct_mesh **out) {
-    mesh_header header;
-    if (size < sizeof header) return "it is shorter than a header";
-    memcpy(&header, bytes, sizeof header);
-    const bool is_new = memcmp(header.magic, magic_3, sizeof magic_3) == 0,
-               is_2 = memcmp(header.magic, magic_2, sizeof magic_2) == 0;
-    if (!is_new && !is_2 && memcmp(header.magic, magic_1, sizeof magic_1) != 0)
-        return "it does not begin as a mesh does";
-    const bool is_open = is_new ? header.flags & FLAG_OPEN : is_2;
-    const size_t direction = sizeof header + (is_new ? CHECKSUM : 0),
-                 before = direction + (is_open ? OPEN_DIRECTION : 0);
-    if (size < before || header.size != size - before) return "its length is not the one that its header says";
-    if (is_new && !has_checksum(bytes, size)) return "its checksum is not that of its content";
-    const char *content = bytes + before;
+    layout at;
+    const char *why = check_file(bytes, size, &at);
+    if (why) return why;
+    const mesh_header header = at.header;
+    const bool is_new = at.is_new;
+    const char *content = bytes + at.before;
     ct_mesh_options options;
     ct_mesh_options_init(&options);
-    if (is_open) memcpy(options.open_direction, bytes + direction, OPEN_DIRECTION);
+    if (at.is_open) memcpy(options.open_direction, bytes + at.direction, OPEN_DIRECTION);
     ct_status status;
     if (is_new ? header.flags & FLAG_FILE : header.flags) {
         status = ct_mesh_read_with(content, header.size, (ct_mesh_format)header.format, &options, out, NULL, NULL);
@@ -319,6 +252,13 @@ static const char *make_mesh(const char *bytes, size_t size, const char *hash, c
     if (strcmp(info.hash, hash) == 0) return NULL;
     ct_mesh_release(out);
     return "its content has another hash than its name";
+}
+
+static void note_sound(state *state, const char *hash) {
+    pthread_mutex_lock(&state->lock);
+    stored_mesh *mesh = find(state, hash, false);
+    if (mesh) mesh->is_sound = true;
+    pthread_mutex_unlock(&state->lock);
 }
 
 static void set_aside(state *state, const char *hash, const char *why) {
@@ -364,6 +304,7 @@ bool state_get_mesh(state *state, const char *hash, ct_mesh **out, char name[STA
         memcpy(name, bytes + offsetof(mesh_header, name), STATE_NAME);
         name[STATE_NAME - 1] = 0;
         metrics_add(state->metrics, METRICS_STATE_RESTORED, 1);
+        note_sound(state, hash);
     }
     free(bytes);
     if (!why) return true;
@@ -374,6 +315,111 @@ bool state_get_mesh(state *state, const char *hash, ct_mesh **out, char name[STA
     }
     set_aside(state, hash, why);
     return not_stored(hash, error);
+}
+
+/* ---- storing ---- */
+
+static uint64_t row_bytes(const state_source *source) {
+    return source->dtype == CT_F64 ? 24 : 12;
+}
+
+static bool is_open(const state_source *source) {
+    const double *d = source->open_direction;
+    return d[0] || d[1] || d[2];
+}
+
+static int write_mesh(state *state, const char *hash, const char *temporary, const mesh_header *header,
+                      const state_source *source) {
+    unsigned char checksum[CHECKSUM];
+    const state_part parts[] = {
+        {header, sizeof *header},
+        {checksum, sizeof checksum},
+        {source->open_direction, is_open(source) ? OPEN_DIRECTION : 0},
+        {source->file ? source->file : source->positions,
+         source->file ? source->size : row_bytes(source) * source->n_vertices},
+        {source->triangles, source->file ? 0 : 12 * source->n_triangles},
+    };
+    enum { N = sizeof parts / sizeof *parts };
+    crypto_generichash_state sum;
+    crypto_generichash_init(&sum, NULL, 0, sizeof checksum);
+    for (int i = 0; i < N; i++)
+        if (parts[i].data != checksum && parts[i].size) crypto_generichash_update(&sum, parts[i].data, parts[i].size);
+    crypto_generichash_final(&sum, checksum, sizeof checksum);
+    return state_write_file(state->meshes_fd, temporary, hash, parts, N);
+}
+
+/* A file that was there before the server may be damaged. It is found now, while somebody has the mesh. */
+static void check_stored(state *state, const char *hash) {
+    char name[FILE_NAME];
+    size_t size;
+    layout at;
+    file_name(name, hash, "");
+    pthread_mutex_lock(&state->lock);
+    const stored_mesh *mesh = find(state, hash, false);
+    const bool is_in_doubt = mesh && !mesh->is_sound;
+    pthread_mutex_unlock(&state->lock);
+    if (!is_in_doubt) return;
+    char *bytes = state_read_file(state->meshes_fd, name, SIZE_MAX / 2, &size);
+    const int cause = errno;
+    const char *why = bytes ? check_file(bytes, size, &at) : cause == ENOMEM ? NULL : strerror(cause);
+    const bool is_read = bytes && !why;
+    free(bytes);
+    if (why) set_aside(state, hash, why);
+    if (is_read) note_sound(state, hash);
+}
+
+void state_put_mesh(state *state, const char *hash, const state_source *source) {
+    const bool has_doubles = !source->file && source->dtype == CT_F64;
+    mesh_header header = {.flags = (source->file ? FLAG_FILE : 0) | (is_open(source) ? FLAG_OPEN : 0) |
+                                   (has_doubles ? FLAG_DOUBLES : 0) | (uint32_t)source->closing << CLOSING_SHIFT,
+                          .format = (uint32_t)source->format,
+                          .n_vertices = source->file ? 0 : source->n_vertices,
+                          .n_triangles = source->file ? 0 : source->n_triangles,
+                          .size = source->file ? source->size
+                                               : row_bytes(source) * source->n_vertices + 12 * source->n_triangles};
+    float deviation = (float)source->deviation;
+    if ((double)deviation < source->deviation) deviation = nextafterf(deviation, INFINITY); /* it is a bound */
+    if (!source->file) memcpy(&header.format, &deviation, sizeof header.format);
+    memcpy(header.magic, magic_3, sizeof magic_3);
+    snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");
+    stored_mesh mesh = {.is_sound = true,
+                        .bytes = sizeof header + CHECKSUM + (is_open(source) ? OPEN_DIRECTION : 0) + header.size};
+    snprintf(mesh.hash, sizeof mesh.hash, "%.32s", hash);
+    char temporary[FILE_NAME], what[64];
+    snprintf(what, sizeof what, "mesh %.32s", hash);
+
+    check_stored(state, hash);
+    pthread_mutex_lock(&state->lock);
+    stored_mesh *old = find(state, hash, false);
+    if (old) note_use(state, old);
+    bool has_room = !old && make_room(state, mesh.bytes);
+    if (has_room) state->bytes += mesh.bytes;
+    snprintf(temporary, sizeof temporary, "%.32s.%" PRIu64 ".tmp", hash, ++state->n_temporary % 1000000);
+    pthread_mutex_unlock(&state->lock);
+    if (old) return;
+    if (!has_room) {
+        metrics_add(state->metrics, METRICS_STATE_FAILURES, 1);
+        log_warn("state",
+                 "%s: %s of %" PRIu64 " bytes cannot be kept: the meshes in use leave too little of the %" PRIu64
+                 " bytes of --state-size",
+                 state->folder, what, mesh.bytes, state->max_bytes);
+        return;
+    }
+    int why;
+    bool has_evicted = false;
+    do {
+        why = write_mesh(state, mesh.hash, temporary, &header, source);
+        pthread_mutex_lock(&state->lock);
+        has_evicted = why == ENOSPC && state_evict_mesh(state); /* the disk holds less than --state-size */
+        pthread_mutex_unlock(&state->lock);
+    } while (has_evicted);
+    pthread_mutex_lock(&state->lock);
+    if (why || !list(state, &mesh))
+        state->bytes -= mesh.bytes;
+    else
+        note_use(state, find(state, mesh.hash, false));
+    pthread_mutex_unlock(&state->lock);
+    if (why) state_note_failure(state, what, why);
 }
 
 void state_drop_mesh(state *state, const char *hash) {

@@ -64,7 +64,7 @@ typedef struct state_source {
  */
 void state_set_users(state *state, bool (*is_used)(void *context, const char *hash), void *context);
 
-/* Stores a mesh that is not stored yet; the oldest unused ones make room. Waits for the disk. */
+/* Stores a mesh that is not stored yet, or whose file is damaged; the oldest unused ones make room. Waits for the disk. */
 void state_put_mesh(state *state, const char *hash, const state_source *source);
 bool state_has_mesh(state *state, const char *hash);
 /* Reads and makes a mesh: 100s of ms for a large one. NOT_FOUND: it is not stored, or was damaged and set aside.

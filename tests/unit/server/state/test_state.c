@@ -188,6 +188,31 @@ static void damage_is_found(void **unused) {
     state_close(&state);
 }
 
+/* A mesh that is put while its file is damaged is stored anew, and one that is sound stays as it is. */
+static void damage_is_mended(void **unused) {
+    (void)unused;
+    char hash[STATE_HASH], path[160], bytes[2048], again[2048];
+    state *state = open_state(1 << 20);
+    put_box(state, 1, CT_F32, hash);
+    snprintf(path, sizeof path, "%s/meshes/%s", folder, hash);
+    const size_t size = read_bytes(path, bytes, sizeof bytes);
+    for (uint64_t damaged = 0; damaged < 3; damaged++) { /* a cut file, a changed one, a sound one */
+        state_close(&state);
+        bytes[size - 1] ^= damaged == 1;
+        write_bytes(path, bytes, damaged ? size : size / 2);
+        bytes[size - 1] ^= damaged == 1;
+        state = open_state(1 << 20);
+        put_box(state, 1, CT_F32, hash);
+        assert_int_equal(read_bytes(path, again, sizeof again), size);
+        assert_same_bytes(again, bytes, size);
+        assert_int_equal(counted(METRICS_STATE_DAMAGED), damaged < 2 ? damaged + 1 : 2);
+        state_close(&state);
+        state = open_state(1 << 20);
+        assert_true(get(state, hash));
+    }
+    state_close(&state);
+}
+
 /* Files of versions 1 and 2, which have no checksum. */
 static void old_files_are_read(void **unused) {
     (void)unused;
@@ -383,7 +408,7 @@ int main(void) {
         TEST(meshes_are_there_again),      TEST(damage_is_found),
         TEST(old_files_are_read),          TEST(places_are_left),
         TEST(the_oldest_unused_make_room), TEST(settings_are_there_again),
-        TEST(damaged_settings_are_found),
+        TEST(damaged_settings_are_found),  TEST(damage_is_mended),
     };
     return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }
