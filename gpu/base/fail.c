@@ -36,3 +36,7 @@ ct_status ct_fail(ct_error *error, ct_status status, const char *field, const ch
     error->status = status;
     return status;
 }
+
+void ct_hand_on(ct_error *error, const ct_error *cause) {
+    if (error && !error->status && cause->status) *error = *cause;
+}

@@ -115,7 +115,7 @@ static ct_status fail_repaired(ct_status status, const ct_error *cause, ct_error
 static void name_closing(const ct_soup *soup, ct_error *error) {
     static const char hint[] = "; closing (hull or wrap) takes any surface";
     ct_error ignored = {0};
-    if (!error || error->status != CT_INVALID_MESH ||
+    if (error->status != CT_INVALID_MESH ||
         ct_validate_elements(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, &ignored) != CT_OK)
         return;
     const size_t used = strlen(error->message);
@@ -158,29 +158,30 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
                          ct_error *error) {
     ct_surface_facts facts;
     ct_mesh_changes ignored;
-    ct_error cause = {0};
+    ct_error own = {0}, cause = {0}; /* what is in *error already is not this mesh's */
     if (!changes) changes = &ignored;
     memset(changes, 0, sizeof *changes);
     changes->self_overlap = -1;
     ct_status status = CT_OK;
     if (options->scale != 0 && options->scale != 1 && !scale_positions(soup, options->scale))
-        status = ct_fail_cancelled(error);
+        status = ct_fail_cancelled(&own);
     if (status == CT_OK)
-        status = options->closing == CT_CLOSING_NONE ? ct_cut_polygons(soup, false, changes, error)
-                                                     : take_closing(soup, options, changes, error);
+        status = options->closing == CT_CLOSING_NONE ? ct_cut_polygons(soup, false, changes, &own)
+                                                     : take_closing(soup, options, changes, &own);
     if (options->repair) ct_enter_phase("repairing the mesh");
     uint32_t *rim = NULL, n_rim = 0;
     double direction[3];
     const bool is_open = find_direction(options, direction);
     if (status == CT_OK && options->repair)
-        status = ct_repair(soup, options, is_open ? direction : NULL, changes, error);
+        status = ct_repair(soup, options, is_open ? direction : NULL, changes, &own);
     ct_enter_phase("checking the mesh");
-    if (status == CT_OK && is_open) status = ct_close_along(soup, direction, &rim, &n_rim, error);
+    if (status == CT_OK && is_open) status = ct_close_along(soup, direction, &rim, &n_rim, &own);
     if (status == CT_OK) {
-        status = ct_validate(soup, &facts, options->repair ? &cause : error);
-        if (status != CT_OK && options->repair) fail_repaired(status, &cause, error);
+        status = ct_validate(soup, &facts, options->repair ? &cause : &own);
+        if (status != CT_OK && options->repair) fail_repaired(status, &cause, &own);
     }
-    if (status != CT_OK && options->closing == CT_CLOSING_NONE) name_closing(soup, error);
+    if (status != CT_OK && options->closing == CT_CLOSING_NONE) name_closing(soup, &own);
+    ct_hand_on(error, &own);
     ct_mesh *mesh = status == CT_OK && extend_low(soup) ? calloc(1, sizeof *mesh) : NULL;
     if (!mesh) {
         ct_soup_free(soup);

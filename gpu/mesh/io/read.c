@@ -211,12 +211,15 @@ static bool is_far(const ct_soup *soup) {
 static ct_status read_file(const char *bytes, size_t size, ct_mesh_format format, ct_mesh_options *options,
                            ct_soup *soup, ct_error *error) {
     ct_soup_init(soup, &options->limits);
-    ct_status status = read_soup(bytes, size, format, soup, error);
-    if (!soup->digits.loses_many && !(status == CT_OK && soup->digits.loses_some && is_far(soup))) return status;
+    ct_error narrow = {0};
+    ct_status status = read_soup(bytes, size, format, soup, &narrow);
+    if (!soup->digits.loses_many && !(status == CT_OK && soup->digits.loses_some && is_far(soup))) {
+        ct_hand_on(error, &narrow);
+        return status;
+    }
     ct_soup_free(soup);
     ct_soup_init(soup, &options->limits);
     soup->digits.is_wide = true;
-    if (error) error->status = CT_OK;
     status = read_soup(bytes, size, format, soup, error);
     if (status != CT_OK) return status;
     if (!ct_soup_split(soup, soup->wide, soup->n_vertices, options->scale != 0 ? options->scale : 1))
@@ -248,12 +251,13 @@ ct_status ct_mesh_read_with(const void *bytes, size_t size, ct_mesh_format forma
     if (utf16 && !narrow) return ct_fail(error, CT_OUT_OF_MEMORY, "bytes", "no memory for text in UTF-16");
     ct_soup soup;
     ct_mesh_options rest = *options;
-    status = read_file(narrow ? narrow : text, size, format, &rest, &soup, error);
+    ct_error cause = {0};
+    status = read_file(narrow ? narrow : text, size, format, &rest, &soup, &cause);
     free(narrow);
-    if (ct_is_cancelled()) { /* whatever the reader says of the text, which ended there */
-        if (error) error->status = CT_OK;
+    if (ct_is_cancelled()) /* whatever the reader says of the text, which ended there */
         status = ct_fail_cancelled(error);
-    }
+    else
+        ct_hand_on(error, &cause);
     if (status != CT_OK) {
         ct_soup_free(&soup);
         return status;

@@ -201,7 +201,7 @@ void ct_voxel_rounds_refine(ct_voxel_rounds *rounds, uint32_t number, ct_step *o
     ct_error *error = &rounds->steps[task->step]->error;
     rounds->refined[number] = of_pair->result;
     of_pair->result = NULL;
-    if (of_pair->error.status && !error->status) *error = of_pair->error;
+    ct_hand_on(error, &of_pair->error);
     if (rounds->refined[number])
         ct_voxel_task_end_refined(task);
     else

@@ -788,8 +788,29 @@ static void test_doubles_with_options(void **state) {
            CT_NON_FINITE, "vertex 3");
 }
 
+/* The first failure is kept, also by calls that fail for the same reason, and by those that read a file twice. */
+static void test_first_failure_is_kept(void **state) {
+    (void)state;
+    static const char turned[] = "OFF\n4 4 6\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 3 1\n3 0 2 3\n3 1 3 2\n",
+                      far[] = "OFF\n4 4 6\n500000.12345 4000000 0\n500001.12345 4000000 0\n500000.12345 4000001 0\n"
+                              "500000.12345 4000000 1.0625\n3 0 2 1\n3 0 1 3\n3 0 3 2\n3 1 2 3\n";
+    ct_mesh *mesh;
+    ct_mesh_info info;
+    ct_error error = {0};
+    assert_int_equal(ct_mesh_read(turned, sizeof turned - 1, CT_FORMAT_AUTO, NULL, &mesh, &error), CT_INVALID_MESH);
+    const ct_error first = error;
+    assert_int_equal(ct_mesh_read(turned, sizeof turned - 1, CT_FORMAT_AUTO, NULL, &mesh, &error), CT_INVALID_MESH);
+    assert_memory_equal(&error, &first, sizeof error);
+    assert_int_equal(ct_mesh_read(far, sizeof far - 1, CT_FORMAT_AUTO, NULL, &mesh, &error), CT_OK);
+    assert_memory_equal(&error, &first, sizeof error);
+    ct_mesh_get_info(mesh, &info);
+    assert_int_equal(info.dtype, CT_F64); /* so it was read twice */
+    ct_mesh_release(&mesh);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_failure_is_kept),
         cmocka_unit_test(test_obj),
         cmocka_unit_test(test_off),
         cmocka_unit_test(test_ply),
