@@ -45,8 +45,8 @@ enum {
     CT_WANT_GRADIENT = 1u << 1, /* sparse dV/dx */
     CT_WANT_FRICTION = 1u << 2, /* friction weights, one per entry of the sparse gradient (implies FRAME) */
     CT_WANT_FORCES = 1u << 3,   /* penalty forces -k V dV/dx, one per entry of the sparse gradient */
-    CT_WANT_SPANS = 1u << 4,    /* the end points of every span, for debugging and pictures. EXACT has none: a step that
-                                   wants them fails with INVALID_ARGUMENT */
+    CT_WANT_SPANS = 1u << 4,    /* the end points of every span, for debugging and pictures. LDI only, else
+                                   INVALID_ARGUMENT */
     CT_WANT_INERTIA =
         1u << 5,             /* second moments of the intersection (implies FRAME). EXACT only, else INVALID_ARGUMENT */
     CT_WANT_TILES = 1u << 6, /* the tiles that EBPI divided its views into, for pictures. Else INVALID_ARGUMENT */
@@ -109,9 +109,9 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
     size_t n_directions;
 
     /* Velocities after the step's updates, for slip and friction (ct_contact.relative_velocity); at most one of each
-     * body. They imply FRAME and FRICTION, which are added to `want`. Every method and backend takes them. NOT_FOUND,
-     * INVALID_ARGUMENT (values for a rigid body, none for a deformable one, or a viscosity without velocities),
-     * WRONG_LENGTH, OUT_OF_RANGE, NON_FINITE. */
+     * body. They imply FRAME and FRICTION, which are added to `want`. Every backend takes them, and every method but
+     * VOXTREE. NOT_FOUND, INVALID_ARGUMENT (values for a rigid body, none for a deformable one, or a viscosity without
+     * velocities), WRONG_LENGTH, OUT_OF_RANGE, NON_FINITE. */
     const ct_velocity *velocities; /* [n_velocities]; read during the call */
     size_t n_velocities;
     double viscosity; /* N s/m^3, >= 0: friction per area and sliding velocity; 0: slip without friction */
