@@ -34,6 +34,10 @@ static bool take_options(ctl *ctl, contacts *c) {
         ctl_mistake("--interval is \"%s\", expected more than 0 seconds, 86400 at most", ctl->options[OPT_INTERVAL]);
         return false;
     }
+    if (ctl->options[OPT_INTERVAL] && !ctl->options[OPT_WATCH]) {
+        ctl_mistake("--interval is given, but no --watch");
+        return false;
+    }
     c->body = (uint64_t)body;
     return ctl_scene_id(ctl, &c->scene);
 }

@@ -79,10 +79,24 @@ static bool background(const ctl *ctl, arguments *a) {
     return true;
 }
 
+/* An eye stands in place of what else says where the camera is. */
+static bool has_one_camera(const ctl *ctl) {
+    static const struct {
+        int option;
+        const char *name;
+    } others[] = {{OPT_AZIMUTH, "azimuth"}, {OPT_ELEVATION, "elevation"}, {OPT_ZOOM, "zoom"}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (ctl->options[OPT_EYE] && ctl->options[others[i].option]) {
+            ctl_mistake("--eye and --%s exclude each other: give one", others[i].name);
+            return false;
+        }
+    return true;
+}
+
 static bool take(const ctl *ctl, arguments *a) {
     contactd_snapshot_options *o = &a->options;
     contactd_snapshot_options_init(o);
-    return whole(ctl, OPT_WIDTH, &o->width, 1, "a number of pixels") &&
+    return has_one_camera(ctl) && whole(ctl, OPT_WIDTH, &o->width, 1, "a number of pixels") &&
            whole(ctl, OPT_HEIGHT, &o->height, 1, "a number of pixels") &&
            whole(ctl, OPT_CONTACT, o->contact, 2, "the numbers of two bodies") &&
            whole(ctl, OPT_RESOLUTION, &o->resolution, 1, "a whole number") && show(ctl, &o->show) &&

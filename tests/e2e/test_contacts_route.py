@@ -116,7 +116,8 @@ def test_watching_on_the_command_line(server, row):
 
 
 @pytest.mark.parametrize("arguments, message", [(("x",), "scene"), (("--sort", "area"), "--sort"), (("--body", "0"), "--body"),
-                                                (("--interval", "0"), "--interval"), (("--interval", "inf"), "--interval")])
+                                                (("--interval", "0"), "--interval"), (("--interval", "inf"), "--interval"),
+                                                (("--interval", "2"), "no --watch")])
 def test_bad_command_lines(server, row, arguments, message):
     done = ctl(server, *(arguments if arguments == ("x",) else (str(row.id), *arguments)))
     assert done.returncode == 2 and message in done.stderr and not done.stdout, (done.returncode, done.stderr)

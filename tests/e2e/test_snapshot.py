@@ -348,7 +348,7 @@ def test_contactctl(ctl, scene, tmp_path):
 @pytest.mark.parametrize("arguments, says", [
     (("x",), "no scene"), (("1", "--width", "wide"), "--width"), (("1", "--contact", "1"), "--contact"),
     (("1", "--show", "all"), "--show"), (("1", "--background", "red"), "--background"), (("1", "--up", "1 2"), "--up"),
-    (("1", "--pose-a", "1"), "--pose-a"), ((), "takes")])
+    (("1", "--pose-a", "1"), "--pose-a"), ((), "takes"), (("1", "--eye", "1 2 3", "--zoom", "2"), "--eye and --zoom")])
 def test_contactctl_usage(ctl, arguments, says):
     assert says in ctl("snapshot", *arguments, "-o", "/dev/null", expect=2)
 
