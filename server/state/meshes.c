@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,8 +121,21 @@ bool state_evict_mesh(state *state) {
     return true;
 }
 
+/* Bytes of those that may make room. */
+static uint64_t unused_bytes(const state *state) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < state->n_meshes; i++) {
+        const stored_mesh *mesh = &state->meshes[i];
+        if (mesh->is_damaged || !state->is_used || !state->is_used(state->context, mesh->hash)) bytes += mesh->bytes;
+    }
+    return bytes;
+}
+
+/* Where all that may go would not be enough, nothing goes. */
 static bool make_room(state *state, uint64_t bytes) {
     if (bytes > state->max_bytes) return false;
+    if (state->bytes <= state->max_bytes - bytes) return true;
+    if (state->bytes - unused_bytes(state) > state->max_bytes - bytes) return false;
     while (state->bytes > state->max_bytes - bytes) {
         if (!state_evict_mesh(state)) return false;
     }
@@ -368,6 +382,13 @@ static void check_stored(state *state, const char *hash) {
     if (is_read) note_sound(state, hash);
 }
 
+/* The disk is full: whether what may go could make room for so much. */
+static bool can_hold(const state *state, uint64_t bytes) {
+    struct statvfs disk;
+    return fstatvfs(state->meshes_fd, &disk) != 0 ||
+           (uint64_t)disk.f_bavail * disk.f_frsize + unused_bytes(state) >= bytes;
+}
+
 void state_put_mesh(state *state, const char *hash, const state_source *source) {
     const bool has_doubles = !source->file && source->dtype == CT_F64;
     mesh_header header = {.flags = (source->file ? FLAG_FILE : 0) | (is_open(source) ? FLAG_OPEN : 0) |
@@ -410,7 +431,8 @@ void state_put_mesh(state *state, const char *hash, const state_source *source) 
     do {
         why = write_mesh(state, mesh.hash, temporary, &header, source);
         pthread_mutex_lock(&state->lock);
-        has_evicted = why == ENOSPC && state_evict_mesh(state); /* the disk holds less than --state-size */
+        has_evicted = why == ENOSPC && can_hold(state, mesh.bytes) &&
+                      state_evict_mesh(state); /* the disk holds less than --state-size */
         pthread_mutex_unlock(&state->lock);
     } while (has_evicted);
     pthread_mutex_lock(&state->lock);

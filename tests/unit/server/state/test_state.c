@@ -287,6 +287,27 @@ static void the_oldest_unused_make_room(void **unused) {
     state_close(&state);
 }
 
+/* One for which even all unused meshes would not make room drives none out. */
+static void none_goes_in_vain(void **unused) {
+    (void)unused;
+    char hashes[3][STATE_HASH];
+    static const char large[900];
+    state_facts facts;
+    state *state = open_state(1 << 20);
+    for (int i = 0; i < 3; i++) put_box(state, 1 + i, CT_F32, hashes[i]);
+    state_get_facts(state, &facts);
+    state_close(&state);
+    assert_true(facts.bytes > sizeof large && facts.bytes * 2 / 3 < sizeof large);
+    state = open_state(facts.bytes + 10);
+    in_use = hashes[1];
+    state_set_users(state, is_used, &in_use);
+    state_put_mesh(state, "0123456789abcdef0123456789abcdef",
+                   &(state_source){.name = "large", .file = large, .size = sizeof large});
+    assert_int_equal(counted(METRICS_STATE_FAILURES), 1);
+    for (int i = 0; i < 3; i++) assert_true(state_has_mesh(state, hashes[i]));
+    state_close(&state);
+}
+
 static bool same_settings(const ct_scene_settings *a, const ct_scene_settings *b) {
     return a->method == b->method && memcmp(a->resolution, b->resolution, sizeof a->resolution) == 0 &&
            a->pixel_size == b->pixel_size && a->stiffness == b->stiffness && a->patches == b->patches &&
@@ -409,6 +430,7 @@ int main(void) {
         TEST(old_files_are_read),          TEST(places_are_left),
         TEST(the_oldest_unused_make_room), TEST(settings_are_there_again),
         TEST(damaged_settings_are_found),  TEST(damage_is_mended),
+        TEST(none_goes_in_vain),
     };
     return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }
