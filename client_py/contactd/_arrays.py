@@ -135,6 +135,15 @@ def real(value: Any, *, field: str, object: Any = "") -> float:
                         field=field) from None
 
 
+def text(value: Any, *, field: str, object: Any = "") -> str:
+    """That can be sent."""
+    try:
+        value.encode()
+    except (AttributeError, UnicodeEncodeError):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected text, got {value!r}", object=str(object), field=field) from None
+    return str(value)
+
+
 def resolution(value: Any) -> tuple[int, ...]:
     """One number for all three axes, or three."""
     values: Sequence[Any] = tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (value,)

@@ -427,12 +427,16 @@ class EngineLink:
         return self._is_closed
 
     def check_thread(self) -> None:
-        pass
+        """As Link: before waiting for what the engine's thread does."""
+        if threading.current_thread() is self._thread:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "a future's callback runs on the engine's thread and must not wait for "
+                            "steps that were submitted: use submit(), or hand the work to another thread")
 
     def call(self, request: Request, meanwhile: Callable[[], None] | None = None) -> Any:
         self._check_open()
         scene = self._scene_of(request)
         if scene is not None and scene.waiting:
+            self.check_thread()
             self.submit(request)
             return request.future.result()
         return self._carry_out(request)

@@ -90,7 +90,7 @@ class _Work:
         for state in self.states:
             state.changing = self.request
         arrays, motion = Arrays(), self.motion
-        left = max(1, min(0xFFFFFFFF, int((self.request.deadline - time.monotonic()) * 1e6)))
+        left = int(max(1, min(0xFFFFFFFF, (self.request.deadline - time.monotonic()) * 1e6)))
         made, key = motion.together.made, ("scenes", session)
         if key not in made:
             made[key] = [state.id for state in self.states]

@@ -46,6 +46,7 @@ def reset(link: Any, states: Sequence[SceneState], timeout: float) -> None:
                 raise _Apart("it waits for its steps")
             link.call(_resetting(link, part, timeout))
         except _Apart:
+            link.check_thread()
             futures = []
             for state in part:
                 request = _resetting(link, [state], timeout, Future())

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _state
 from ._columns import Columns, Source
-from ._contact_columns import ContactColumns
+from ._contact_columns import COLUMNS, ContactColumns
 from ._want import FRAME, IDS, INERTIA, Want, want_bits
 from .errors import ContactdError, ErrorCode, error_for
 from .result import StepResult
@@ -195,7 +195,7 @@ class StackedResult(ManyResult):
     def _column(self, name: str) -> np.ndarray:
         parts = [getattr(part, name) for part in self._parts]
         filled = [part for part in parts if len(part)] or parts
-        return np.concatenate(filled) if filled else np.zeros((0,))
+        return np.concatenate(filled) if filled else np.zeros((0, *COLUMNS[name].shape))
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:
@@ -259,7 +259,7 @@ class Motion:
         if array.shape != (len(self.scenes), rows, 3):
             raise error_for(ErrorCode.WRONG_LENGTH, f"expected {(len(self.scenes), rows, 3)}, the vertices of all deformable bodies of "
                             f"each scene, got {array.shape}", field="positions")
-        return places, np.ascontiguousarray(array, "<f4" if array.dtype != np.float64 else "<f8")
+        return places, np.ascontiguousarray(array, "<f4" if array.dtype.newbyteorder("=") == np.float32 else "<f8")
 
     def arguments(self, k: int) -> dict[str, Any]:
         """Of Scene.submit, for scene k."""
@@ -288,6 +288,8 @@ def check_want(want: Want | Sequence[Want] | None) -> int:
 
 def step_each(motion: Motion, want: Any, timeout: float | None) -> StackedResult:
     """Step by step, all on their way at once."""
+    for link in motion.together.links:
+        link.check_thread()
     futures = [scene.submit(**motion.arguments(k), want=want, timeout=timeout) for k, scene in enumerate(motion.scenes)]
     parts: list[Any] = []
     for future in futures:

@@ -92,7 +92,7 @@ class Sender:
         sent = None if arrays.empty else arrays
         if not self._fits(request, sent):
             return
-        left = max(1, min(0xFFFFFFFF, int((request.deadline - now) * 1e6)))
+        left = int(max(1, min(0xFFFFFFFF, (request.deadline - now) * 1e6)))
         if not request.sequence:
             scene.sequence += 1
             request.sequence = scene.sequence

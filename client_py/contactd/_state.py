@@ -107,7 +107,7 @@ class Meshes:
 
 @dataclass(slots=True, eq=False)
 class Update:
-    """New state of one body in one step. Arrays are float32 [k][3] and uint32, contiguous."""
+    """New state of one body in one step. Arrays are float32 or float64 [k][3] and uint32, contiguous."""
 
     body: "BodyState"
     kind: int
@@ -252,7 +252,7 @@ class BodyState:
         elif update.kind == POSITIONS:
             self.latest, self.moved, self.known, self.is_doubted = update, None, None, False
         else:
-            self._unfold()
+            self._unfold(update.positions.dtype)
             at = update.vertex_indices()
             self.moved[at] = update.positions
             self.known[at] = True
@@ -277,9 +277,12 @@ class BodyState:
         """The server may have moved all vertices."""
         self.is_doubted = self.latest is None and (self.known is None or not self.known.all())
 
-    def _unfold(self) -> None:
-        if self.moved is None:
-            self.moved = np.zeros((self.vertices, 3), "<f4")
+    def _unfold(self, dtype: Any) -> None:
+        """Into arrays by vertex, which hold numbers of this type, too, as they are."""
+        if self.moved is not None:
+            self.moved = self.moved.astype(np.promote_types(self.moved.dtype, dtype), copy=False)
+        else:
+            self.moved = np.zeros((self.vertices, 3), dtype if self.latest is None else np.promote_types(self.latest.positions.dtype, dtype))
             self.known = np.zeros(self.vertices, bool)
             if self.latest is not None:
                 self.moved[:] = self.latest.positions
@@ -300,6 +303,7 @@ class BodyState:
         if self.is_doubted:
             rest = self._rest_positions()
             if copy.known is not None:
+                rest = rest.astype(np.promote_types(rest.dtype, copy.moved.dtype))
                 rest[copy.known] = copy.moved[copy.known]
             copy.apply(Update(copy, POSITIONS, rest))
         if then is not None:

@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, Literal, Sequence, get_args
+from typing import Any, Callable, Generator, Literal, Sequence, SupportsIndex, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -463,7 +463,7 @@ class Client(SceneOpener, ShapeMaker):
         if wait is not None and not (wait := _arrays.real(wait, field="wait")) >= 0:
             raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more seconds, got {wait:g}", field="wait")
         keys = keys_of(server_key, client_key)
-        own_name = f"contactd-python {VERSION}" if name is None else name
+        own_name = f"contactd-python {VERSION}" if name is None else _arrays.text(name, field="name")
         self._servers: Servers | None = None
         if not is_several(address):
             self._link = Link(with_scheme(address), name=own_name, lease_s=lease, spin_s=spin, keys=keys,  # type: ignore
@@ -519,7 +519,7 @@ class Client(SceneOpener, ShapeMaker):
         points = _arrays.points(vertices, field="vertices", object=f"mesh {name}".strip())
         faces = _arrays.indices(triangles, field="triangles", object=f"mesh {name}".strip(), columns=3)
         making = _making(repair, max_hole, weld, open_direction, scale, unit, closing, resolution, f"mesh {name}".strip())
-        return self._register(MeshState(name, points.copy(), faces.copy(), making=making), timeout)
+        return self._register(MeshState(_arrays.text(name, field="name"), points.copy(), faces.copy(), making=making), timeout)
 
     def load(self, path: str | os.PathLike[str], *, format: str = "auto", name: str | None = None,
              repair: bool = False, max_hole: float = 0, weld: float = 0,
@@ -537,8 +537,9 @@ class Client(SceneOpener, ShapeMaker):
         if format.lower() not in known:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected {', '.join(known)}, got {format!r}", field="format")
         data = np.frombuffer(_gltf.embed(path, path.read_bytes()), "u1")
-        state = MeshState(path.name if name is None else name, file=data, format=known[format.lower()],
-                          making=_making(repair, max_hole, weld, open_direction, scale, unit, closing, resolution, f"mesh {path.name}"))
+        own_name = os.fsencode(path.name).decode(errors="replace")  # which may be no text
+        state = MeshState(own_name if name is None else _arrays.text(name, field="name"), file=data, format=known[format.lower()],
+                          making=_making(repair, max_hole, weld, open_direction, scale, unit, closing, resolution, f"mesh {own_name}"))
         return self._register(state, timeout)
 
     register_mesh_file = load  # its name before
@@ -569,7 +570,7 @@ class Client(SceneOpener, ShapeMaker):
     # ---- scenes ----
 
     def _open_scene(self, given: dict[str, Any], name: str, timeout: float | None) -> Scene:
-        state = SceneState(name, _settings.message(given, self.server.get("methods")))
+        state = SceneState(_arrays.text(name, field="name"), _settings.message(given, self.server.get("methods")))
         state.link = self._link_for(state)
         return self._open_state(state, timeout)
 
@@ -691,6 +692,8 @@ class Client(SceneOpener, ShapeMaker):
     def _step_each(self, steps: Sequence[tuple[Scene, dict[str, Any]]]) -> list[StepResult]:
         """Steps of different scenes, each with arguments of its own as of Scene.submit, all on their way at once. The first error
         is raised when all are done."""
+        for link in {scene._state.link for scene, _ in steps}:
+            link.check_thread()
         futures = [scene.submit(**arguments) for scene, arguments in steps]
         return raise_first([future.exception() or future.result() for future in futures])
 
@@ -809,6 +812,10 @@ class Client(SceneOpener, ShapeMaker):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        raise error_for(ErrorCode.INVALID_ARGUMENT, "a client, its scenes, bodies and meshes belong to this process, and cannot be copied "
+                        "or pickled: make a client where they are to be; a StepResult can be pickled", object=repr(self))
 
     def __del__(self) -> None:
         servers, link = getattr(self, "_servers", None), getattr(self, "_link", None)

@@ -234,6 +234,7 @@ class Scene(SceneSettings, ShapeAdder):
     def _add_all(self, states: list[BodyState], timeout: float | None) -> list[Body]:
         deadline = time.monotonic() + self.client._timeout(timeout)
         link, bodies, failed = self._state.link, [], None
+        link.check_thread()
         for begin in range(0, len(states), _TOGETHER):
             self._check_open()
             requests = [self._adding(state, max(deadline - time.monotonic(), 0)) for state in states[begin:begin + _TOGETHER]]

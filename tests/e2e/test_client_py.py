@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import threading
 
 import contactd
 import numpy as np
 import pytest
 from conftest import SLOW, wait_until
-from contactd import errors
+from contactd import _state, errors
 from geometry import UNIT_BOX, blob, icosphere, moved, place, torus, turned
 
 
@@ -406,3 +408,49 @@ def test_rotated_state_is_the_same_rigid_or_deformable(client):
     soft = scene.step(positions={c: place(pose, vertices.astype(np.float32).astype(float))}).contacts[0]
     assert soft.volume == pytest.approx(rigid.volume, rel=1e-4)
     assert a in soft.bodies
+
+
+def test_what_cannot_go_to_another_process_says_so(server_or_engine):
+    client = server_or_engine
+    mesh, scene = client.register_mesh(*UNIT_BOX), client.open_scene()
+    for thing in (client, mesh, scene, scene.add_body(mesh, np.eye(4)), client.open_scenes(1, scene)):
+        for take in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(errors.InvalidArgumentError, match="belong to this process"):
+                take(thing)
+    with pytest.raises(errors.InvalidArgumentError):
+        copy.copy(client)  # whose end would be that of the first
+    assert client.ping() >= 0
+
+
+def test_odd_arguments_do_not_end_the_connection(server_or_engine, tmp_path):
+    client = server_or_engine
+    scene = client.open_scene(method="exact")
+    body = scene.add_body(client.register_mesh(*UNIT_BOX))
+    scene.add_half_space((0, 0, 1), 0.1)
+    volume = scene.step(timeout=float("inf")).volumes.tobytes()
+    for name in (b"bytes", 3, "\udcff"):
+        for use in (lambda: client.register_mesh(*UNIT_BOX, name=name), lambda: client.open_scene(name=name)):
+            with pytest.raises(errors.InvalidArgumentError, match="expected text"):
+                use()
+    path = tmp_path / "b\udcffx.off"  # bytes that are no text
+    path.write_text("OFF\n4 4 0\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 2 1\n3 0 1 3\n3 0 3 2\n3 1 2 3\n")
+    assert client.load(path).name == "b\ufffdx.off"
+    assert scene.step(timeout=float("inf")).volumes.tobytes() == volume and client.step_many([scene], timeout=float("inf")).volumes.tobytes() == volume
+    assert client.reconnects == 0 and body.vertices == 8
+
+
+def test_what_is_sent_to_a_server_that_began_again_has_all_digits():
+    """Of positions in double precision, of which some vertices moved since."""
+    mesh = _state.MeshState("box", np.array(UNIT_BOX[0], "<f8"))
+    for first in (True, False):
+        body = _state.BodyState(mesh, _state.DEFORMABLE, None, 1, 1, [], vertices=8)
+        expected = np.array(UNIT_BOX[0], float) + (0.1 if first else 0)
+        if first:
+            body.apply(_state.Update(body, _state.POSITIONS, expected.copy()))
+        expected[[2, 5]] = [[1 / 3, 1 / 7, 1 / 9], [0.1, 0.2, 0.3]]
+        body.apply(_state.Update(body, _state.INDEXED, expected[[2, 5]], np.array([2, 5], "<u4")))
+        whole = body.whole(None)
+        at = slice(None) if whole.indices is None else whole.indices
+        assert np.array_equal(whole.positions, expected[at]) and len(whole.positions) == (8 if first else 2)
+        body.doubt()
+        assert np.array_equal(body.whole(None).positions, expected)

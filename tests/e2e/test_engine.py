@@ -408,3 +408,26 @@ def test_who_waits_for_a_scene_that_another_thread_closes_is_told(engine, wait, 
         others = [contactd.Engine(threads=1, backend="cpu").open_scene() for _ in range(2)]  # where its memory was
     thread.join(PATIENT)
     assert told == [errors.StaleHandleError if end == "scene" else errors.ClosedError] and len(others) == 2
+
+
+@pytest.mark.parametrize("wait", ["step", "many", "reset", "add_bodies"])
+def test_callbacks_must_not_wait(engine, wait):
+    """For steps that only the thread which calls them back carries out."""
+    mesh, scene, told = engine.register_mesh(*UNIT_BOX), engine.open_scene(method="exact"), []
+    waits = {"step": scene.step, "many": lambda: engine.step_many([scene]), "reset": scene.reset,
+             "add_bodies": lambda: scene.add_bodies(mesh, [np.eye(4)])}
+    done = threading.Event()
+
+    def callback(_):
+        try:
+            waits[wait]()
+        except contactd.ContactdError as e:
+            told.append(e)
+        done.set()
+
+    with engine._link._scenes[scene.id].lock:  # so that there is a callback before the step is done
+        future = scene.submit()
+        future.add_done_callback(callback)
+    assert done.wait(PATIENT)
+    assert isinstance(told[0], errors.InvalidArgumentError) and "callback" in told[0].message
+    waits[wait]()

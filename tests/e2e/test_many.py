@@ -102,10 +102,17 @@ def test_deformable(client):
     template.add_body(client.register_mesh(vertices, faces))
     scenes = [template, *client.open_scenes(3, template)]
     positions = np.stack([vertices + (0.7 + 0.1 * k, 0, 0) for k in range(4)])
-    for dtype in (np.float32, np.float64):
-        result = client.step_many(scenes, positions=positions.astype(dtype))
+    for dtype in ("<f4", "<f8", ">f4", ">f8", np.longdouble):
+        given = positions.astype(dtype)
+        result = client.step_many(scenes, positions=given)
         assert np.all(np.diff(result.volumes) < 0) and len(result) == 4
         assert result.volumes[2] == scenes[2].step(want="volume").volumes[0]
+        assert result.volumes[2] == scenes[2].step(positions={scenes[2].bodies[1]: given[2]}, want="volume").volumes[0]
+
+
+def test_of_no_scenes(client):
+    result = client.step_many([])
+    assert len(result) == 0 and result.body_wrenches.shape == (0, 0, 6) and result.normals.shape == (0, 3)
 
 
 def test_copies(client):
