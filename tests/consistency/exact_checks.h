@@ -178,9 +178,10 @@ static inline void check_pair(const struct shape *a, const double *pose_a, const
         free(g);
     }
     /* V is homogeneous of degree 3. The gradient counts from another origin than the volume, whose bound does not hold
-     * for it. */
-    const long double off = fabsl(trace / 3 - c->volume);
-    const long double allowed = c->error_bound + 1e-10L * (c->volume + size * fmaxl(size_of(a), size_of(b)));
+     * for it; what it is off by, along three axes, counts a third each. */
+    const long double off = fabsl(trace / 3 - c->volume), reach = fmaxl(size_of(a), size_of(b));
+    const uint32_t n_vertices = shapes[0]->n_vertices + shapes[1]->n_vertices;
+    const long double allowed = c->error_bound + 1e-10L * (c->volume + size * reach) + worst * n_vertices * reach;
     if (off > allowed) fail_msg("volume %.17g, from the gradient off by %.3Lg of %.3Lg", c->volume, off, allowed);
     if (worst > gradient_tolerance * size)
         fail_msg("gradient off by %.3g of %.3g (volume %.3g)", worst, size, c->volume);
