@@ -69,7 +69,7 @@ const ctl_command ctl_commands[] = {
      "pass all messages between simulators and the server on, and keep them in FILE; until Ctrl-C, or until COMMAND "
      "ends, which finds the way in CONTACTD_SERVER",
      1, 255, CTL_BIT(OPT_LISTEN), ctl_record,
-     "record bug.rec python3 simulation.py\n"
+     "record bug.rec -- python3 simulation.py --steps 100\n"
      "record bug.rec --listen tcp://127.0.0.1:6000\n"},
     {"replay", NULL, "FILE", "send a recording's requests to the server and compare its answers bit by bit", 1, 1,
      CTL_BIT(OPT_ANY_BUILD), ctl_replay,
