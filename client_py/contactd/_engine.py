@@ -20,311 +20,15 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from . import _native
+from ._engine_memory import Answer, EngineTables, Library, StepAnswer, left_out_of
 from ._scene_settings import ROWS
 from ._schema import UNION_NUMBER
-from ._state import POSE, POSITIONS, BodyState, Meshes, MeshState, Request, SceneState
+from ._state import POSE, POSITIONS, Meshes, MeshState, Request, SceneState
 from ._wire import Arrays
 from .errors import ClosedError, ContactdError, ErrorCode, StaleHandleError, error_for
 
 _DTYPES = {"<f4": 1, "<f8": 2}
 _CHANGES = 5  # kinds of changes that a repair makes
-
-
-class EngineTables:
-    """An array of ct_contact where answers of servers have tables; see _wire.LaterTables."""
-
-    __slots__ = ("_rows", "_left_out", "_owner")
-
-    def __init__(self, rows: np.ndarray, left_out: frozenset[str], owner: Any = None) -> None:
-        self._rows, self._left_out = rows, left_out  # fields that a server would leave out
-        self._owner = owner  # of the rows' memory
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, i: int) -> "EngineRow":
-        return EngineRow(self._rows[i].copy(), self._left_out)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return EngineTables, (np.array(self._rows), self._left_out)
-
-    def column(self, name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
-        return _field(self._rows, name).copy()
-
-    def has(self, name: str) -> bool:
-        return name not in self._left_out
-
-
-class EngineRow:
-    """One of them."""
-
-    __slots__ = ("_row", "_left_out")
-
-    def __init__(self, row: np.void, left_out: frozenset[str]) -> None:
-        self._row, self._left_out = row, left_out
-
-    def read(self) -> "EngineRow":
-        return self
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self._left_out:
-            return None
-        value = _field(self._row, name)
-        if value.ndim == 0:
-            return value.item()
-        if name == "error_bounds" and np.isnan(value).all():
-            return None
-        return tuple(value.ravel().tolist())
-
-
-# The wire's name of a field of which a part, or another form, is in ct_contact.
-_NAMES = {"generalized": "generalized_gradient", "side_centers": "side_center"}
-_SLIP = frozenset({"relative_velocity", "friction_a", "friction_b"})
-_LAW = frozenset({"wrench_a", "wrench_b", "extents", "axes"})
-
-
-_LEFT_OUT = {(slip, law): frozenset({"cell"}) | (frozenset() if slip else _SLIP) | (frozenset() if law else _LAW)
-             for slip in (False, True) for law in (False, True)}
-
-
-def _left_out(result: Any) -> frozenset[str]:
-    """Fields of a ct_result's contacts that a server would leave out."""
-    return _LEFT_OUT[result.has_slip, result.has_wrenches]
-
-
-def _field(rows: Any, name: str) -> np.ndarray:
-    """A field of ct_contact by the name that it has on the wire."""
-    if name in rows.dtype.names:
-        values = rows[name]
-        return np.asarray(values[..., [0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 2, 0]] if name == "inertia" else values)
-    base, _, side = name.rpartition("_")
-    if side not in ("a", "b"):
-        return np.asarray(rows[_NAMES[name]])
-    values = rows[_NAMES.get(base, base)]
-    at = values.ndim - (2 if base in ("generalized", "friction", "wrench") else 1)
-    return np.asarray(values[(slice(None),) * at + ("ab".index(side),)])
-
-
-class _Memory:
-    """Memory of the engine's for numpy, which keeps its owner alive."""
-
-    def __init__(self, owner: Any, address: int, shape: tuple[int, ...], dtype: Any) -> None:
-        self._owner = owner
-        self.__array_interface__ = {"version": 3, "data": (address, True), "shape": shape,
-                                    "typestr": dtype.str, "descr": dtype.descr}
-
-
-class StepAnswer:
-    """The answer to a step, made of a ct_result as it is looked at; what an answer of a server has (_wire.Decoded)."""
-
-    kind = "StepResult"
-
-    def __init__(self, native: "_Library", result: Any, settings: dict[str, Any], revision: int) -> None:
-        self._native, self._result, self._settings, self._revision = native, result, settings, revision
-        self._arrays: dict[str, np.ndarray | None] = {}
-        self._body: _Body | None = None
-
-    @property
-    def body(self) -> "_Body":
-        if self._body is None:
-            self._body = _Body(self._native, self._result, self._settings, self._revision)
-        return self._body
-
-    def array(self, name: str) -> np.ndarray | None:
-        if name not in self._arrays:
-            self._arrays[name] = _array_of(self._native, self._result, name)
-        return self._arrays[name]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        names = ("vertices", "gradient", "weights", "forces", "friction_forces", "spans", "span_axes", "product_vertices",
-                 "products", "generalized_products", "points", "point_groups", "separations", "progress", "surface_polygons",
-                 "surface_offsets", "surface_vertices", "point_ids", "ended_ids")
-        return _answer_again, ({name: self.body[name] for name in _Body.MADE},
-                               {name: np.array(a) for name in names if (a := self.array(name)) is not None})
-
-
-def _array_of(native: "_Library", r: Any, name: str) -> np.ndarray | None:
-    """An array of an answer, by the name that it has on the wire; what it is a view of belongs to the ct_result r."""
-    entries = {"vertices": ("<u4", 1), "gradient": ("<f8", 3), "weights": ("<f8", 1), "forces": ("<f8", 3),
-               "friction_forces": ("<f8", 3)}
-    if name in entries:
-        dtype, columns = entries[name]
-        return native.array(r, getattr(r, name), r.n_entries * columns, dtype)
-    if name == "product_vertices":
-        return native.array(r, r.product_vertices, r.n_products, "<u4")
-    if name == "products":
-        return native.array(r, r.products, r.n_products * r.n_directions * 3, "<f8")
-    if name == "generalized_products":
-        return native.array(r, r.generalized_product, r.n_contacts * r.n_directions * 12, "<f8")
-    if name == "surface_offsets":
-        return native.array(r, r.polygon_first, r.n_polygons + 1, "<u4")
-    if name in ("surface_polygons", "surface_vertices"):  # rows of doubles
-        pointer, n, columns = ((r.polygons, r.n_polygons, 16) if name == "surface_polygons"
-                               else (r.polygon_vertices, r.n_polygon_vertices, 5))
-        return native.array(r, pointer, n * columns, "<f8")
-    if name in ("spans", "span_axes"):
-        rows = native.rows(r.spans, r.n_spans, "ct_span")
-        if rows is None:
-            return None
-        return rows["axis"].astype("u1") if name == "span_axes" else np.hstack([rows["lower"], rows["upper"]]).ravel()
-    if name == "ended_ids":
-        return native.array(r, r.ended_ids, r.n_ended_ids, "<u8")
-    if name in ("points", "point_groups", "point_ids"):
-        rows = native.rows(r.points, r.n_points, "ct_point")
-        if rows is None:
-            return None
-        if name == "point_groups":
-            return rows["group"].copy()
-        if name == "point_ids":
-            return rows["id"].copy()
-        return np.column_stack([rows["position"], rows["normal"], rows["depth"], rows["weight"]]).ravel()
-    if name == "separations":
-        rows = native.rows(r.separations, r.n_separations, "ct_separation")
-        if rows is None:
-            return None
-        return np.column_stack([rows["body"], rows["distance"], rows["normal"], rows["point"].reshape(-1, 6)]).ravel()
-    rows = native.rows(r.progress, r.n_progress, "ct_pair_progress")
-    if rows is None:
-        return None
-    examined = rows["is_examined"].astype("<u4") + rows["is_refined"]
-    return np.column_stack([rows["body"], examined, rows["level"], rows["ended"]]).astype("<u4").ravel()
-
-
-class _Body(dict[str, Any]):
-    """The fields of a step's answer, each made when it is first looked at."""
-
-    MADE = ("contacts", "cells", "warnings", "timings_us", "wall_us", "rays", "fragments", "pairs", "ended", "passes", "quality",
-            "method", "backend", "directions", "separations", "progress", "settings", "revision", "cached")
-
-    def __init__(self, native: "_Library", result: Any, settings: dict[str, Any], revision: int) -> None:
-        super().__init__(settings=settings, revision=revision, cached=False, backend=native.backend)
-        self._native, self._result = native, result
-
-    def __missing__(self, name: str) -> Any:
-        value = self[name] = self._make(name)
-        return value
-
-    def _make(self, name: str) -> Any:
-        native, r = self._native, self._result
-        if name in ("contacts", "cells"):
-            rows = native.rows(getattr(r, name), getattr(r, "n_" + name), "ct_contact")
-            left_out = _left_out(r) if name == "contacts" else _left_out(r) - {"cell"} | _LAW
-            return None if rows is None else EngineTables(rows, left_out, r)
-        if name == "warnings":
-            return [{"code": int(w.code), "body": w.body, "value": w.value} for w in r.warnings[0:r.n_warnings]]
-        if name in ("timings_us", "wall_us"):
-            seconds = r.seconds if name == "timings_us" else r.wall_seconds
-            return [0.0, *(1e6 * s for s in seconds)]  # nothing waits in a queue here
-        if name in ("separations", "progress"):
-            return _array_of(native, r, name)  # which only tells whether there are any
-        if name == "directions":
-            return r.n_directions
-        return getattr(r, name)
-
-
-class _KeptAnswer:
-    """A step's answer that comes out of a pickle."""
-
-    kind = "StepResult"
-
-    def __init__(self, body: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        self.body, self._arrays = body, arrays
-
-    def array(self, name: str) -> np.ndarray | None:
-        return self._arrays.get(name)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _answer_again, (self.body, self._arrays)
-
-
-def _answer_again(body: dict[str, Any], arrays: dict[str, np.ndarray]) -> _KeptAnswer:
-    return _KeptAnswer(body, arrays)
-
-
-class _Answer:
-    """Another answer."""
-
-    def __init__(self, kind: str, body: dict[str, Any], **arrays: np.ndarray) -> None:
-        self.kind, self.body, self._arrays = kind, body, arrays
-
-    def array(self, name: str) -> np.ndarray | None:
-        return self._arrays.get(name)
-
-
-class _Library:
-    """ffi and library, and what reads memory of theirs."""
-
-    def __init__(self) -> None:
-        self.ffi, self.lib = _native.load()
-        self.backend = ""
-        # Python may free objects while cffi looks up a type or a function, under its lock: what is called then is known.
-        self._frees = {kind: (self.ffi.typeof(f"{kind} **"), getattr(self.lib, function)) for kind, function in (
-            ("ct_result", "ct_result_free"), ("ct_scene", "ct_scene_destroy"), ("ct_mesh", "ct_mesh_release"),
-            ("ct_engine", "ct_engine_destroy"))}
-        self._dtypes: dict[str, np.dtype] = {}
-
-    def text(self, chars: Any) -> str:
-        return bytes(self.ffi.string(chars)).decode("utf-8", "replace")
-
-    def check(self, status: int, error: Any, object: str) -> None:
-        """Raises what a call has failed with."""
-        if status:
-            raise self.error(error, object)
-
-    def error(self, error: Any, object: str, code: ErrorCode | None = None) -> ContactdError:
-        code = code or ErrorCode[self.text(self.lib.ct_status_name(error.status))]
-        return error_for(code, self.text(error.message), object=object, field=self.text(error.field))
-
-    def free(self, kind: str, object: Any) -> None:
-        """Frees an object of the engine's, or drops the reference to it."""
-        pointer, function = self._frees[kind]
-        function(self.ffi.new(pointer, object))
-
-    def free_result(self, result: Any) -> None:
-        self.free("ct_result", result)
-
-    def array(self, owner: Any, pointer: Any, count: int, dtype: str) -> np.ndarray | None:
-        """A read-only view of count numbers; None: NULL."""
-        if pointer == self.ffi.NULL:
-            return None
-        if not count:
-            return np.zeros(0, dtype)
-        return np.asarray(_Memory(owner, int(self.ffi.cast("uintptr_t", pointer)), (count,), np.dtype(dtype)))
-
-    def rows(self, pointer: Any, count: int, struct: str) -> np.ndarray | None:
-        """A view of an array of structs, which does not keep them alive; None: NULL, or none."""
-        if pointer == self.ffi.NULL or not count:
-            return None
-        dtype = self.dtype(struct)
-        return np.ndarray((count,), dtype, self.ffi.buffer(pointer, count * dtype.itemsize))
-
-    def writable(self, memory: Any, count: int, struct: str) -> np.ndarray:
-        """The same of memory of ours, which may be none; pointers in it are numbers."""
-        return np.ndarray((count,), self.dtype(struct), self.ffi.buffer(memory)) if count else np.zeros(0, self.dtype(struct))
-
-    def address(self, pointer: Any) -> int:
-        return int(self.ffi.cast("uintptr_t", pointer))
-
-    def dtype(self, struct: str) -> np.dtype:
-        if struct not in self._dtypes:
-            self._dtypes[struct] = self._dtype_of(struct)
-        return self._dtypes[struct]
-
-    def _dtype_of(self, struct: str) -> np.dtype:
-        kinds = {"float": "<f4", "double": "<f8", "_Bool": "?", "bool": "?"}
-        names, formats, offsets = [], [], []
-        for name, field in self.ffi.typeof(struct).fields:
-            item, shape = field.type, []
-            while item.kind == "array":
-                shape.append(item.length)
-                item = item.item
-            names.append(name)
-            other = f"V{self.ffi.sizeof(item)}" if item.kind == "struct" else \
-                f"<{'i' if item.cname.startswith('int') else 'u'}{self.ffi.sizeof(item)}"
-            formats.append((kinds.get(item.cname, other), tuple(shape)))
-            offsets.append(field.offset)
-        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": self.ffi.sizeof(struct)})
 
 
 class _Scene:
@@ -371,7 +75,7 @@ class EngineLink:
     reconnects = 0
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self.native = native = _Library()
+        self.native = native = Library()
         ffi, lib = native.ffi, native.lib
         self.meshes = _HeldMeshes()
         self.scenes: list[SceneState] = []
@@ -415,7 +119,7 @@ class EngineLink:
         return self._scene({"scene": scene.id}).waiting > 0
 
     def left_out(self, result: Any) -> frozenset[str]:
-        return _left_out(result)
+        return left_out_of(result)
 
     def tables(self, rows: np.ndarray, left_out: frozenset[str]) -> EngineTables:
         return EngineTables(rows, left_out)
@@ -525,7 +229,7 @@ class EngineLink:
 
     # ---- meshes ----
 
-    def _RegisterMesh(self, body: dict[str, Any], arrays: Arrays) -> _Answer:
+    def _RegisterMesh(self, body: dict[str, Any], arrays: Arrays) -> Answer:
         native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
         options, changes = ffi.new("ct_mesh_options *"), ffi.new("ct_mesh_changes *")
         lib.ct_mesh_options_init(options)
@@ -568,7 +272,7 @@ class EngineLink:
                      for c in changes.of[k].first[0:min(changes.of[k].count, lib.CT_CHANGE_EXAMPLES)]]
             facts["moved"], facts["self_overlap"] = changes.moved, overlap[0]
             facts["repair"] = [*(changes.of[k].count for k in kinds), changes.fill_triangles, *itertools.chain(*first)]
-        return _Answer("MeshInfo", facts)
+        return Answer("MeshInfo", facts)
 
     def _mesh_info(self, mesh: Any, name: str) -> dict[str, Any]:
         info = self.native.ffi.new("ct_mesh_info *")
@@ -598,27 +302,27 @@ class EngineLink:
     def _bodies_of(self, number: int) -> int:
         return sum(list(scene.meshes.values()).count(number) for scene in list(self._scenes.values()))
 
-    def _GetMesh(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _GetMesh(self, body: dict[str, Any], _: Any) -> Answer:
         number = body.get("mesh") or self._by_hash.get(body.get("hash", ""), 0)
         with self._lock:
             self._known_mesh(number)
             facts = self._mesh_facts[number] | {"mesh": number}
         if not body.get("with_geometry"):
-            return _Answer("MeshInfo", facts)
+            return Answer("MeshInfo", facts)
         array, lib = self.native.array, self.native.lib
         vertices = np.empty(3 * facts["vertices"])
         with self._mesh(number) as mesh:
             lib.ct_mesh_positions_f64(mesh, self.native.ffi.from_buffer("double[]", vertices))
             triangles = np.array(array(None, lib.ct_mesh_triangles(mesh), 3 * facts["triangles"], "<u4"))
         rounded = vertices.astype("<f4")
-        return _Answer("MeshGeometry", facts, vertices=rounded if np.array_equal(rounded, vertices) else vertices, triangles=triangles)
+        return Answer("MeshGeometry", facts, vertices=rounded if np.array_equal(rounded, vertices) else vertices, triangles=triangles)
 
-    def _ListMeshes(self, *_: Any) -> _Answer:
+    def _ListMeshes(self, *_: Any) -> Answer:
         with self._lock:
-            return _Answer("MeshList", {"meshes": [facts | {"mesh": number, "bodies": self._bodies_of(number)}
+            return Answer("MeshList", {"meshes": [facts | {"mesh": number, "bodies": self._bodies_of(number)}
                                                    for number, facts in self._mesh_facts.items()]})
 
-    def _RemoveMesh(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _RemoveMesh(self, body: dict[str, Any], _: Any) -> Answer:
         with self._lock:
             self._check_open()
             number = body["mesh"]
@@ -627,7 +331,7 @@ class EngineLink:
                 raise error_for(ErrorCode.CONFLICT, f"{used} bodies use the mesh: remove them or close their scenes first",
                                 object=f"mesh {number}", field="mesh")
             self._drop_mesh(number)
-        return _Answer("Done", {})
+        return Answer("Done", {})
 
     def _drop_mesh(self, number: int) -> None:
         """With the lock. Bodies that have it keep it."""
@@ -661,7 +365,7 @@ class EngineLink:
                 setattr(change.to, row.name, tuple(value) * 3 if row.type == "u32x3" and len(value) == 1 else value)
         return change
 
-    def _OpenScene(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _OpenScene(self, body: dict[str, Any], _: Any) -> Answer:
         native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
         settings, out, error = ffi.new("ct_scene_settings *"), ffi.new("ct_scene **"), ffi.new("ct_error *")
         lib.ct_scene_settings_init(settings)
@@ -688,10 +392,10 @@ class EngineLink:
             (shown["voxels"] if row.is_voxels else shown)[row.name] = value
         scene.shown, scene.limit = shown, settings.max_step_time
 
-    def _scene_info(self, number: int, scene: _Scene) -> _Answer:
+    def _scene_info(self, number: int, scene: _Scene) -> Answer:
         running = self.native.ffi.new("ct_scene_settings *")
         self.native.lib.ct_scene_get_running(scene.handle, running)
-        return _Answer("SceneInfo", {
+        return Answer("SceneInfo", {
             "scene": number, "name": scene.name, "settings": scene.shown, "running_method": int(running.method),
             "revision": scene.revision, "bodies": len(scene.meshes), "bytes": self.native.lib.ct_scene_bytes(scene.handle),
             "steps": scene.steps, "contacts": scene.contacts, "mine": True, "owner": ""})
@@ -716,18 +420,18 @@ class EngineLink:
             self._check_open()
             raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=label, field="scene")
 
-    def _GetScene(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _GetScene(self, body: dict[str, Any], _: Any) -> Answer:
         with self._held(body) as scene:
             return self._scene_info(body["scene"], scene)
 
-    def _ListScenes(self, *_: Any) -> _Answer:
+    def _ListScenes(self, *_: Any) -> Answer:
         found = []
         for number in list(self._scenes):
             with contextlib.suppress(StaleHandleError):  # closed meanwhile
                 found.append(self._GetScene({"scene": number}, None).body)
-        return _Answer("SceneList", {"scenes": found})
+        return Answer("SceneList", {"scenes": found})
 
-    def _Configure(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _Configure(self, body: dict[str, Any], _: Any) -> Answer:
         native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
         settings, error = ffi.new("ct_scene_settings *"), ffi.new("ct_error *")
         object = f"scene {body['scene']}"
@@ -739,24 +443,24 @@ class EngineLink:
             self._note_settings(scene)
             return self._scene_info(body["scene"], scene)
 
-    def _CloseScene(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _CloseScene(self, body: dict[str, Any], _: Any) -> Answer:
         self._free_scene(body["scene"], self._scene(body))
-        return _Answer("Done", {})
+        return Answer("Done", {})
 
-    def _CloseScenes(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _CloseScenes(self, body: dict[str, Any], _: Any) -> Answer:
         for number in body["scenes"]:
             if number in self._scenes:
                 self._CloseScene({"scene": number}, None)
-        return _Answer("Done", {})
+        return Answer("Done", {})
 
-    def _ResetScenes(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _ResetScenes(self, body: dict[str, Any], _: Any) -> Answer:
         for number in body["scenes"]:
             error = self.native.ffi.new("ct_error *")
             with self._held({"scene": number}) as scene:
                 self.native.check(self.native.lib.ct_scene_reset(scene.handle, error), error, f"scene {number}")
-        return _Answer("Done", {})
+        return Answer("Done", {})
 
-    def _CopyScene(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _CopyScene(self, body: dict[str, Any], _: Any) -> Answer:
         ffi, lib = self.native.ffi, self.native.lib
         numbers: list[int] = []
         with self._held(body) as scene:
@@ -774,12 +478,12 @@ class EngineLink:
                     numbers.append(next(self._numbers))
                     self._scenes[numbers[-1]] = made
             info = self._scene_info(body["scene"], scene).body
-        return _Answer("ScenesOpened", {"scenes": numbers, "revision": 1,
+        return Answer("ScenesOpened", {"scenes": numbers, "revision": 1,
                                         "settings": info["settings"], "running_method": info["running_method"]})
 
     # ---- bodies ----
 
-    def _AddBody(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _AddBody(self, body: dict[str, Any], _: Any) -> Answer:
         native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
         options, out, error = ffi.new("ct_body_options *"), ffi.new("uint32_t *"), ffi.new("ct_error *")
         lib.ct_body_options_init(options)
@@ -794,37 +498,37 @@ class EngineLink:
         with self._mesh(body["mesh"]) if "mesh" in body else contextlib.nullcontext(ffi.NULL) as mesh, self._held(body) as scene:
             native.check(lib.ct_scene_add_body(scene.handle, mesh, options, out, error), error, f"scene {body['scene']}")
             scene.meshes[out[0]] = body.get("mesh", 0)
-        return _Answer("BodyAdded", {"scene": body["scene"], "body": out[0], "self_contact": options.self_contact})
+        return Answer("BodyAdded", {"scene": body["scene"], "body": out[0], "self_contact": options.self_contact})
 
     @staticmethod
     def _fill_material(material: Any, body: dict[str, Any]) -> None:
         for name in ("modulus", "friction", "dissipation", "static_friction"):
             setattr(material, name, body.get(name, math.nan))
 
-    def _SetMaterial(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _SetMaterial(self, body: dict[str, Any], _: Any) -> Answer:
         ffi, lib = self.native.ffi, self.native.lib
         material, error = ffi.new("ct_material *"), ffi.new("ct_error *")
         self._fill_material(material, body)
         with self._held(body) as scene:
             status = lib.ct_scene_set_material(scene.handle, body["body"], body["other"], material, error)
             self.native.check(status, error, f"scene {body['scene']}")
-        return _Answer("Done", {})
+        return Answer("Done", {})
 
-    def _RemoveBody(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _RemoveBody(self, body: dict[str, Any], _: Any) -> Answer:
         error = self.native.ffi.new("ct_error *")
         with self._held(body) as scene:
             status = self.native.lib.ct_scene_remove_body(scene.handle, body["body"], error)
             self.native.check(status, error, f"body {body['body']}")
             scene.meshes.pop(body["body"], None)
-        return _Answer("Done", {})
+        return Answer("Done", {})
 
-    def _ReplaceMesh(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _ReplaceMesh(self, body: dict[str, Any], _: Any) -> Answer:
         error = self.native.ffi.new("ct_error *")
         with self._mesh(body["mesh"]) as mesh, self._held(body) as scene:
             status = self.native.lib.ct_scene_replace_mesh(scene.handle, body["body"], mesh, error)
             self.native.check(status, error, f"body {body['body']}")
             scene.meshes[body["body"]] = body["mesh"]
-        return _Answer("Done", {})
+        return Answer("Done", {})
 
     # ---- steps ----
 
@@ -926,7 +630,7 @@ class EngineLink:
 
     # ---- the rest ----
 
-    def _GetSnapshot(self, body: dict[str, Any], _: Any) -> _Answer:
+    def _GetSnapshot(self, body: dict[str, Any], _: Any) -> Answer:
         native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
         options, taken, error = ffi.new("ct_snapshot_options *"), ffi.new("ct_snapshot **"), ffi.new("ct_error *")
         lib.ct_snapshot_options_init(options)
@@ -946,24 +650,24 @@ class EngineLink:
         finally:
             lib.ct_snapshot_free(taken)
         try:
-            return _Answer("Snapshot", {}, png=np.frombuffer(ffi.buffer(png[0], size[0]), "u1").copy())
+            return Answer("Snapshot", {}, png=np.frombuffer(ffi.buffer(png[0], size[0]), "u1").copy())
         finally:
             lib.free(png[0])
 
-    def _Ping(self, *_: Any) -> _Answer:
-        return _Answer("Pong", {})
+    def _Ping(self, *_: Any) -> Answer:
+        return Answer("Pong", {})
 
     def _facts(self, device: int) -> Any:
         facts = self.native.ffi.new("ct_engine_facts *")
         self.native.lib.ct_engine_get_facts(self._engine, device, facts)
         return facts
 
-    def _GetStatus(self, *_: Any) -> _Answer:
+    def _GetStatus(self, *_: Any) -> Answer:
         with self._lock:  # so that no scene is freed meanwhile
             self._check_open()
             return self._status()
 
-    def _status(self) -> _Answer:
+    def _status(self) -> Answer:
         native, lib = self.native, self.native.lib
         devices = []
         for number in range(lib.ct_engine_device_count(self._engine)):
@@ -973,7 +677,7 @@ class EngineLink:
                 "scratch_peak", "uploaded", "downloaded", "launches", "lost")} |
                 {"device": native.text(f.device), "lost_reason": native.text(f.lost_reason)})
         f, scenes = self._facts(0), list(self._scenes.values())
-        return _Answer("Status", {name: self.welcome[name] for name in ("server", "backend", "rasterizer", "device", "methods",
+        return Answer("Status", {name: self.welcome[name] for name in ("server", "backend", "rasterizer", "device", "methods",
                                                                         "max_resolution", "max_message_bytes", "epoch")} | {
             "simd": native.text(f.simd), "threads": f.threads, "ready": True, "ready_reason": "",
             "uptime_s": time.monotonic() - self._began, "sessions": 1, "scenes": len(scenes), "meshes": len(self._meshes),
