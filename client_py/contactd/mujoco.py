@@ -195,7 +195,9 @@ class Attachment:
 
     def _drop_pairs(self, data: Any) -> bool:
         """Whether there are contacts of MuJoCo's own between taken geoms, which from the next _constrain on do not count."""
-        left = (self._takeover.left_of_pairs(data) & self._is_taken[data.contact.geom].all(axis=1)) if data.ncon else np.zeros(0, bool)
+        if not (self.model.npair and data.ncon):
+            return False
+        left = self._takeover.left_of_pairs(data) & self._is_taken[data.contact.geom].all(axis=1)
         for k in np.flatnonzero(left):
             data.contact[k].exclude = 1
         return bool(left.any())

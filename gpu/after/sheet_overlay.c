@@ -272,7 +272,7 @@ bool ct_sheet_overlay_begin(ct_sheet_overlay *overlay, const ct_sheet_face *from
 
 /* ---- pairs of faces ---- */
 
-/* Divides an outline: what is in the half-plane, and what is in the opposite one. As clip with either. */
+/* Cuts an outline in two along the edge of a half-plane. Corners on the edge belong to both parts, as in clip. */
 static void divide(const ct_sheet_outline *o, const struct half_plane *h, ct_sheet_outline *in, ct_sheet_outline *out) {
     double side[CT_SHEET_CORNERS];
     for (uint32_t i = 0; i < o->n; i++) side[i] = side_of(h, o->at[i]);

@@ -9,7 +9,7 @@
 __attribute__((format(printf, 4, 5))) ct_status ct_fail(ct_error *error, ct_status status, const char *field,
                                                         const char *format, ...);
 
-/* Hands the failure of a part on, as ct_fail does. */
+/* Copies the failure of a part of the work, if it is one, to *error, unless that holds an earlier one. */
 void ct_hand_on(ct_error *error, const ct_error *cause);
 
 #endif

@@ -382,7 +382,7 @@ static void check_stored(state *state, const char *hash) {
     if (is_read) note_sound(state, hash);
 }
 
-/* The disk is full: whether what may go could make room for so much. */
+/* Whether the disk would have so many bytes free if all meshes that nobody uses were removed from it. */
 static bool can_hold(const state *state, uint64_t bytes) {
     struct statvfs disk;
     return fstatvfs(state->meshes_fd, &disk) != 0 ||

@@ -29,8 +29,8 @@ typedef struct body {
     char name[64]; /* file, or what was generated in its stead */
     double start[12];
     bool deformable;
-    float *start_positions,
-        *positions; /* deformable: its vertices at start, and as they are sent whole at every step */
+    float *start_positions; /* deformable: its vertices at start */
+    float *positions;       /* deformable: its vertices now, sent whole at every step */
     bool self_contact;
 } body;
 
