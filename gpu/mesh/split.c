@@ -18,7 +18,7 @@ bool ct_are_floats(const void *doubles, size_t n, double scale) {
 }
 
 void ct_choose_split_origin(const void *doubles, size_t n, double scale, double origin[3]) {
-    double lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY}, extent = 0, away = 0;
+    double lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
     memset(origin, 0, 3 * sizeof *origin);
     for (size_t i = 0; i < 3 * n; i++) {
         if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return;
@@ -27,7 +27,13 @@ void ct_choose_split_origin(const void *doubles, size_t n, double scale, double 
         lo[i % 3] = fmin(lo[i % 3], x);
         hi[i % 3] = fmax(hi[i % 3], x);
     }
-    for (int k = 0; k < 3 && n; k++) {
+    if (n) ct_choose_box_origin(lo, hi, origin);
+}
+
+void ct_choose_box_origin(const double lo[3], const double hi[3], double origin[3]) {
+    double extent = 0, away = 0;
+    memset(origin, 0, 3 * sizeof *origin);
+    for (int k = 0; k < 3; k++) {
         extent = fmax(extent, hi[k] - lo[k]);
         away = fmax(away, fmax(fabs(lo[k]), fabs(hi[k])));
     }

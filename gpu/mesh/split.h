@@ -43,8 +43,9 @@ const double *ct_mesh_origin(const ct_mesh *mesh);
 /* Whether float32 holds these n doubles, which need not be aligned. Cancelled: true. */
 bool ct_are_floats(const void *doubles, size_t n, double scale);
 
-/* The origin to subtract from these [n][3] doubles times scale. */
+/* The origin to subtract from these [n][3] doubles times scale, or from those with these bounds. */
 void ct_choose_split_origin(const void *doubles, size_t n, double scale, double origin[3]);
+void ct_choose_box_origin(const double lo[3], const double hi[3], double origin[3]);
 
 /* The pose of high + low of a body whose given coordinates, origin + high + low, have this one. */
 void ct_pose_from_origin(const double given[12], const double origin[3], double pose[12]);

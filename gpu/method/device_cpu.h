@@ -69,11 +69,13 @@ struct ct_resident {
     ct_cluster_box *boxes; /* [clusters->n_nodes]: deformable, from `origin`; NULL for a rigid body: the rest boxes */
     bool is_stale;         /* boxes are those of older positions */
     /* While a step's updates are applied: */
-    ct_box next_box;     /* box of the checked positions that are not applied yet */
-    size_t updates_left; /* updates of this body still to be applied */
-    bool takes_low;      /* some update needs `low`, whose memory was reserved */
-    bool has_moved;      /* rigid: an applied update changed its pose, and its box is not found yet */
-    uint64_t n_moves;    /* rises whenever pose or positions change, an undone step's included */
+    ct_box next_box;       /* box of the positions that were checked last, as they were given */
+    const ct_update *next; /* whose positions these are */
+    bool are_floats;       /* float32 holds them */
+    size_t updates_left;   /* updates of this body still to be applied */
+    bool takes_low;        /* some update needs `low`, whose memory was reserved */
+    bool has_moved;        /* rigid: an applied update changed its pose, and its box is not found yet */
+    uint64_t n_moves;      /* rises whenever pose or positions change, an undone step's included */
     int at_rest; /* 1: it does not move in the step that runs, nor came to the scene since the last one; else 0, or
                             -1 before its first step */
     uint32_t box_level; /* the body's box is ct_voxel_posed_box's of the mesh's tree of this finest

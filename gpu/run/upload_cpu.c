@@ -11,11 +11,34 @@
 #include "gpu/method/device_cpu.h"
 #include "gpu/scene/rows.h"
 
-static ct_status check_finite(const ct_device *device, ct_body *body, const ct_update *u, ct_error *error) {
+/* Finds the box of an update's positions. False: one of them is not finite as float32. */
+static bool measure_positions(const ct_device *device, ct_resident *resident, const ct_update *u) {
+    const ct_snap_cpu *snap = device->kernels->snap;
+    resident->next = u;
+    resident->are_floats = true;
+    if (u->dtype == CT_F32) return snap->box(u->positions, u->count, NULL, &resident->next_box);
+    return snap->wide_box(u->positions, u->count, &resident->next_box, &resident->are_floats);
+}
+
+/* Checks the numbers of an update, and notes whether the body needs memory for lower parts of positions. */
+static ct_status check_positions(const ct_device *device, ct_body *body, const ct_update *u, ct_error *error) {
+    ct_resident *resident = body->resident;
     if (u->kind == CT_UPDATE_POSE) return CT_OK;
-    if (u->dtype == CT_F32 && device->kernels->snap->box(u->positions, u->count, NULL, &body->resident->next_box))
-        return CT_OK;
-    return ct_update_name_offender(u, error);
+    if (!measure_positions(device, resident, u)) return ct_update_name_offender(u, error);
+    resident->takes_low |=
+        !resident->are_floats || (u->kind != CT_UPDATE_POSITIONS && (resident->has_low || body->is_placed));
+    return CT_OK;
+}
+
+static ct_status check_all(const ct_device *device, ct_step *step) {
+    for (size_t i = 0; i < step->n_updates; i++)
+        ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->takes_low = false;
+    for (size_t i = 0; i < step->n_updates; i++) {
+        const ct_update *u = &step->updates[i];
+        const ct_status status = check_positions(device, ct_scene_find(step->scene, u->body, NULL), u, &step->error);
+        if (status) return status;
+    }
+    return CT_OK;
 }
 
 /* ---- what a body was before ---- */
@@ -58,19 +81,10 @@ static ct_status reserve_copy(float **copy, const ct_body *body, ct_error *error
                    body->mesh->n_vertices);
 }
 
-/* Whether an update needs memory for lower parts of positions. */
-static bool needs_low(const ct_body *body, const ct_update *u) {
-    if (u->kind != CT_UPDATE_POSITIONS && (body->resident->has_low || body->is_placed)) return true;
-    return u->dtype == CT_F64 && !ct_are_floats(u->positions, 3 * u->count, 1);
-}
-
 /* Memory for what the updates of a step overwrite of deformable bodies. */
 static ct_status reserve_before(ct_step *step) {
-    for (size_t i = 0; i < step->n_updates; i++) {
-        ct_resident *resident = ct_scene_find(step->scene, step->updates[i].body, NULL)->resident;
-        resident->before.n_rows = 0;
-        resident->takes_low = false;
-    }
+    for (size_t i = 0; i < step->n_updates; i++)
+        ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->before.n_rows = 0;
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
         if (u->kind == CT_UPDATE_POSE) continue;
@@ -79,8 +93,7 @@ static ct_status reserve_before(ct_step *step) {
         ct_body_before *before = &resident->before;
         ct_status status = CT_OK;
         if (u->kind == CT_UPDATE_POSITIONS) status = reserve_copy(&resident->other, body, &step->error);
-        if (!status && !resident->takes_low && needs_low(body, u)) {
-            resident->takes_low = true;
+        if (!status && resident->takes_low) {
             status = reserve_copy(&resident->low, body, &step->error);
             if (!status) status = reserve_copy(&resident->other_low, body, &step->error);
         }
@@ -138,7 +151,7 @@ static void write_row(ct_resident *resident, const ct_update *u, uint64_t k, uin
 }
 
 /* All positions, whose origin follows the body. */
-static void write_all(ct_body *body, const ct_update *u) {
+static void write_all(const ct_device *device, ct_body *body, const ct_update *u) {
     ct_resident *resident = body->resident;
     static const double nowhere[3];
     const bool will_split = u->dtype == CT_F64 && resident->takes_low;
@@ -146,27 +159,26 @@ static void write_all(ct_body *body, const ct_update *u) {
     resident->has_low = false;
     memcpy(resident->origin, nowhere, sizeof nowhere);
     if (will_split) {
-        begin_low(body, resident);
-        ct_choose_split_origin(u->positions, u->count, 1, resident->origin);
+        resident->has_low = true; /* closing vertices have no lower parts */
+        memset(resident->low + 3 * u->count, 0, (body->mesh->n_vertices - u->count) * 12);
+        if (resident->next != u) measure_positions(device, resident, u); /* the body has several updates */
+        ct_choose_box_origin(resident->next_box.lo, resident->next_box.hi, resident->origin);
     }
     ct_body_place(body, body->given, resident->origin);
-    if (u->dtype == CT_F32) {
+    if (u->dtype == CT_F32)
         memcpy(resident->positions, u->positions, u->count * 12);
-        return;
-    }
-    for (uint64_t k = 0; k < u->count; k++) {
-        double x[3];
-        ct_update_row_f64(u, k, x);
-        float rest[3], *low = will_split ? resident->low + 3 * k : rest;
-        ct_split_row(x, resident->origin, resident->positions + 3 * k, low);
-    }
+    else
+        device->kernels->snap->split(u->positions, u->count, resident->origin, resident->positions,
+                                     will_split ? resident->low : NULL);
 }
 
-/* Whether the update changes the body, bit for bit; true also of some that do not. */
-static bool moves(const ct_body *body, const ct_update *u) {
-    if (u->kind == CT_UPDATE_POSE) return memcmp(body->given, u->pose, sizeof body->given) != 0;
-    return u->kind != CT_UPDATE_POSITIONS || u->dtype != CT_F32 || body->is_placed || body->resident->has_low ||
-           memcmp(body->resident->positions, u->positions, u->count * 12) != 0;
+/* Whether the body is where it was before a step whose only update so far wrote all its positions, bit for bit. */
+static bool is_unmoved(const ct_resident *resident, size_t size) {
+    const ct_body_before *before = &resident->before;
+    return before->n_swaps == 1 && before->n_rows == 0 && resident->has_low == before->has_low &&
+           memcmp(resident->origin, before->origin, sizeof before->origin) == 0 &&
+           memcmp(resident->positions, resident->other, size) == 0 &&
+           (!resident->has_low || memcmp(resident->low, resident->other_low, size) == 0);
 }
 
 static void note_move(ct_resident *resident) {
@@ -174,31 +186,31 @@ static void note_move(ct_resident *resident) {
     resident->at_rest = 0;
 }
 
-static void apply(ct_body *body, const ct_update *u) {
+static void apply(const ct_device *device, ct_body *body, const ct_update *u) {
     ct_resident *resident = body->resident;
     ct_cpu_keep_body(body);
-    const bool is_moved = moves(body, u);
-    if (is_moved) note_move(resident);
     if (u->kind == CT_UPDATE_POSE) {
-        resident->has_moved |= is_moved;
+        if (memcmp(body->given, u->pose, sizeof body->given) == 0) return;
+        note_move(resident);
+        resident->has_moved = true;
         ct_body_place(body, u->pose, body->mesh->origin);
         return;
     }
+    if (u->kind == CT_UPDATE_POSITIONS) {
+        write_all(device, body, u);
+        if (!is_unmoved(resident, u->count * 12)) note_move(resident);
+        return;
+    }
+    note_move(resident);
     uint64_t row = 0;
-    if (u->kind != CT_UPDATE_POSITIONS && resident->takes_low) begin_low(body, resident);
-    switch (u->kind) {
-    case CT_UPDATE_RANGES:
+    if (resident->takes_low) begin_low(body, resident);
+    if (u->kind == CT_UPDATE_INDEXED)
+        for (uint64_t k = 0; k < u->n_indices; k++) write_row(resident, u, k, ct_update_index(u, k));
+    else
         for (uint64_t i = 0; i < u->n_indices; i += 2) {
             uint64_t first = ct_update_index(u, i), count = ct_update_index(u, i + 1);
             for (uint64_t k = 0; k < count; k++) write_row(resident, u, row++, first + k);
         }
-        break;
-    case CT_UPDATE_INDEXED:
-        for (uint64_t k = 0; k < u->n_indices; k++) write_row(resident, u, k, ct_update_index(u, k));
-        break;
-    default:
-        write_all(body, u);
-    }
 }
 
 static void measure_volume(const ct_device *device, ct_body *body) {
@@ -255,13 +267,9 @@ static void count_at_rest(ct_scene *scene) {
 }
 
 ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
-    for (size_t i = 0; i < step->n_updates; i++) {
-        const ct_update *u = &step->updates[i];
-        ct_status status = check_finite(device, ct_scene_find(step->scene, u->body, NULL), u, &step->error);
-        if (status) return status;
-    }
-    const ct_status reserved = reserve_before(step);
-    if (reserved) return reserved;
+    ct_status status = check_all(device, step);
+    if (!status) status = reserve_before(step);
+    if (status) return status;
     begin_step(step->scene);
     for (size_t i = 0; i < step->n_updates; i++)
         ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->updates_left++;
@@ -269,7 +277,7 @@ ct_status ct_cpu_upload(ct_device *device, ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++) {
         const ct_update *u = &step->updates[i];
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
-        apply(body, u);
+        apply(device, body, u);
         if (--body->resident->updates_left) continue; /* box and volume are needed after the last update */
         if (body->kind != CT_BODY_RIGID) measure_deformed(device, body, u);
     }

@@ -1,4 +1,5 @@
-/* snap_cpu.h - the CPU's passes over vertices: bounding boxes, and conversion to lattice coordinates. */
+/* snap_cpu.h - the CPU's passes over vertices: bounding boxes, doubles to pairs of floats, and conversion to lattice
+ * coordinates. */
 #ifndef CT_SNAP_CPU_H
 #define CT_SNAP_CPU_H
 
@@ -22,6 +23,12 @@ typedef struct ct_snap_cpu {
     /* Computes the bounding box of float32 positions [n][3] of any alignment, transformed by pose unless it is NULL. n
      * = 0 gives an empty box. False: a position is not finite, and the box is undefined. */
     bool (*box)(const void *positions, size_t n, const double *pose, ct_box *box);
+    /* The same of float64 positions without a pose. *are_floats: float32 holds all of them. False: one is not finite as
+     * float32, and both are undefined. */
+    bool (*wide_box)(const void *positions, size_t n, ct_box *box, bool *are_floats);
+    /* Float64 positions [n][3] of any alignment less the origin as high + low (mesh/split.h). low: NULL where float32
+     * holds them. */
+    void (*split)(const void *positions, size_t n, const double origin[3], float *high, float *low);
 
     /* Computes coords and cells of vertices [first, last); either may be NULL. */
     void (*snap)(const ct_window *window, const float *positions, const double *pose, size_t first, size_t last,

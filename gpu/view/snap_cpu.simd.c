@@ -1,4 +1,5 @@
-/* snap_cpu.simd.c - bounding boxes and lattice coordinates, one vertex (four lanes: x, y, z, unused) at a time. */
+/* snap_cpu.simd.c - bounding boxes, pairs of floats, and lattice coordinates: these one vertex (four lanes: x, y, z,
+ * unused) at a time. */
 #include "gpu/view/snap_cpu.h"
 
 #include <math.h>
@@ -6,6 +7,7 @@
 
 #include "gpu/base/kernel.h"
 #include "gpu/base/simd.h"
+#include "gpu/mesh/split.h"
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
@@ -126,6 +128,124 @@ static bool compute_unposed_box(const char *positions, size_t n, ct_box *out) {
 static bool compute_box(const void *positions, size_t n, const double *pose, ct_box *out) {
     return pose ? compute_posed_box(positions, n, pose, out) : compute_unposed_box(positions, n, out);
 }
+
+/* ---- float64 ---- */
+
+/* As many doubles as the processor has in a register. */
+#ifdef __AVX2__
+enum { LANES = 4 };
+#else
+enum { LANES = 2 };
+#endif
+typedef double wide __attribute__((vector_size(8 * LANES)));
+typedef float narrow __attribute__((vector_size(4 * LANES)));
+typedef int64_t wide_mask __attribute__((vector_size(8 * LANES)));
+
+static inline narrow to_floats(wide x) {
+#ifdef __AVX2__
+    return (narrow)_mm256_cvtpd_ps((__m256d)x);
+#else
+    return __builtin_convertvector(x, narrow);
+#endif
+}
+
+static inline wide to_doubles(narrow x) {
+#ifdef __AVX2__
+    return (wide)_mm256_cvtps_pd((__m128)x);
+#else
+    return __builtin_convertvector(x, wide);
+#endif
+}
+
+static inline wide choose(wide_mask which, wide a, wide b) {
+    return (wide)((which & (wide_mask)a) | (~which & (wide_mask)b));
+}
+
+static inline wide absolute(wide x) {
+    return (wide)((wide_mask)x & INT64_MAX);
+}
+
+/* As many vertices as there are lanes: three registers. Behind the last vertex there are copies of others. */
+struct wide_row {
+    wide of[3];
+};
+
+static inline wide load_wide(const char *from) {
+    wide x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+/* Each register by itself: as one, the row would go through memory in pieces, for which the registers wait. */
+static inline struct wide_row load_wide_row(const char *positions, size_t i, size_t n) {
+    char last[3 * LANES * 8];
+    const char *from = positions + 24 * i;
+    if (n - i < LANES) {
+        for (size_t k = 0; k < LANES; k++) memcpy(last + 24 * k, from + 24 * (k < n - i ? k : 0), 24);
+        from = last;
+    }
+    return (struct wide_row){{load_wide(from), load_wide(from + sizeof(wide)), load_wide(from + 2 * sizeof(wide))}};
+}
+
+static bool compute_wide_box(const void *positions, size_t n, ct_box *out, bool *are_floats) {
+    struct wide_row lo, hi,
+        left = {0}; /* left: sums of what float32 leaves, endless or NaN where it does not hold one */
+    for (int k = 0; k < 3; k++) {
+        lo.of[k] = (wide){0} + INFINITY;
+        hi.of[k] = -lo.of[k];
+    }
+    for (size_t i = 0; i < n; i += LANES) {
+        const struct wide_row p = load_wide_row(positions, i, n);
+        for (int k = 0; k < 3; k++) {
+            lo.of[k] = choose(p.of[k] < lo.of[k], p.of[k], lo.of[k]);
+            hi.of[k] = choose(p.of[k] > hi.of[k], p.of[k], hi.of[k]);
+            left.of[k] += absolute(p.of[k] - to_doubles(to_floats(p.of[k])));
+        }
+    }
+    double l[3 * LANES], h[3 * LANES], sum = 0;
+    memcpy(l, &lo, sizeof l);
+    memcpy(h, &hi, sizeof h);
+    for (int k = 0; k < 3 * LANES; k++) sum += left.of[k / LANES][k % LANES];
+    for (int k = 0; k < 3; k++) {
+        out->lo[k] = INFINITY;
+        out->hi[k] = -INFINITY;
+        for (int j = k; j < 3 * LANES; j += 3) {
+            out->lo[k] = fmin(out->lo[k], l[j]);
+            out->hi[k] = fmax(out->hi[k], h[j]);
+        }
+    }
+    *are_floats = sum == 0;
+    return isfinite(sum);
+}
+
+/* As ct_split_double. */
+static inline void split_row(wide x, narrow *high, narrow *low) {
+    const wide upper = to_doubles(to_floats(x)), sum = upper + to_doubles(to_floats(x - upper));
+    *high = to_floats(sum);
+    *low = to_floats(sum - to_doubles(*high));
+}
+
+/* Of as many vertices as there are, and are left. */
+static inline void store_row(float *to, const narrow row[3], size_t n_left) {
+    if (n_left >= LANES)
+        for (int k = 0; k < 3; k++) memcpy(to + k * LANES, row + k, sizeof *row);
+    else
+        memcpy(to, row, 12 * n_left);
+}
+
+static void split(const void *positions, size_t n, const double origin[3], float *high, float *low) {
+    struct wide_row origins;
+    for (int k = 0; k < LANES; k++) memcpy((char *)&origins + 24 * k, origin, 24);
+    for (size_t i = 0; i < n; i += LANES) {
+        const struct wide_row p = load_wide_row(positions, i, n);
+        narrow upper[3], lower[3];
+        for (int k = 0; k < 3; k++) split_row(p.of[k] - origins.of[k], upper + k, lower + k);
+        store_row(high + 3 * i, upper, n - i);
+        if (low) store_row(low + 3 * i, lower, n - i);
+    }
+}
+
+/* ---- lattice coordinates ---- */
 
 /* The window's lattices, one axis a lane. half: half a pitch, less one unit. */
 struct lattice_lanes {
@@ -248,4 +368,5 @@ static void refit(const ct_clusters *clusters, const float *positions, uint32_t 
     }
 }
 
-const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {compute_box, snap, snap_corners, snap_list, refit};
+const ct_snap_cpu CT_VARIANT(ct_snap_cpu) = {compute_box,  compute_wide_box, split, snap,
+                                             snap_corners, snap_list,        refit};

@@ -454,11 +454,53 @@ static void test_answers_are_kept(void **state) {
     shape_free(&ball);
 }
 
+/* So they are where all positions of a deformable body are sent as they are: floats, doubles that floats hold, and
+ * doubles that they do not hold, far from the world's origin too. */
+static void test_answers_are_kept_of_deformable_bodies(void **state) {
+    (void)state;
+    ct_engine_facts facts;
+    ct_engine_get_facts(engines[1], 0, &facts);
+    if (strcmp(facts.backend, "cpu") != 0) skip(); /* it computes all pairs in each step */
+    struct shape ball = shape_icosphere(0.5, 3);
+    const struct placed balls[] = {{&ball, NULL, CT_BODY_DEFORMABLE, 0}, {&ball, NULL, CT_BODY_DEFORMABLE, 0}};
+    const uint64_t count = ball.n_vertices;
+    double *wide = malloc(24 * count);
+    float *narrow = malloc(12 * count);
+    for (int kind = 0; kind < 4; kind++) {
+        const ct_scene_settings settings = kind % 2 ? stage_resolution(8) : stage_exact();
+        struct stage stage = open_on(1, &settings, balls, 2);
+        ct_update updates[2];
+        for (int b = 0; b < 2; b++)
+            updates[b] = (ct_update){stage.body[b], CT_UPDATE_POSITIONS, wide, CT_F64, count, NULL, 0, {0}};
+        for (uint64_t i = 0; i < 3 * count; i++) {
+            narrow[i] = ball.positions[i];
+            wide[i] = kind == 1 ? (double)ball.positions[i] : 1.1 * (double)ball.positions[i] + (kind == 3 ? 1000 : 0);
+        }
+        if (kind == 0)
+            for (int b = 0; b < 2; b++) updates[b].positions = narrow, updates[b].dtype = CT_F32;
+        ct_result *r = stage_step(&stage, updates, 2, CT_WANT_ALL);
+        ct_result_free(&r);
+        const uint64_t first = ct_scene_bytes(stage.scene);
+        r = stage_step(&stage, updates, 2, CT_WANT_ALL);
+        ct_result_free(&r);
+        assert_true(ct_scene_bytes(stage.scene) > first + 1000);
+        wide[3 * count - 1] += 1e-9;
+        narrow[3 * count - 1] = nextafterf(narrow[3 * count - 1], INFINITY);
+        r = stage_step(&stage, updates, 2, CT_WANT_ALL);
+        ct_result_free(&r);
+        assert_int_equal(ct_scene_bytes(stage.scene), first);
+        stage_close(&stage);
+    }
+    free(wide);
+    free(narrow);
+    shape_free(&ball);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tree_levels),       cmocka_unit_test(test_large_bodies_inside_out),
         cmocka_unit_test(test_random_operations), cmocka_unit_test(test_bodies_at_rest),
-        cmocka_unit_test(test_answers_are_kept),
+        cmocka_unit_test(test_answers_are_kept),  cmocka_unit_test(test_answers_are_kept_of_deformable_bodies),
     };
     static const char *const rasterizers[] = {"native"};
     return twin_run_on_backends(tests, sizeof tests / sizeof *tests, rasterizers, 1);

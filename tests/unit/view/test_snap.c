@@ -1,5 +1,5 @@
 /* test_snap.c - boxes and lattice coordinates with every instruction set, bit for bit against the scalar formulas of
- * view_k.h, for any count and alignment; numbers that are not finite. */
+ * view_k.h, for any count and alignment; doubles as pairs of floats; numbers that are not finite. */
 #include "tests/unit/unit.h"
 
 #include <float.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/mesh/split.h"
 #include "gpu/view/snap_cpu.h"
 #include "gpu/view/view.h"
 #include "tests/scenes/shapes.h"
@@ -237,10 +238,90 @@ static void test_any_alignment_and_count(void **state) {
         }
 }
 
+static double *copy_doubles(char *memory, size_t shift, const double *values, size_t n) {
+    memcpy(memory + shift, values, 8 * n);
+    return (double *)(void *)(memory + shift); /* which need not be aligned: as a caller's */
+}
+
+/* Boxes of doubles, whether float32 holds them, and what it leaves: against the scalar formulas, in memory that ends
+ * where they end. */
+static void test_doubles(void **state) {
+    (void)state;
+    uint64_t rng = 9;
+    for (size_t n = 0; n <= 20; n++)
+        for (size_t shift = 0; shift < 8; shift++)
+            for (int kind = 0; kind < 3; kind++) { /* floats; one that is none; all of them */
+                double values[60], lo[3] = {INFINITY, INFINITY, INFINITY}, hi[3] = {-INFINITY, -INFINITY, -INFINITY};
+                const size_t odd = n ? shape_random(&rng) % (3 * n) : 0;
+                bool are_floats = true;
+                for (size_t i = 0; i < 3 * n; i++) {
+                    const double x = shape_uniform(&rng, -9, 9);
+                    values[i] = kind == 2 || (kind == 1 && i == odd) ? x : (double)(float)x;
+                    are_floats = are_floats && values[i] == (double)(float)values[i];
+                    lo[i % 3] = fmin(lo[i % 3], values[i]);
+                    hi[i % 3] = fmax(hi[i % 3], values[i]);
+                }
+                char *memory = malloc(24 * n + shift + 1);
+                const void *given = copy_doubles(memory, shift, values, 3 * n);
+                const double origin[3] = {1, -3, kind == 2 ? 0.1 : 0};
+                for (int s = 0; s < n_sets; s++) {
+                    ct_box box;
+                    bool said;
+                    assert_true(sets[s]->wide_box(given, n, &box, &said));
+                    assert_memory_equal(box.lo, lo, sizeof lo);
+                    assert_memory_equal(box.hi, hi, sizeof hi);
+                    assert_int_equal(said, are_floats);
+                    float *high = malloc(12 * n + 1), *low = malloc(12 * n + 1), *alone = malloc(12 * n + 1);
+                    sets[s]->split(given, n, origin, high, low);
+                    sets[s]->split(given, n, origin, alone, NULL);
+                    for (size_t i = 0; i < 3 * n; i++) {
+                        float upper, lower;
+                        ct_split_double(values[i] - origin[i % 3], &upper, &lower);
+                        assert_memory_equal(high + i, &upper, 4);
+                        assert_memory_equal(low + i, &lower, 4);
+                    }
+                    assert_memory_equal(alone, high, 12 * n);
+                    free(high);
+                    free(low);
+                    free(alone);
+                }
+                free(memory);
+            }
+}
+
+static void test_doubles_not_finite(void **state) {
+    (void)state;
+    const double bad[] = {NAN, -NAN, INFINITY, -INFINITY, 1e39, -1e300};
+    double values[60];
+    ct_box box;
+    bool are_floats;
+    for (size_t n = 1; n <= 20; n++)
+        for (size_t at = 0; at < 3 * n; at++)
+            for (int b = 0; b < 6; b++) {
+                for (size_t i = 0; i < 3 * n; i++) values[i] = (double)i - 7.1;
+                values[at] = bad[b];
+                for (int s = 0; s < n_sets; s++) assert_false(sets[s]->wide_box(values, n, &box, &are_floats));
+            }
+    const double held[] = {FLT_MAX, 1e-45, -0.0}, not_held[] = {1e-320, 0.1, 0x1p-150 + 1};
+    for (int s = 0; s < n_sets; s++)
+        for (int i = 0; i < 3; i++) {
+            for (int k = 0; k < 60; k++) values[k] = (double)(float)held[i];
+            assert_true(sets[s]->wide_box(values, 20, &box, &are_floats));
+            assert_true(are_floats);
+            values[41] = not_held[i];
+            assert_true(sets[s]->wide_box(values, 20, &box, &are_floats));
+            assert_int_equal(are_floats, not_held[i] == 1);
+        }
+}
+
 int main(void) {
     find_sets();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_on_the_lattice), cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_any_alignment_and_count)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_on_the_lattice),
+                                       cmocka_unit_test(test_not_finite),
+                                       cmocka_unit_test(test_any_alignment_and_count),
+                                       cmocka_unit_test(test_doubles),
+                                       cmocka_unit_test(test_doubles_not_finite)};
     return cmocka_run_group_tests_name("snap", tests, NULL, NULL);
 }
