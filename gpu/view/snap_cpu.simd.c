@@ -89,26 +89,45 @@ static bool compute_posed_box(const char *positions, size_t n, const double *pos
     return nan_if_not_finite[0] == 0 && nan_if_not_finite[1] == 0 && nan_if_not_finite[2] == 0;
 }
 
-/* Eight vertices are 24 consecutive floats, a multiple of the vector width; the compiler vectorises loops over them. */
-enum { ROW = 24 };
+/* As many doubles as the processor has in a register, and twice as many floats. */
+#ifdef __AVX2__
+enum { LANES = 4 };
+#else
+enum { LANES = 2 };
+#endif
+typedef float floats __attribute__((vector_size(8 * LANES)));
+typedef int32_t float_mask __attribute__((vector_size(8 * LANES)));
 
+static inline floats load_floats(const char *from) {
+    floats x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+static inline floats choose_floats(float_mask which, floats a, floats b) {
+    return (floats)((which & (float_mask)a) | (~which & (float_mask)b));
+}
+
+/* As many vertices as a register has floats are three registers. Each is loaded by itself: as one, the row would go
+ * through memory in pieces, for which the registers wait. */
 static bool compute_unposed_box(const char *positions, size_t n, ct_box *out) {
-    float lo[ROW], hi[ROW], nan_if_not_finite[ROW], p[ROW];
-    for (int k = 0; k < ROW; k++) {
-        lo[k] = INFINITY;
-        hi[k] = -INFINITY;
-        nan_if_not_finite[k] = 0;
+    enum { ROW = 2 * LANES };
+    floats lo[3], hi[3], nan_if_not_finite[3] = {{0}};
+    char last[12 * ROW];
+    for (int k = 0; k < 3; k++) {
+        lo[k] = (floats){0} + INFINITY;
+        hi[k] = -lo[k];
     }
-    for (size_t i = 0; i < n; i += ROW / 3) {
-        size_t left = n - i;
-        if (left >= ROW / 3) {
-            memcpy(p, positions + 12 * i, sizeof p);
-        } else { /* the last vertices, padded with copies of the first of them */
-            for (size_t k = 0; k < ROW / 3; k++) memcpy(p + 3 * k, positions + 12 * (i + (k < left ? k : 0)), 12);
+    for (size_t i = 0; i < n; i += ROW) {
+        const char *from = positions + 12 * i;
+        if (n - i < ROW) { /* the last vertices, padded with copies of the first of them */
+            for (size_t k = 0; k < ROW; k++) memcpy(last + 12 * k, from + 12 * (k < n - i ? k : 0), 12);
+            from = last;
         }
-        for (int k = 0; k < ROW; k++) {
-            lo[k] = p[k] < lo[k] ? p[k] : lo[k];
-            hi[k] = p[k] > hi[k] ? p[k] : hi[k];
+        const floats p[3] = {load_floats(from), load_floats(from + sizeof *p), load_floats(from + 2 * sizeof *p)};
+        for (int k = 0; k < 3; k++) {
+            lo[k] = choose_floats(p[k] < lo[k], p[k], lo[k]);
+            hi[k] = choose_floats(p[k] > hi[k], p[k], hi[k]);
             nan_if_not_finite[k] += p[k] * 0.0f;
         }
     }
@@ -116,10 +135,11 @@ static bool compute_unposed_box(const char *positions, size_t n, ct_box *out) {
     for (int k = 0; k < 3; k++) {
         out->lo[k] = INFINITY;
         out->hi[k] = -INFINITY;
-        for (int j = k; j < ROW; j += 3) {
-            if (lo[j] < out->lo[k]) out->lo[k] = lo[j];
-            if (hi[j] > out->hi[k]) out->hi[k] = hi[j];
-            finite = finite && nan_if_not_finite[j] == 0;
+        for (int j = k; j < 3 * ROW; j += 3) {
+            const floats *l = lo + j / ROW, *h = hi + j / ROW;
+            if ((*l)[j % ROW] < out->lo[k]) out->lo[k] = (*l)[j % ROW];
+            if ((*h)[j % ROW] > out->hi[k]) out->hi[k] = (*h)[j % ROW];
+            finite = finite && nan_if_not_finite[j / ROW][j % ROW] == 0;
         }
     }
     return finite;
@@ -131,12 +151,6 @@ static bool compute_box(const void *positions, size_t n, const double *pose, ct_
 
 /* ---- float64 ---- */
 
-/* As many doubles as the processor has in a register. */
-#ifdef __AVX2__
-enum { LANES = 4 };
-#else
-enum { LANES = 2 };
-#endif
 typedef double wide __attribute__((vector_size(8 * LANES)));
 typedef float narrow __attribute__((vector_size(4 * LANES)));
 typedef int64_t wide_mask __attribute__((vector_size(8 * LANES)));
