@@ -46,6 +46,7 @@ enum {
     MORE_CONNECTIONS = 64,  /* than --max-sessions: of clients that have no session yet, or reconnect */
     HTTP_CONNECTIONS = 256, /* at most */
     OTHER_FILES = 192,      /* open at once beside connections: what the engine and the log need */
+    LEAST_FILES = 32,       /* without which the sockets' library ends the process */
 };
 
 extern char **environ;
@@ -497,6 +498,17 @@ static bool has_stack(char *message, size_t size) {
     return false;
 }
 
+static bool has_files(char *message, size_t size) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= LEAST_FILES) return true;
+    snprintf(message, size,
+             "%" PRIu64
+             " files may be open at once (ulimit -n, LimitNOFILE=), and the server needs %d and one for each "
+             "client: raise the limit, 1024 is usual",
+             (uint64_t)limit.rlim_max, LEAST_FILES);
+    return false;
+}
+
 /* Each thread's arena reserves 64 MiB of addresses, used or not. Where these are few, all share one. */
 static void save_addresses(const machine *machine) {
     if (machine->has_few_addresses) mallopt(M_ARENA_MAX, 1);
@@ -524,7 +536,7 @@ int main(int argc, char **argv) {
     case CONFIG_RUN:
         break;
     }
-    if (!has_stack(message, sizeof message)) {
+    if (!has_stack(message, sizeof message) || !has_files(message, sizeof message)) {
         fprintf(stderr, "contactd: %s\n", message);
         config_free(&parts.config);
         return EXIT_OTHER;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Sequence
+from typing import Iterable, Literal, Sequence
 
 from .errors import ErrorCode, error_for
 
@@ -17,6 +17,8 @@ def want_bits(want: Want | Sequence[Want] | None) -> int:
     """The wire's bits of a request such as ("gradient", "spans"); "all" is everything but spans, inertia, surface, ids and points."""
     if want is None:
         return DEFAULT_WANT
+    if not isinstance(want, (str, Iterable)):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected some of {', '.join(WANT)}, got {want!r}", field="want")
     bits = 0
     for name in (want,) if isinstance(want, str) else want:
         if name not in WANT:

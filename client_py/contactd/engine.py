@@ -7,6 +7,7 @@ from typing import Any, Sequence
 from ._engine_many import ManyLink
 from ._many import ManyResult, Motion
 from .client import Client, raise_first
+from .errors import ErrorCode, error_for
 from .result import StepResult
 from .scene import Scene
 from .shapes import ShapeMaker
@@ -23,11 +24,17 @@ class Engine(Client):
         devices: GPUs, "all" or numbers such as "0,2".
         simd: instruction set of the CPU's kernels, to force one: "auto", "base", "avx2".
         timeout: seconds that a call may take unless told otherwise; a step that takes longer is ended and changes nothing.
-    Raises: UnsupportedError: there is no libcontact here, or not that backend.
+    Raises: UnsupportedError: there is no libcontact here, or not that backend. InvalidArgumentError: an argument is none.
     """
 
     def __init__(self, threads: int | None = None, *, backend: str = "auto", devices: str = "all", simd: str = "auto",
                  timeout: float = 30.0) -> None:
+        if threads is not None and not (isinstance(threads, int) and 0 <= threads < 1 << 32):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "expected a whole number that is not negative, or None for as many as the "
+                            f"processor has, got {threads!r}", object="engine", field="threads")
+        for field, value in (("backend", backend), ("devices", devices), ("simd", simd)):
+            if not isinstance(value, str):
+                raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a text, got {value!r}", object="engine", field=field)
         ShapeMaker.__init__(self)
         self.address, self.timeout, self._servers = "engine", timeout, None
         self._link = ManyLink({"threads": threads or 0, "backend": backend, "devices": devices,  # type: ignore[assignment]

@@ -260,7 +260,8 @@ static bool read_file(loader *loader, const char *path) {
     size_t room = 0;
     bool good = true;
     for (unsigned number = 1; good && getline(&line, &room, file) >= 0; number++) {
-        char *text = trim(line);
+        const bool is_marked = number == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0; /* as some editors mark UTF-8 */
+        char *text = trim(line + 3 * is_marked);
         if (!*text || *text == '#') continue;
         char *equals = strchr(text, '=');
         char where[256];
@@ -283,6 +284,10 @@ static bool read_file(loader *loader, const char *path) {
         }
         size_t n = strlen(where);
         snprintf(where + n, sizeof where - n, ": %s", key);
+        if (option->kind != KIND_LIST && loader->sources[option - options] == FROM_FILE) {
+            good = refuse(loader, "%s: given twice; an option that may be repeated is a list", where);
+            break;
+        }
         good = set(loader, option, FROM_FILE, value, where);
     }
     if (good && ferror(file)) good = refuse(loader, "config file %s: %s", path, strerror(errno));

@@ -310,6 +310,20 @@ def test_no_library_is_said_so(monkeypatch, tmp_path):
         contactd.Engine()
 
 
+@pytest.mark.parametrize("arguments", [{"threads": -1}, {"threads": 1.5}, {"threads": "2"}, {"threads": 1 << 40}, {"backend": 3},
+                                       {"simd": None}, {"devices": (0, 1)}])
+def test_arguments_that_are_none(arguments):
+    with pytest.raises(errors.InvalidArgumentError, match="engine, " + next(iter(arguments))):
+        contactd.Engine(**arguments)
+
+
+def test_a_wish_that_is_none(engine):
+    scene = engine.open_scene()
+    for want in (3, 0.5, object()):
+        with pytest.raises(errors.InvalidArgumentError, match="want: expected some of volume"):
+            scene.step(want=want)
+
+
 def test_backends_that_are_not_there(engine):
     with pytest.raises(errors.ContactdError, match="backend|CUDA|cuda"):
         contactd.Engine(backend="tpu")

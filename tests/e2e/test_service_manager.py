@@ -230,6 +230,14 @@ def test_a_limit_of_addresses_counts_as_memory(make_server, limit):
         client.register_mesh(*UNIT_BOX)
 
 
+def test_too_few_files_are_refused_at_the_start(make_server):
+    server = limited(make_server, "-n 12").start(wait=False)
+    assert server.wait() == 1
+    assert "12 files may be open at once (ulimit -n" in server.logs()
+    server.process = None
+    limited(make_server, "-n 32").start()
+
+
 @pytest.mark.skipif(INSTRUMENTED, reason="sanitizers need larger stacks")
 def test_a_small_stack_is_refused_at_the_start(make_server):
     server = limited(make_server, "-s 64").start(wait=False)

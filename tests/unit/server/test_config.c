@@ -179,8 +179,23 @@ static void test_refusals(void **state) {
     char *path = write_file("threads = 1\nthread = 2\n");
     refused(ARGS("--config", path, NULL), ENV(NULL), ":2", "\"thread\"");
     unlink(path);
+    path = write_file("threads = 1\nqueue = 3\nthreads = 1\n");
+    refused(ARGS("--config", path, NULL), ENV(NULL), ":3", "twice");
+    unlink(path);
     path = write_file("threads 1\n");
     refused(ARGS("--config", path, NULL), ENV(NULL), ":1", "key = value");
+    unlink(path);
+}
+
+/* What some editors put in front of UTF-8; and a list, which may be repeated. */
+static void test_marked_file(void **state) {
+    (void)state;
+    config config;
+    char *path = write_file("\xEF\xBB\xBFthreads = 3\nhttp-host = a\nhttp-host = b\n");
+    assert_int_equal(load(&config, ARGS("--config", path, NULL), ENV(NULL)), CONFIG_RUN);
+    assert_int_equal(config.threads, 3);
+    assert_int_equal(config.http_host.n, 2);
+    config_free(&config);
     unlink(path);
 }
 
@@ -319,6 +334,7 @@ int main(void) {
         cmocka_unit_test(test_units),
         cmocka_unit_test(test_durations),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_marked_file),
         cmocka_unit_test(test_switches),
         cmocka_unit_test(test_variables_of_others),
         cmocka_unit_test(test_comments_behind_values),
