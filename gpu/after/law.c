@@ -25,7 +25,8 @@
  *
  * Where a body wraps around the other, as a bowl around a ball, areas as seen along n nearly cancel, and what is
  * divided by them says little. Then the volume's own moments bound the contact's extents, and what the slope adds is at
- * most as much as the whole pressure: forces stay below twice k V, wherever n points. */
+ * most as much as the whole pressure: forces stay below twice k V, wherever n points, and torques below k V times the
+ * volume's reach, also of a couple, whose forces cancel while their torque does not. */
 #include "gpu/after/law.h"
 
 #include <math.h>
@@ -212,6 +213,8 @@ static struct wrench press(const struct law *law, const struct linear *pressure)
         w.force[i] = pressure->mean * w.force[i] + scale * of_slope.force[i];
         w.torque[i] = pressure->mean * w.torque[i] + scale * of_slope.torque[i];
     }
+    const double whole = sqrt(ct_dot3(w.torque, w.torque));
+    for (int i = 0; i < 3 && whole > most * law->reach; i++) w.torque[i] *= most * law->reach / whole;
     return w;
 }
 

@@ -17,6 +17,7 @@ from http_api import Api
 
 sys.path.insert(0, str(ROOT / "client_py" / "examples"))
 import resting  # noqa: E402
+from shapes import bricks  # noqa: E402
 
 PATIENT = 20 * SLOW
 
@@ -111,6 +112,21 @@ def test_the_bits_are_the_engines(client, engine):
     theirs, ours = a_scene(client)[2], a_scene(engine)[2]
     for name in ("wrenches", "extents", "axes", "frictions", "volumes"):
         assert np.array_equal(getattr(theirs, name), getattr(ours, name)), name
+
+
+def test_a_couple(engine):
+    """A bar, turned in a slot, is held by both walls: their forces nearly cancel, and what turns it back does not."""
+    k, turn, half = 1e7, 0.01, 0.4
+    slot = engine.register_mesh(*bricks(np.array([[[1, 1]], [[1, 0]], [[1, 1]]]), (0.2, 1, 0.2)))
+    bar = engine.register_mesh(*box((-0.1, -half, 0), (0.1, half, 0.1)))
+    closed_form = -2 * k * 0.1 * turn * half**3 / 3  # of both walls: depth turn y, 0.1 m high
+    for patches, most in ((False, 2.5), (True, 1.01)):
+        for shift in (1e-3, 1e-5, 1e-7, 1e-9):
+            scene = engine.open_scene(law="pressure", patches=patches)
+            scene.add_body(slot, np.eye(4))
+            body = scene.add_body(bar, (shift, 0, 0.05, 0, 0, np.sin(turn / 2), np.cos(turn / 2)), modulus=k)
+            torque = scene.step(want="wrench").wrench(body)[5]
+            assert 0.99 < torque / closed_form < most, (patches, shift, torque / closed_form)
 
 
 def test_other_laws_have_none(client):
