@@ -1,6 +1,7 @@
 /* soup.c - the growing arrays of a triangle soup. */
 #include "gpu/mesh/soup.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +87,9 @@ bool ct_soup_split(ct_soup *soup, const void *doubles, size_t n, double scale) {
     for (size_t i = 0; i < 3 * n; i++) {
         if (CT_POLL_EVERY(i, 1 << 14) && ct_is_cancelled()) return false;
         float rest = 0;
-        ct_split_double(ct_load_double(doubles, i) * scale - soup->origin[i % 3], &soup->positions[i], &rest);
+        const double x = ct_load_double(doubles, i) * scale - soup->origin[i % 3];
+        ct_split_double(x, &soup->positions[i], &rest);
+        if (!isfinite(soup->positions[i])) soup->positions[i] = (float)x; /* for the message: infinite, not NaN */
         if (has_low) soup->low[i] = rest;
     }
     return true;

@@ -52,6 +52,21 @@ def test_cavities_are_taken_as_they_are(server_or_engine):
         server_or_engine.register_mesh(*merged((*island, True), (*cavity, True), LARGE))
 
 
+def test_a_body_mirrored_as_a_whole(server_or_engine):
+    """A scale of -1 turns a body's cavities with it; a repair turns all back, and nothing of the bodies beside it."""
+    cavity, island = box((1, 0.5, 0.5), (2, 1.5, 1.5)), box((1.25, 0.75, 0.75), (1.5, 1, 1))
+    hollow, beside = merged(island, (*cavity, True), LARGE), merged(SMALL)
+    for rest in ((), (beside,)):
+        mirrored = merged((*hollow, True), *rest)
+        with pytest.raises(errors.InvalidMeshError, match="shell 1 of 4.*2 more shells.*repair" if rest else "the surface is inside out.*repair"):
+            server_or_engine.register_mesh(*mirrored)
+        mesh = server_or_engine.register_mesh(*mirrored, repair=True)
+        assert mesh.volume == pytest.approx(12 - 1 + 1 / 64 + 2 * len(rest))
+        assert mesh.repair.turned_triangles == 36 and mesh.repair.self_overlap == pytest.approx(0, abs=1e-9)
+        probe = server_or_engine.register_mesh(*box((1.1, 0.6, 0.6), (1.2, 0.7, 3)))        # through the cavity, beside the island
+        assert server_or_engine.overlap(mesh, probe).volume == pytest.approx(0.01 * 0.5, rel=1e-6)
+
+
 def test_a_doubled_shell(server_or_engine):
     twice = merged(SMALL, LARGE, SMALL)
     with pytest.warns(UserWarning, match="1 of its 3 shells .*repair=True"):

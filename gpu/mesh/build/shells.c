@@ -363,23 +363,101 @@ static void measure_depth(struct judge *j, struct candidate *c) {
     }
 }
 
+static ct_status fail_crowded(const struct judge *j, ct_error *error) {
+    return ct_fail(
+        error, CT_INVALID_MESH, "triangles",
+        "the directions of the %zu shells of %zu triangles cannot be told in reasonable time, as they lie in "
+        "too many others: turn those that face inwards by hand",
+        j->n_shells, j->tree.soup->n_triangles);
+}
+
+static ct_status fail_no_memory(size_t n_shells, ct_error *error) {
+    return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", n_shells);
+}
+
 static ct_status judge_all(struct judge *j, struct candidate *candidates, size_t n, const bool *was_mixed,
                            ct_error *error) {
     for (size_t i = 0; i < n; i++) {
         if (ct_is_cancelled()) return ct_fail_cancelled(error);
         measure_depth(j, &candidates[i]);
-        if (j->n_crossings > MOST_CROSSINGS)
-            return ct_fail(error, CT_INVALID_MESH, "triangles",
-                           "the directions of the %zu shells of %zu triangles cannot be told in reasonable time, as "
-                           "they lie in too many others: turn those that face inwards by hand",
-                           j->n_shells, j->tree.soup->n_triangles);
+        if (j->n_crossings > MOST_CROSSINGS) return fail_crowded(j, error);
     }
-    if (!ct_sort_large(candidates, n, sizeof *candidates, by_depth))
-        return ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", j->n_shells);
+    if (!ct_sort_large(candidates, n, sizeof *candidates, by_depth)) return fail_no_memory(j->n_shells, error);
     ct_status status = CT_OK;
     for (size_t i = 0; i < n && !status; i++)
         status = judge_one(j, &candidates[i], was_mixed && was_mixed[candidates[i].shell], error);
     return status == CT_OK && ct_is_cancelled() ? ct_fail_cancelled(error) : status;
+}
+
+/* ---- bodies that were mirrored as a whole ---- */
+
+#define NO_ROOT UINT32_MAX
+
+/* A root is a shell that nothing contains and that faces inwards. */
+struct mirrored {
+    uint32_t *root_of; /* [n_shells] what each lies in, a root itself; NO_ROOT: in none */
+    bool *is_whole;    /* [n_shells] of roots: all that lies in it was mirrored with it */
+};
+
+/* Finds the root that s lies in, and whether turning all shells there turns s the right way: inwards where the winding number
+ * around it is 1, outwards where it is 0, at all of its places. */
+static void find_root(struct judge *j, const struct mirrored *m, uint32_t s, bool was_mixed) {
+    const int64_t wanted = j->shells[s].volume > 0 ? 1 : 0;
+    uint32_t root = NO_ROOT;
+    bool is_right = !was_mixed;
+    for (uint32_t place = 0; place < PLACES; place++) {
+        uint32_t found = NO_ROOT;
+        int64_t winding = 0;
+        look_around(j, s, place);
+        for (uint32_t i = 0; i < j->around.n; i++) {
+            const uint32_t shell = j->around.list[i];
+            winding -= j->around.winding[shell];
+            if (!j->around.winding[shell] || m->root_of[shell] != shell) continue;
+            if (found != NO_ROOT) m->is_whole[found] = m->is_whole[shell] = false; /* s lies in both */
+            found = shell;
+        }
+        if (place && found != root) { /* s crosses one */
+            if (found != NO_ROOT) m->is_whole[found] = false;
+            is_right = false;
+        }
+        if (root == NO_ROOT) root = found;
+        is_right = is_right && winding == wanted;
+    }
+    m->root_of[s] = root;
+    if (root != NO_ROOT && !is_right) m->is_whole[root] = false;
+}
+
+static ct_status find_mirrored(struct judge *j, const struct mirrored *m, const bool *was_mixed, ct_error *error) {
+    for (uint32_t s = 0; s < j->n_shells; s++) {
+        const bool is_mixed = was_mixed && was_mixed[s];
+        if (ct_is_cancelled()) return ct_fail_cancelled(error);
+        if (m->root_of[s] == s)
+            m->is_whole[s] = m->is_whole[s] && !is_mixed;
+        else if (j->shells[s].n_triangles && !is_flat(j, s))
+            find_root(j, m, s, is_mixed);
+        if (j->n_crossings > MOST_CROSSINGS) return fail_crowded(j, error);
+    }
+    for (uint32_t s = 0; s < j->n_shells; s++)
+        if (m->root_of[s] != NO_ROOT && m->is_whole[m->root_of[s]]) j->shells[s].is_wrong = true;
+    return CT_OK;
+}
+
+/* Marks the shells in roots that were mirrored with them. candidates: [n], judged. */
+static ct_status judge_mirrored(struct judge *j, const struct candidate *candidates, size_t n, const bool *was_mixed,
+                                ct_error *error) {
+    struct mirrored m = {malloc(j->n_shells * sizeof *m.root_of), malloc(j->n_shells * sizeof *m.is_whole)};
+    size_t n_roots = 0;
+    ct_status status = m.root_of && m.is_whole ? CT_OK : fail_no_memory(j->n_shells, error);
+    for (size_t s = 0; s < j->n_shells && status == CT_OK; s++) m.root_of[s] = NO_ROOT, m.is_whole[s] = true;
+    for (size_t i = 0; i < n && status == CT_OK; i++) {
+        const uint32_t s = candidates[i].shell;
+        if (candidates[i].depth || !j->shells[s].is_wrong) continue;
+        m.root_of[s] = s;
+        n_roots++;
+    }
+    if (n_roots && n_roots < j->n_shells && status == CT_OK) status = find_mirrored(j, &m, was_mixed, error);
+    free(m.root_of), free(m.is_whole);
+    return status;
 }
 
 ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed,
@@ -402,8 +480,9 @@ ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_s
         has_memory =
             j.around.winding && j.around.list && j.was_crossed && list_members(&j, soup) && make_tree(&j.tree, soup);
         if (has_memory) status = judge_all(&j, candidates, n, was_mixed, error);
+        if (has_memory && status == CT_OK) status = judge_mirrored(&j, candidates, n, was_mixed, error);
     }
-    if (!has_memory) status = ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", n_shells);
+    if (!has_memory) status = fail_no_memory(n_shells, error);
     free_tree(&j.tree);
     free(j.around.winding), free(j.around.list), free(j.was_crossed);
     free(j.members), free(j.first_member);
@@ -415,8 +494,8 @@ ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_s
 ct_status ct_turn_shells(ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed,
                          ct_error *error) {
     ct_shell *shells = malloc((n_shells + 1) * sizeof *shells);
-    ct_status status = shells ? ct_judge_shells(soup, shell, n_shells, was_mixed, shells, error)
-                              : ct_fail(error, CT_OUT_OF_MEMORY, "triangles", "no memory for %zu shells", n_shells);
+    ct_status status =
+        shells ? ct_judge_shells(soup, shell, n_shells, was_mixed, shells, error) : fail_no_memory(n_shells, error);
     for (size_t t = 0; t < soup->n_triangles && status == CT_OK; t++) {
         uint32_t *corner = soup->triangles + 3 * t, second = corner[1];
         if (CT_POLL_EVERY(t, 4 * POLL) && ct_is_cancelled()) status = ct_fail_cancelled(error);

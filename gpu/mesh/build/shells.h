@@ -19,7 +19,11 @@ typedef struct ct_shell {
  * directions add up to 1 at least, as a cavity has, at each of several places, as shells may cross. Those around it
  * are judged first. A shell of was_mixed ([n_shells]; NULL: none is), whose triangles were not consistent as given,
  * is to face inwards where it lies in an odd number of others at all of these places, and outwards else. A shell
- * without volume is not judged. INVALID_MESH: shells lie in too many others to tell. OUT_OF_MEMORY. */
+ * without volume is not judged.
+ *
+ * A body that was mirrored as a whole has outward cavities in an inward shell: where a shell that nothing contains faces
+ * inwards, and turning it with all that lies in it leaves winding numbers 0 and 1 alone, all of these are wrong.
+ * INVALID_MESH: shells lie in too many others to tell. OUT_OF_MEMORY. */
 ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed,
                           ct_shell *shells, ct_error *error);
 

@@ -292,12 +292,15 @@ static ct_status count_twins(const ct_soup *soup, const uint32_t *shell, ct_surf
     return status;
 }
 
+/* Names the shells that face the wrong way, unless all do: then the sign of the whole volume says it. */
 static ct_status report_shells(const ct_soup *soup, const ct_shell *shells, uint32_t n, ct_error *error) {
-    uint32_t wrong = 0, first = 0;
+    uint32_t wrong = 0, first = n;
     char more[64] = "";
-    for (uint32_t s = n; s-- > 0;)
-        if (shells[s].is_wrong) wrong++, first = s;
-    if (!wrong) return CT_OK;
+    for (uint32_t s = n; s-- > 0;) {
+        wrong += shells[s].is_wrong;
+        if (shells[s].is_wrong && shells[s].volume < 0) first = s; /* what faces outwards is a cavity of such a one */
+    }
+    if (first == n || wrong == n) return CT_OK;
     const ct_shell *shell = &shells[first];
     const float *p = soup->positions + 3 * (size_t)soup->triangles[3 * (size_t)shell->first];
     if (wrong > 1) snprintf(more, sizeof more, " (and so are %u more shells)", wrong - 1);
@@ -340,11 +343,16 @@ ct_status ct_validate_elements(const float *positions, size_t n_vertices, const 
     return status == CT_OK ? check_indices(triangles, n_triangles, n_vertices, error) : status;
 }
 
-static ct_status check_volume(const ct_soup *soup, ct_surface_facts *facts, ct_error *error) {
+static ct_status check_volume(const ct_soup *soup, const uint32_t *shell, ct_surface_facts *facts, ct_error *error) {
     double magnitude;
     if (!measure_surface(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, facts, &magnitude))
         return ct_fail_cancelled(error);
-    if (!(fabs(facts->volume) > 1e-12 * magnitude)) /* rounding errors alone: a doubled sheet, for example */
+    const bool is_flat = !(fabs(facts->volume) > 1e-12 * magnitude); /* rounding alone: a doubled sheet, for example */
+    ct_status status = CT_OK;
+    if ((is_flat || facts->volume < 0) && facts->n_shells > 1)
+        status = check_directions(soup, shell, facts->n_shells, error);
+    if (status != CT_OK) return status;
+    if (is_flat)
         return ct_fail(
             error, CT_INVALID_MESH, "positions",
             "the surface encloses no volume: its signed volume is %g m^3 and its area %g m^2; a solid body is "
@@ -370,7 +378,7 @@ ct_status ct_validate(const ct_soup *soup, ct_surface_facts *facts, ct_error *er
     facts->n_shared_edges = report.n_shared;
     if (status == CT_OK) status = report_edges(&report, soup->positions, error);
     if (status == CT_OK) status = count_strays(soup, facts, error);
-    if (status == CT_OK) status = check_volume(soup, facts, error);
+    if (status == CT_OK) status = check_volume(soup, shell, facts, error);
     if (status == CT_OK) status = check_shells(soup, shell, facts, error);
     free(shell);
     return status;
