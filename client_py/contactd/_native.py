@@ -37,17 +37,20 @@ def load() -> tuple[Any, Any]:
     except ImportError:
         raise _unsupported("the engine in this process needs the package cffi: pip install cffi") from None
     places = _candidates()
-    library = next((path for path in places if path.exists()), None)
-    if library is None:
+    path = next((path for path in places if path.exists()), None)
+    if path is None:
         raise _unsupported(f"there is no libcontact at {' or '.join(map(str, places))}: {REMEDY}")
-    cdef = library.resolve().parent / f"libcontact.cdef.{SOVERSION}"
+    cdef = path.resolve().parent / f"libcontact.cdef.{SOVERSION}"
     ffi = cffi.FFI()
     try:
         ffi.cdef(cdef.read_text() + "void free(void *memory);")
         # It stays loaded: at the end of the process its threads may end later than Python's objects.
-        return ffi, ffi.dlopen(str(library), os.RTLD_NOW | os.RTLD_NODELETE)
+        library = ffi.dlopen(str(path), os.RTLD_NOW | os.RTLD_NODELETE)
     except OSError as e:
-        raise _unsupported(f"{library} cannot be used: {e}: {REMEDY}") from e
+        raise _unsupported(f"{path} cannot be used: {e}: {REMEDY}") from e
+    if not hasattr(library, "ct_engine_create"):
+        raise _unsupported(f"{path} is not the engine's library, libcontact (libcontactd is the client's): {REMEDY}")
+    return ffi, library
 
 
 def _unsupported(message: str) -> Exception:

@@ -308,6 +308,9 @@ def test_no_library_is_said_so(monkeypatch, tmp_path):
     (tmp_path / "libcontact.cdef.0").write_text("extern int x;")
     with pytest.raises(errors.UnsupportedError, match="cannot be used"):
         contactd.Engine()
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontactd.so"))                   # the client's, beside the engine's
+    with pytest.raises(errors.UnsupportedError, match=r"libcontactd\.so is not the engine's library"):
+        contactd.Engine()
 
 
 @pytest.mark.parametrize("arguments", [{"threads": -1}, {"threads": 1.5}, {"threads": "2"}, {"threads": 1 << 40}, {"backend": 3},
