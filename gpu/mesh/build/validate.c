@@ -82,8 +82,7 @@ __attribute__((format(printf, 2, 3))) static void append(message *to, const char
 static void append_edge(message *to, const float *positions, const ct_edge_defects *defects) {
     const uint32_t *v = defects->first[0].vertex;
     const float *p = positions + 3 * (size_t)v[0];
-    append(to, "%sedge %u-%u at (%g, %g, %g) ", to->used ? ". " : "", v[0], v[1], (double)p[0], (double)p[1],
-           (double)p[2]);
+    append(to, "edge %u-%u at (%g, %g, %g) ", v[0], v[1], (double)p[0], (double)p[1], (double)p[2]);
 }
 
 static void append_examples(message *to, const ct_edge_defects *defects) {
@@ -94,32 +93,60 @@ static void append_examples(message *to, const ct_edge_defects *defects) {
     append(to, "%s)", defects->count > CT_EDGE_EXAMPLES ? ", ..." : "");
 }
 
-static ct_status report_edges(const ct_edge_report *report, const float *positions, ct_error *error) {
-    message text = {"", 0};
+/* What is wrong with some edges: with an example and the remedy, and in a few words for where that has no room. */
+typedef struct complaint {
+    message full, brief;
+} complaint;
+
+enum { REPEATING, OPEN, CROWDED, TURNED, COMPLAINTS };
+
+static void complain(const ct_edge_report *report, const float *positions, complaint of[COMPLAINTS]) {
     const ct_edge_defects *open = &report->open, *crowded = &report->crowded, *turned = &report->turned;
+    memset(of, 0, COMPLAINTS * sizeof *of);
     if (report->n_repeating) {
-        append(&text, "triangle %zu names vertex %u twice", report->repeating, report->repeated_vertex);
-        if (report->n_repeating > 1) append(&text, " (and %zu more such triangles)", report->n_repeating - 1);
-        append(&text, ": remove it, it has no area, or let a repair drop it (repair)");
+        message *to = &of[REPEATING].full;
+        append(to, "triangle %zu names vertex %u twice", report->repeating, report->repeated_vertex);
+        if (report->n_repeating > 1) append(to, " (and %zu more such triangles)", report->n_repeating - 1);
+        append(to, ": remove it, it has no area, or let a repair drop it (repair)");
     }
     if (open->count) {
-        append_edge(&text, positions, open);
-        append(&text, "has 1 face, expected 2");
-        append_examples(&text, open);
-        append(&text, ": close the holes, or let a repair weld and fill them (repair), or take the volume behind the "
-                      "surface (open_direction)");
+        message *to = &of[OPEN].full;
+        append_edge(to, positions, open);
+        append(to, "has 1 face, expected 2");
+        append_examples(to, open);
+        append(to, ": close the holes, or let a repair weld and fill them (repair), or take the volume behind the "
+                   "surface (open_direction)");
+        append(&of[OPEN].brief, "edges with 1 face: %zu", open->count);
     }
     if (crowded->count) {
-        append_edge(&text, positions, crowded);
-        append(&text, "has %u faces, expected 2, or as many each way and none twice", crowded->first[0].faces);
-        append_examples(&text, crowded);
-        append(&text, ": separate the surfaces that share it, or let a repair drop what is there twice (repair)");
+        message *to = &of[CROWDED].full;
+        append_edge(to, positions, crowded);
+        append(to, "has %u faces, expected 2, or as many each way and none twice", crowded->first[0].faces);
+        append_examples(to, crowded);
+        append(to, ": separate the surfaces that share it, or let a repair drop what is there twice (repair)");
+        append(&of[CROWDED].brief, "edges with more than 2 faces: %zu", crowded->count);
     }
     if (turned->count) {
-        append_edge(&text, positions, turned);
-        append(&text, "is traversed in the same direction by both its faces");
-        append_examples(&text, turned);
-        append(&text, ": turn all faces counter-clockwise seen from outside, or let a repair do it (repair)");
+        message *to = &of[TURNED].full;
+        append_edge(to, positions, turned);
+        append(to, "is traversed in the same direction by both its faces");
+        append_examples(to, turned);
+        append(to, ": turn all faces counter-clockwise seen from outside, or let a repair do it (repair)");
+        append(&of[TURNED].brief, "edges traversed in the same direction by both their faces: %zu", turned->count);
+    }
+}
+
+static ct_status report_edges(const ct_edge_report *report, const float *positions, ct_error *error) {
+    complaint of[COMPLAINTS];
+    message text = {"", 0};
+    size_t rest = 0; /* bytes of what is still to be said, in a few words */
+    complain(report, positions, of);
+    for (int i = 0; i < COMPLAINTS; i++) rest += of[i].brief.used + 2;
+    for (int i = 0; i < COMPLAINTS; i++) {
+        rest -= of[i].brief.used + 2;
+        if (!of[i].full.used) continue;
+        const bool has_room = text.used + 2 + of[i].full.used + rest < sizeof text.bytes;
+        append(&text, "%s%s", text.used ? ". " : "", has_room || i == REPEATING ? of[i].full.bytes : of[i].brief.bytes);
     }
     if (!text.used) return CT_OK;
     return ct_fail(error, CT_INVALID_MESH, "triangles", "%s", text.bytes);
