@@ -63,11 +63,11 @@ ct_status ct_mesh_create(const void *positions, ct_dtype dtype, size_t n_vertice
 typedef enum ct_change_kind {
     CT_CHANGE_DEGENERATE, /* triangles dropped that name a vertex twice, or whose vertices lie on a line and that close
                              nothing */
-    CT_CHANGE_DUPLICATE,  /* triangles dropped of those between the same three vertices: all but one, or all if as many
-                             face one way as the other */
-    CT_CHANGE_WELDED,     /* vertices whose triangles were given another vertex at the same position */
-    CT_CHANGE_TURNED,     /* triangles turned over */
-    CT_CHANGE_FILLED,     /* holes filled */
+    CT_CHANGE_DUPLICATE, /* triangles dropped of those between the same three vertices: all but one, or all where they have
+                             no thickness (see ct_mesh_options) */
+    CT_CHANGE_WELDED,    /* vertices whose triangles were given another vertex at the same position */
+    CT_CHANGE_TURNED,    /* triangles turned over */
+    CT_CHANGE_FILLED,    /* holes filled */
     CT_CHANGE_KINDS
 } ct_change_kind;
 
@@ -117,7 +117,8 @@ typedef enum ct_closing {
  * A repair changes triangles alone, so that vertices keep their number and order, and gradients and positions are those
  * of the vertices as given; a vertex that was welded to another is part of no triangle, and its gradient is 0. In this
  * order it
- *  - drops triangles that name a vertex twice, and duplicates;
+ *  - drops triangles that name a vertex twice, and duplicates. Of faces that are there for both sides, one stays where they
+ *    make a closed surface or close a hole in the rest; sheets without thickness, fins and walls inside go;
  *  - welds vertices on open edges that lie at the same position (-0 is 0), and of those that are left those within a
  *    distance of `weld` of each other: no surface moves by more (ct_mesh_changes.moved);
  *  - drops triangles whose vertices lie on a line where each of their edges has an odd number of triangles;
@@ -125,8 +126,9 @@ typedef enum ct_closing {
  *  - fills holes of up to max_hole and 1,024 edges with triangles between their vertices. It does not check whether
  *    these cross other parts of the surface. Where a hole's vertices lie on a line, as where an edge is split on one of
  *    its sides alone, it may be of any length, and the triangles have no area;
- *  - turns shells that face inwards and are no cavity, so that the winding number is negative nowhere in them. A shell that
- *    was not consistent as given becomes a cavity inside an odd number of others, and faces outwards else.
+ *  - turns shells that face inwards and are no cavity, so that the winding number is negative nowhere in them, and the
+ *    cavities of a body that was mirrored as a whole. A shell that was not consistent as given becomes a cavity inside an
+ *    odd number of others, and faces outwards else.
  * Edges that more triangles run through one way than the other, surfaces with one side only, and larger holes are
  * refused. A mesh that needs no repair is the same as without. Of an open surface (open_direction) no hole is filled,
  * and shells are turned that face along the direction more than against it.

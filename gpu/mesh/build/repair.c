@@ -11,6 +11,7 @@
 #include "gpu/base/large.h"
 #include "gpu/base/vec.h"
 #include "gpu/mesh/build/edges.h"
+#include "gpu/mesh/build/opposed.h"
 #include "gpu/mesh/build/shells.h"
 #include "gpu/mesh/build/validate.h"
 #include "gpu/mesh/edge_pairs.h"
@@ -272,45 +273,51 @@ static struct face face_of(const uint32_t *corner, size_t t) {
     return f;
 }
 
-/* Marks in is_dropped, [n], all 0, triangles that name a vertex twice with 1, and with 2 of those between the same
- * three vertices all but one, or all if as many face one way as the other. False: out of memory, or cancelled. */
-static bool find_dropped(const ct_soup *soup, struct face *faces, uint8_t *is_dropped) {
+/* Marks triangles that name a vertex twice, and of those between the same three vertices all but one; where as many face
+ * one way as the other, whether one stays is for opposed.h. given: [n_triangles] number of each triangle as it was uploaded;
+ * is_opposed: by that number, whether it was found to face both ways, also before. dropping: [n_triangles] of ct_dropping,
+ * all 0. False: out of memory, or cancelled. */
+static bool find_dropped(const ct_soup *soup, bool is_open, const uint32_t *given, bool *is_opposed, struct face *faces,
+                         uint8_t *dropping) {
     const size_t n = soup->n_triangles;
+    bool has_opposed = false;
     for (size_t t = 0; t < n; t++) {
         if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
         faces[t] = face_of(soup->triangles + 3 * t, t);
-        is_dropped[t] = names_vertex_twice(soup->triangles + 3 * t);
+        dropping[t] = names_vertex_twice(soup->triangles + 3 * t) ? CT_DROP_DEGENERATE : CT_KEEP;
     }
     if (!ct_sort_large(faces, n, sizeof *faces, by_vertices)) return false;
     for (size_t i = 0, end; i < n; i = end) {
         int64_t balance = 0;
         for (end = i; end < n && memcmp(faces[end].vertex, faces[i].vertex, sizeof faces->vertex) == 0; end++) {
             if (CT_POLL_EVERY(end, POLL) && ct_is_cancelled()) return false;
-            balance += faces[end].is_even ? 1 : -1;
+            balance += is_opposed[given[faces[end].triangle]] ? 0 : faces[end].is_even ? 1 : -1;
         }
-        if (end - i == 1 || is_dropped[faces[i].triangle]) continue;
+        if ((end - i == 1 && balance != 0) || dropping[faces[i].triangle]) continue;
         bool is_kept = false;
         for (size_t k = i; k < end; k++) {
-            const bool may_stay = !is_kept && balance != 0 && faces[k].is_even == (balance > 0);
+            const bool may_stay = !is_kept && (balance == 0 || faces[k].is_even == (balance > 0));
             if (CT_POLL_EVERY(k, POLL) && ct_is_cancelled()) return false;
             is_kept = is_kept || may_stay;
-            is_dropped[faces[k].triangle] = may_stay ? 0 : 2;
+            dropping[faces[k].triangle] = !may_stay ? CT_DROP_DUPLICATE : balance == 0 ? CT_OPPOSED : CT_KEEP;
+            is_opposed[given[faces[k].triangle]] = balance == 0;
         }
+        has_opposed = has_opposed || balance == 0;
     }
-    return true;
+    return !has_opposed || ct_settle_opposed(soup, is_open, dropping);
 }
 
-/* Drops triangles marked with 1, as degenerate, or 2, as duplicates. given: [n_triangles] number of each triangle as it
- * was uploaded, kept in step. False: cancelled. */
-static bool drop_marked(ct_soup *soup, const uint8_t *is_dropped, uint32_t *given, ct_mesh_changes *changes) {
+/* dropping: [n_triangles] of ct_dropping. given: [n_triangles] number of each triangle as it was uploaded, kept in step.
+ * False: cancelled. */
+static bool drop_marked(ct_soup *soup, const uint8_t *dropping, uint32_t *given, ct_mesh_changes *changes) {
     size_t left = 0;
     for (size_t t = 0; t < soup->n_triangles; t++) {
         const uint32_t *corner = soup->triangles + 3 * t;
         if (CT_POLL_EVERY(t, POLL) && ct_is_cancelled()) return false;
-        if (is_dropped[t])
-            note_vertex(soup, changes, is_dropped[t] == 2 ? CT_CHANGE_DUPLICATE : CT_CHANGE_DEGENERATE, given[t],
-                        corner[0]);
-        if (is_dropped[t]) continue;
+        if (dropping[t])
+            note_vertex(soup, changes, dropping[t] == CT_DROP_DUPLICATE ? CT_CHANGE_DUPLICATE : CT_CHANGE_DEGENERATE,
+                        given[t], corner[0]);
+        if (dropping[t]) continue;
         memmove(soup->triangles + 3 * left, corner, 12);
         given[left++] = given[t];
     }
@@ -318,14 +325,22 @@ static bool drop_marked(ct_soup *soup, const uint8_t *is_dropped, uint32_t *give
     return true;
 }
 
-/* Drops triangles that have no area or are there already. */
-static ct_status drop_triangles(ct_soup *soup, uint32_t *given, ct_mesh_changes *changes, ct_error *error) {
-    struct face *faces = malloc((soup->n_triangles + 1) * sizeof *faces);
-    uint8_t *is_dropped = calloc(soup->n_triangles + 1, 1);
-    const bool is_done =
-        faces && is_dropped && find_dropped(soup, faces, is_dropped) && drop_marked(soup, is_dropped, given, changes);
-    free(faces), free(is_dropped);
-    return is_done ? CT_OK : no_memory(soup, error);
+/* Drops triangles that have no area or are there already. is_open: sheets stay. */
+static ct_status drop_triangles(ct_soup *soup, bool is_open, uint32_t *given, bool *is_opposed,
+                                ct_mesh_changes *changes, ct_error *error) {
+    const size_t n = soup->n_triangles;
+    struct face *faces = malloc((n + 1) * sizeof *faces);
+    uint8_t *dropping = calloc(n + 1, 1);
+    const bool is_done = faces && dropping && find_dropped(soup, is_open, given, is_opposed, faces, dropping) &&
+                         drop_marked(soup, dropping, given, changes);
+    free(faces), free(dropping);
+    if (!is_done) return no_memory(soup, error);
+    return soup->n_triangles
+               ? CT_OK
+               : ct_fail(error, CT_INVALID_MESH, "triangles",
+                         "the repair leaves no triangle: they have no area, or are there once for each side of "
+                         "a sheet that is open; a solid body is needed; closing (hull or wrap) takes any "
+                         "surface");
 }
 
 /* ---- needles ---- */
@@ -405,7 +420,8 @@ static ct_status drop_twins(ct_soup *soup, uint32_t *given, ct_mesh_changes *cha
     if (status == CT_OK && n_shells > 1) {
         twin_of = malloc(n_shells * sizeof *twin_of);
         status = twin_of ? ct_find_twins(soup, shell, n_shells, twin_of, error) : no_memory(soup, error);
-        for (size_t t = 0; t < n && status == CT_OK; t++) is_dropped[t] = twin_of[shell[t]] != shell[t] ? 2 : 0;
+        for (size_t t = 0; t < n && status == CT_OK; t++)
+            is_dropped[t] = twin_of[shell[t]] != shell[t] ? CT_DROP_DUPLICATE : CT_KEEP;
         if (status == CT_OK && !drop_marked(soup, is_dropped, given, changes)) status = ct_fail_cancelled(error);
     }
     free(shell), free(is_dropped), free(twin_of);
@@ -757,22 +773,28 @@ ct_status ct_repair(ct_soup *soup, const ct_mesh_options *options, const double 
     ct_status status =
         ct_validate_elements(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, error);
     if (status != CT_OK) return status;
-    uint32_t *number = malloc(soup->n_triangles * sizeof *number);
-    if (!number) return no_memory(soup, error);
-    for (size_t t = 0; t < soup->n_triangles && !(CT_POLL_EVERY(t, 8 * POLL) && ct_is_cancelled()); t++)
-        number[t] = (uint32_t)t;
+    const size_t n_given = soup->n_triangles;
+    uint32_t *number = malloc(n_given * sizeof *number);
+    bool *is_opposed = calloc(n_given, sizeof *is_opposed);
+    if (!number || !is_opposed) {
+        free(number), free(is_opposed);
+        return no_memory(soup, error);
+    }
+    for (size_t t = 0; t < n_given && !(CT_POLL_EVERY(t, 8 * POLL) && ct_is_cancelled()); t++) number[t] = (uint32_t)t;
     bool is_open = false;
     const double diagonal = diagonal_of(soup),
                  hole = options->max_hole > 0 ? options->max_hole : CT_DEFAULT_HOLE * diagonal,
                  near = options->weld > 0 ? options->weld : CT_DEFAULT_WELD * diagonal;
-    status = drop_triangles(soup, number, changes, error);
+    /* Before vertices are welded, faces that are there once for each side may be sheets, each with vertices of its own. */
+    status = drop_triangles(soup, true, number, is_opposed, changes, error);
     if (status == CT_OK) status = weld_open_edges(soup, changes, &is_open, error);
     if (status == CT_OK && is_open && near > 0) status = weld_near(soup, near, changes, error);
-    if (status == CT_OK && changes->of[CT_CHANGE_WELDED].count) status = drop_triangles(soup, number, changes, error);
+    if (status == CT_OK && (changes->of[CT_CHANGE_WELDED].count || changes->of[CT_CHANGE_DUPLICATE].count))
+        status = drop_triangles(soup, direction, number, is_opposed, changes, error);
     if (status == CT_OK) status = drop_needles(soup, number, changes, error);
     if (status == CT_OK) status = drop_twins(soup, number, changes, error);
     if (status == CT_OK) status = repair_directed(soup, hole, direction, number, changes, error);
-    free(number);
+    free(number), free(is_opposed);
     for (int k = 0; k < CT_CHANGE_KINDS; k++) changes->is_changed = changes->is_changed || changes->of[k].count;
     return status;
 }

@@ -188,10 +188,9 @@ static void test_drop_and_weld(void **state) {
     ct_mesh_changes changes;
     add(&box, 0, 0, 1);
     add(&box, box.triangles[0], box.triangles[1], box.triangles[2]); /* a copy */
-    add(&box, box.triangles[4], box.triangles[3],
-        box.triangles[5]); /* another's back: both go, and the hole is filled */
-    must_repair(&box, 2, 1, &changes);
-    assert_counts(&changes, 1, 3, 0, 0, 1);
+    add(&box, box.triangles[4], box.triangles[3], box.triangles[5]); /* another's back */
+    must_repair(&box, 0, 1, &changes);
+    assert_counts(&changes, 1, 2, 0, 0, 0);
     assert_int_equal(changes.of[CT_CHANGE_DEGENERATE].first[0].index, 12);
     shape_free(&box);
 
@@ -211,6 +210,66 @@ static void test_drop_and_weld(void **state) {
     must_repair(&soup, 0, 1, &changes);
     assert_counts(&changes, 0, 0, soup.n_vertices - whole.n_vertices, 0, 0);
     shape_free(&whole), shape_free(&soup);
+}
+
+/* Both sides of triangles first to end - 1. */
+static void add_backs(struct shape *s, uint32_t first, uint32_t end) {
+    for (uint32_t t = first; t < end; t++) {
+        const uint32_t *k = s->triangles + 3 * (size_t)t;
+        add(s, k[1], k[0], k[2]);
+    }
+}
+
+static void add_vertex(struct shape *s, float x, float y, float z) {
+    s->positions = realloc(s->positions, 12 * ((size_t)s->n_vertices + 1));
+    assert_non_null(s->positions);
+    memcpy(s->positions + 3 * (size_t)s->n_vertices++, (float[]){x, y, z}, 12);
+}
+
+/* Faces that were written for both sides, as some programs do: of a body one side stays, of what has no thickness none. */
+static void test_faces_for_both_sides(void **state) {
+    (void)state;
+    ct_mesh_changes changes;
+    for (uint32_t n = 1; n <= 12; n++) { /* some of the faces, and all */
+        struct shape box = shape_box(1, 2, 3);
+        add_backs(&box, 12 - n, 12);
+        must_repair(&box, 0, 6, &changes);
+        assert_counts(&changes, 0, n, 0, 0, 0);
+        add_backs(&box, 0, n < 12 ? 12 - n : 0); /* now all, those of some of them three times */
+        add_backs(&box, 12, 12 + n);
+        must_repair(&box, 0, 6, &changes);
+        shape_free(&box);
+    }
+
+    /* Each triangle with corners of its own, which two sides share: a sheet until these are welded. */
+    struct shape whole = shape_box(1, 2, 3), soup = {0};
+    for (uint32_t t = 0; t < 12; t++) {
+        for (uint32_t c = 0; c < 3; c++) {
+            const float *p = whole.positions + 3 * (size_t)whole.triangles[3 * t + c];
+            add_vertex(&soup, p[0], p[1], p[2]);
+        }
+        add(&soup, 3 * t, 3 * t + 1, 3 * t + 2);
+        add(&soup, 3 * t, 3 * t + 2, 3 * t + 1);
+    }
+    must_repair(&soup, 0, 6, &changes);
+    assert_counts(&changes, 0, 12, 28, 0, 0);
+    add_vertex(&soup, 9, 9, 9), add_vertex(&soup, 9, 8, 9), add_vertex(&soup, 8, 9, 9); /* and one beside it */
+    add(&soup, 36, 37, 38), add(&soup, 36, 38, 37);
+    must_repair(&soup, 0, 6, &changes);
+    assert_counts(&changes, 0, 14, 28, 0, 0);
+    shape_free(&soup);
+
+    add_vertex(&whole, 9, 9, 9); /* a fin on an edge, and a wall across */
+    add(&whole, whole.triangles[0], whole.triangles[1], 8), add(&whole, whole.triangles[1], whole.triangles[0], 8);
+    must_repair(&whole, 0, 6, &changes);
+    assert_counts(&changes, 0, 2, 0, 0, 0);
+    shape_free(&whole);
+
+    struct shape sheet = shape_box(1, 1, 1);
+    drop(&sheet, 0);
+    add_backs(&sheet, 0, 11);
+    must_refuse(&sheet, 0, "once for each side");
+    shape_free(&sheet);
 }
 
 /* Boxes that touch along an edge keep their own vertices. */
@@ -712,6 +771,7 @@ int main(void) {
         cmocka_unit_test(test_random_damage),
         cmocka_unit_test(test_holes),
         cmocka_unit_test(test_drop_and_weld),
+        cmocka_unit_test(test_faces_for_both_sides),
         cmocka_unit_test(test_touching_shells_stay_apart),
         cmocka_unit_test(test_directions_of_shells),
         cmocka_unit_test(test_nested_directions),
