@@ -568,6 +568,18 @@ class Scene { /* closed with its owner */
         detail::check(client_, contactd_add_body(client_.get(), handle_, mesh.handle(), &options, &out));
         return Body(out);
     }
+    /* Rigid bodies, all or none. meshes: of each, or one of all. */
+    std::vector<Body> add_bodies(const std::vector<const Mesh *> &meshes,
+                                 const std::vector<std::array<double, 12>> &poses,
+                                 const BodyOptions &options = Rigid()) {
+        std::vector<contactd_mesh> handles;
+        for (const Mesh *mesh : meshes) handles.push_back(mesh->handle());
+        std::vector<contactd_body> out(poses.size());
+        const auto *rows = reinterpret_cast<const double(*)[12]>(poses.data());
+        detail::check(client_, contactd_add_bodies(client_.get(), handle_, handles.data(), handles.size(), rows,
+                                                   poses.size(), &options, out.data()));
+        return std::vector<Body>(out.begin(), out.end());
+    }
     Body add_half_space(const std::array<double, 3> &normal, double offset, const BodyOptions &options = Rigid()) {
         contactd_body out;
         detail::check(client_, contactd_add_half_space(client_.get(), handle_, normal.data(), offset, &options, &out));

@@ -260,6 +260,36 @@ static contactd_code check_body(contactd_client *client, ctc_scene *scene, const
     return CONTACTD_OK;
 }
 
+/* What the client keeps of a body, not yet in the scene. mesh NULL: a half-space. NULL: out of memory. */
+static ctc_body *new_body(const contactd_body_options *options, const ctc_mesh *mesh, contactd_mesh mesh_handle,
+                          const double pose[12]) {
+    ctc_body *body = calloc(1, sizeof *body);
+    if (!body) return NULL;
+    *body = (ctc_body){.mesh = mesh_handle,
+                       .rigid = !mesh || options->rigid,
+                       .group = options->group,
+                       .mask = options->mask,
+                       .self_contact = options->self_contact,
+                       .material = options->material,
+                       .n_ignore = options->n_ignore,
+                       .vertices = mesh ? mesh->vertices : 0};
+    memcpy(body->pose, pose, sizeof body->pose);
+    memcpy(body->start, pose, sizeof body->start);
+    if (!body->n_ignore) return body;
+    body->ignore = malloc(body->n_ignore * sizeof *body->ignore);
+    if (!body->ignore) ctc_body_free(&body);
+    if (body) memcpy(body->ignore, options->ignore, body->n_ignore * sizeof *body->ignore);
+    return body;
+}
+
+/* Makes it one of the scene's. */
+static contactd_body take_body(ctc_scene *scene, ctc_body *body, ctc_mesh *mesh) {
+    body->handle = scene->n_bodies + 1;
+    scene->bodies[scene->n_bodies++] = body;
+    if (mesh) mesh->bodies++;
+    return body->handle;
+}
+
 /* mesh NULL: a half-space. */
 static contactd_code add_body(contactd_client *client, contactd_scene scene_handle, ctc_mesh *mesh,
                               contactd_mesh mesh_handle, const contactd_body_options *options, contactd_body *out) {
@@ -270,37 +300,18 @@ static contactd_code add_body(contactd_client *client, contactd_scene scene_hand
     if (code == CONTACTD_OK) code = ctc_flush(client, scene_handle, 1);
     if (code != CONTACTD_OK) return code;
 
-    ctc_body *body = calloc(1, sizeof *body);
-    if (!body) return ctc_no_memory(client, object);
-    *body = (ctc_body){.handle = scene->n_bodies + 1,
-                       .mesh = mesh_handle,
-                       .rigid = !mesh || options->rigid,
-                       .group = options->group,
-                       .mask = options->mask,
-                       .self_contact = options->self_contact,
-                       .material = options->material,
-                       .n_ignore = options->n_ignore,
-                       .vertices = mesh ? mesh->vertices : 0};
-    memcpy(body->pose, options->pose, sizeof body->pose);
-    memcpy(body->start, options->pose, sizeof body->start);
-    if (body->n_ignore) body->ignore = malloc(body->n_ignore * sizeof *body->ignore);
-    if ((body->n_ignore && !body->ignore) ||
-        !ctc_grow32(&scene->bodies, scene->n_bodies, &scene->cap_bodies, sizeof *scene->bodies))
+    ctc_body *body = new_body(options, mesh, mesh_handle, options->pose);
+    if (!body || !ctc_grow32(&scene->bodies, scene->n_bodies, &scene->cap_bodies, sizeof *scene->bodies))
         code = ctc_no_memory(client, object);
-    else if (body->n_ignore)
-        memcpy(body->ignore, options->ignore, body->n_ignore * sizeof *body->ignore);
     if (code == CONTACTD_OK) do {
             code = ctc_ensure_scene(client, scene);
             if (code == CONTACTD_OK) code = ctc_send_add_body(client, scene, body);
         } while (code == CTC_AGAIN);
-    if (code != CONTACTD_OK) {
+    if (code == CONTACTD_OK)
+        *out = take_body(scene, body, mesh);
+    else
         ctc_body_free(&body);
-        return code;
-    }
-    scene->bodies[scene->n_bodies++] = body;
-    if (mesh) mesh->bodies++;
-    *out = body->handle;
-    return CONTACTD_OK;
+    return code;
 }
 
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_handle, contactd_mesh mesh_handle,
@@ -314,6 +325,136 @@ contactd_code contactd_add_body(contactd_client *client, contactd_scene scene_ha
     contactd_body_options defaults;
     contactd_body_options_init(&defaults);
     return add_body(client, scene_handle, mesh, mesh_handle, options ? options : &defaults, out);
+}
+
+/* ---- many bodies ---- */
+
+/* The bodies of one call, and what is sent of them. */
+struct bodies_to_add {
+    ctc_scene *scene;
+    ctc_mesh **meshes; /* [n_meshes] */
+    size_t n_meshes;
+    const double (*poses)[12];
+    const contactd_body_options *options;
+    ctc_body **made; /* [n] */
+    size_t n;
+    uint64_t *mesh_ids; /* [n_meshes] */
+    uint32_t *ignore;   /* [options->n_ignore] */
+};
+
+static contactd_code make_bodies(contactd_client *client, struct bodies_to_add *add, const contactd_mesh *handles,
+                                 const char *object) {
+    const ctc_scene *scene = add->scene;
+    for (size_t i = 0; i < add->n; i++) {
+        const size_t m = add->n_meshes > 1 ? i : 0;
+        if (!(add->made[i] = new_body(add->options, add->meshes[m], handles[m], add->poses[i])))
+            return ctc_no_memory(client, object);
+        add->made[i]->rigid = true;
+    }
+    if (add->n && !ctc_grow32(&add->scene->bodies, scene->n_bodies + (uint32_t)add->n - 1, &add->scene->cap_bodies,
+                              sizeof *scene->bodies))
+        return ctc_no_memory(client, object);
+    return CONTACTD_OK;
+}
+
+static contactd_code send_bodies(contactd_client *client, struct bodies_to_add *add) {
+    char object[CTC_OBJECT];
+    ctc_scene *scene = add->scene;
+    const contactd_body_options *options = add->options;
+    for (int attempt = 0;; attempt++) {
+        contactd_code code = ctc_ensure_scene(client, scene);
+        for (size_t i = 0; i < add->n_meshes && code == CONTACTD_OK; i++) {
+            code = ctc_ensure_mesh(client, add->meshes[i]);
+            add->mesh_ids[i] = add->meshes[i]->server;
+        }
+        if (code != CONTACTD_OK) return code;
+        for (size_t i = 0; i < options->n_ignore; i++) add->ignore[i] = scene->bodies[options->ignore[i] - 1]->server;
+        wire_message m = {.type = WIRE_ADD_BODIES,
+                          .u.add_bodies = {.scene = scene->server,
+                                           .meshes = add->mesh_ids,
+                                           .n_meshes = (uint32_t)add->n_meshes,
+                                           .poses = add->poses[0],
+                                           .n = (uint32_t)add->n,
+                                           .group = options->group,
+                                           .mask = options->mask,
+                                           .self_contact = options->self_contact,
+                                           .material = options->material,
+                                           .ignore = add->ignore,
+                                           .n_ignore = (uint32_t)options->n_ignore}};
+        code = ctc_exchange(client, &m, WIRE_BODIES_ADDED, ctc_scene_object(scene, object));
+        if (attempt == 0 && ctc_is_mesh_stale(client, code)) { /* bring them back, once */
+            for (size_t i = 0; i < add->n_meshes; i++) add->meshes[i]->server = 0;
+            continue;
+        }
+        if (code == CONTACTD_OK && client->message.u.bodies_added.n != add->n)
+            code = ctc_fail(client, CONTACTD_INTERNAL, object, "answer", "the server added %u bodies, expected %zu",
+                            client->message.u.bodies_added.n, add->n);
+        return code;
+    }
+}
+
+static contactd_code add_bodies(contactd_client *client, struct bodies_to_add *add, const contactd_mesh *handles,
+                                contactd_body *out) {
+    char object[CTC_OBJECT];
+    ctc_scene *scene = add->scene;
+    contactd_code code = check_body(client, scene, add->options, ctc_scene_object(scene, object));
+    if (code == CONTACTD_OK) code = ctc_flush(client, scene->handle, 1);
+    for (size_t i = 0; i < add->n_meshes && code == CONTACTD_OK; i++)
+        if (!(add->meshes[i] = ctc_find_mesh(client, handles[i]))) code = client->error.code;
+    if (code == CONTACTD_OK) code = make_bodies(client, add, handles, object);
+    if (code != CONTACTD_OK || !add->n) return code;
+    do code = send_bodies(client, add);
+    while (code == CTC_AGAIN);
+    if (code != CONTACTD_OK) return code;
+    for (size_t i = 0; i < add->n; i++) {
+        add->made[i]->server = client->message.u.bodies_added.bodies[i];
+        out[i] = take_body(scene, add->made[i], add->meshes[add->n_meshes > 1 ? i : 0]);
+        add->made[i] = NULL;
+    }
+    scene->n_ids = 0;
+    return code;
+}
+
+contactd_code contactd_add_bodies(contactd_client *client, contactd_scene scene_handle, const contactd_mesh *meshes,
+                                  size_t n_meshes, const double (*poses)[12], size_t n,
+                                  const contactd_body_options *options, contactd_body *out) {
+    CTC_BEGIN(client);
+    char object[CTC_OBJECT];
+    if (n > WIRE_MOST_BODIES)
+        return ctc_fail(client, CONTACTD_TOO_LARGE, "bodies", "n",
+                        "%zu bodies are given, at most %d are allowed in a call", n, WIRE_MOST_BODIES);
+    if (n) {
+        CTC_REQUIRE(client, "bodies", out);
+        CTC_REQUIRE(client, "meshes", meshes);
+        CTC_REQUIRE(client, "poses", poses);
+    }
+    for (size_t i = 0; i < n; i++) out[i] = 0;
+    ctc_scene *scene = ctc_find_scene(client, scene_handle);
+    if (!scene) return client->error.code;
+    if (n && n_meshes != n && n_meshes != 1)
+        return ctc_fail(client, CONTACTD_WRONG_LENGTH, ctc_scene_object(scene, object), "meshes",
+                        "%zu meshes for %zu bodies: expected one, or one of each", n_meshes, n);
+    if (client->welcome.last_message < WIRE_ADD_BODIES)
+        return ctc_fail(client, CONTACTD_UNSUPPORTED, ctc_scene_object(scene, object), "bodies",
+                        "the server is too old to add many bodies at once: add them one by one");
+    contactd_body_options defaults;
+    contactd_body_options_init(&defaults);
+    if (!options) options = &defaults;
+    struct bodies_to_add add = {
+        .scene = scene, .n_meshes = n ? n_meshes : 0, .poses = poses, .options = options, .n = n};
+    add.meshes = calloc(n_meshes + 1, sizeof *add.meshes);
+    add.made = calloc(n + 1, sizeof *add.made);
+    add.mesh_ids = malloc((n_meshes + 1) * sizeof *add.mesh_ids);
+    add.ignore = malloc((options->n_ignore + 1) * sizeof *add.ignore);
+    const contactd_code code = add.meshes && add.made && add.mesh_ids && add.ignore
+                                   ? add_bodies(client, &add, meshes, out)
+                                   : ctc_no_memory(client, ctc_scene_object(scene, object));
+    for (size_t i = 0; i < n && add.made; i++) ctc_body_free(&add.made[i]); /* those that did not become the scene's */
+    free(add.meshes);
+    free(add.made);
+    free(add.mesh_ids);
+    free(add.ignore);
+    return code;
 }
 
 /* ---- half-spaces ---- */

@@ -13,14 +13,15 @@
 /* ---- requests ---- */
 
 static bool repeatable(wire_type type) {
-    return type != WIRE_OPEN_SCENE && type != WIRE_ADD_BODY && type != WIRE_COPY_SCENE;
+    return type != WIRE_OPEN_SCENE && type != WIRE_ADD_BODY && type != WIRE_ADD_BODIES && type != WIRE_COPY_SCENE;
 }
 
 /* What a server works on: beside what restores a scene, requests that may take long. */
 static bool is_work(const contactd_client *client, wire_type type) {
-    return type == WIRE_REGISTER_MESH || type == WIRE_ADD_BODY || type == WIRE_CONFIGURE || type == WIRE_REPLACE_MESH ||
-           type == WIRE_GET_SNAPSHOT || type == WIRE_STEP_MANY || type == WIRE_RESET_SCENES ||
-           type == WIRE_COPY_SCENE || (type != WIRE_HELLO && client->work_ends != &client->call_ends);
+    return type == WIRE_REGISTER_MESH || type == WIRE_ADD_BODY || type == WIRE_ADD_BODIES || type == WIRE_CONFIGURE ||
+           type == WIRE_REPLACE_MESH || type == WIRE_GET_SNAPSHOT || type == WIRE_STEP_MANY ||
+           type == WIRE_RESET_SCENES || type == WIRE_COPY_SCENE ||
+           (type != WIRE_HELLO && client->work_ends != &client->call_ends);
 }
 
 /* The object is gone: an earlier, unanswered sending of the same request removed it, so the request succeeded. */

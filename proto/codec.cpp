@@ -23,7 +23,8 @@ static_assert(0 CONTACTD_ERROR_MAP(COUNT_CODE) == int(fb::ErrorCode_MAX) + 1, "e
     X(GET_SNAPSHOT, GetSnapshot) X(SNAPSHOT, Snapshot) X(REPLACE_MESH, ReplaceMesh)    \
     X(GET_REPORT, GetReport) X(REPORT, Report) X(DRAIN, Drain) X(SET_MATERIAL, SetMaterial)    \
     X(STEP_MANY, StepMany) X(MANY_RESULT, ManyResult) X(CANCEL, Cancel) X(RESET_SCENES, ResetScenes)                   \
-    X(CLOSE_SCENES, CloseScenes) X(COPY_SCENE, CopyScene) X(SCENES_OPENED, ScenesOpened)
+    X(CLOSE_SCENES, CloseScenes) X(COPY_SCENE, CopyScene) X(SCENES_OPENED, ScenesOpened)                               \
+    X(ADD_BODIES, AddBodies) X(BODIES_ADDED, BodiesAdded)
 // clang-format on
 #define CHECK_TYPE(c, f) static_assert(int(WIRE_##c) == int(fb::Body_##f), "codec.h and the union differ in " #f);
 WIRE_TYPE_MAP(CHECK_TYPE)

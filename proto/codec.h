@@ -62,6 +62,7 @@ typedef enum wire_type {
     WIRE_STEP_MANY, WIRE_MANY_RESULT,
     WIRE_CANCEL,
     WIRE_RESET_SCENES, WIRE_CLOSE_SCENES, WIRE_COPY_SCENE, WIRE_SCENES_OPENED,
+    WIRE_ADD_BODIES, WIRE_BODIES_ADDED,
     WIRE_TYPE_END, /* no message: one beyond the last */
 } wire_type;
 const char *wire_type_name(wire_type type); /* "Step" */
@@ -167,6 +168,16 @@ typedef struct wire_add_body {
     double start[12]; /* pose where absent */
 } wire_add_body;
 typedef struct wire_body_added { uint64_t scene; uint32_t body; bool self_contact; } wire_body_added;
+typedef struct wire_add_bodies {
+    uint64_t scene;
+    const uint64_t *meshes; uint32_t n_meshes; /* n, or 1 */
+    const double *poses; uint32_t n;           /* [n][12] */
+    uint32_t group, mask;
+    const uint32_t *ignore; uint32_t n_ignore;
+    bool self_contact;
+    ct_material material;
+} wire_add_bodies;
+typedef struct wire_bodies_added { uint64_t scene; const uint32_t *bodies; uint32_t n; } wire_bodies_added;
 typedef struct wire_body_ref { uint64_t scene; uint32_t body; } wire_body_ref; /* remove_body */
 typedef struct wire_replace_mesh { uint64_t scene; uint32_t body; uint64_t mesh; } wire_replace_mesh;
 typedef struct wire_set_material { uint64_t scene; uint32_t body, other; ct_material material; } wire_set_material;
@@ -228,7 +239,7 @@ typedef struct wire_step_result {
     bool has_wall; double wall_us[WIRE_TIMINGS];
 } wire_step_result;
 
-enum { WIRE_MOST_SCENES = 65536, WIRE_LEAST_VERTICES = 4 }; /* of a message; of a StepMany's deformable bodies */
+enum { WIRE_MOST_SCENES = 65536, WIRE_MOST_BODIES = 65536, WIRE_LEAST_VERTICES = 4 }; /* of a message, of which AddBodies has bodies; of a StepMany's deformable bodies */
 typedef struct wire_bodies { /* which bodies of each scene: `n` of them */
     const uint32_t *bodies;  /* [n], of every scene; or, by_scene, [scenes][n] */
     uint32_t n;
@@ -324,6 +335,8 @@ typedef struct wire_message {
         wire_scene_list scene_list;
         wire_add_body add_body;
         wire_body_added body_added;
+        wire_add_bodies add_bodies;
+        wire_bodies_added bodies_added;
         wire_body_ref remove_body;
         wire_replace_mesh replace_mesh;
         wire_set_material set_material;

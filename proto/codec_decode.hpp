@@ -696,6 +696,32 @@ struct Decoder {
                numbers(in->start(), "start", 12, out->pose, out->start);
     }
 
+    template <typename T> static void take(const flatbuffers::Vector<T> *in, const T **out, uint32_t *n) {
+        *n = in ? in->size() : 0;
+        *out = *n ? in->data() : nullptr; // aligned: the verifier checked
+    }
+
+    bool add_bodies(const fb::AddBodies *in, wire_add_bodies *out) {
+        uint32_t n;
+        out->scene = in->scene();
+        out->group = in->group();
+        out->mask = in->mask();
+        out->self_contact = in->self_contact();
+        out->material = material(in);
+        take(in->meshes(), &out->meshes, &out->n_meshes);
+        take(in->poses(), &out->poses, &n);
+        take(in->ignore(), &out->ignore, &out->n_ignore);
+        out->n = n / 12;
+        if (n % 12) return fail(CONTACTD_WRONG_LENGTH, "poses", "poses has %u numbers, expected 12 of each body", n);
+        if (out->n > WIRE_MOST_BODIES)
+            return fail(CONTACTD_TOO_LARGE, "poses",
+                        "poses of %u bodies are given, at most %d are allowed: send the rest in another message", out->n,
+                        WIRE_MOST_BODIES);
+        return out->n_meshes == out->n || out->n_meshes == 1 ||
+               fail(CONTACTD_WRONG_LENGTH, "meshes", "meshes has %u numbers, expected one, or one of each of %u bodies",
+                    out->n_meshes, out->n);
+    }
+
     bool scene_ids(const flatbuffers::Vector<uint64_t> *in, const char *field, const uint64_t **out, uint32_t *n) {
         *n = in ? in->size() : 0;
         *out = *n ? in->data() : nullptr;
@@ -777,6 +803,12 @@ struct Decoder {
                         [this](const fb::SceneInfo *in, wire_scene_info *o) { return scene_info(in, o); });
         case WIRE_ADD_BODY:
             return add_body(m->body_as_AddBody(), &u.add_body);
+        case WIRE_ADD_BODIES:
+            return add_bodies(m->body_as_AddBodies(), &u.add_bodies);
+        case WIRE_BODIES_ADDED:
+            u.bodies_added.scene = m->body_as_BodiesAdded()->scene();
+            take(m->body_as_BodiesAdded()->bodies(), &u.bodies_added.bodies, &u.bodies_added.n);
+            return true;
         case WIRE_BODY_ADDED:
             u.body_added.scene = m->body_as_BodyAdded()->scene();
             u.body_added.body = m->body_as_BodyAdded()->body();

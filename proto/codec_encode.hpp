@@ -170,6 +170,10 @@ struct Encoder {
             return n;
         case WIRE_ADD_BODY:
             return n + 4 * size_t(m.u.add_body.n_ignore);
+        case WIRE_ADD_BODIES:
+            return n + 96 * size_t(m.u.add_bodies.n) + 8 * size_t(m.u.add_bodies.n_meshes) + 4 * size_t(m.u.add_bodies.n_ignore);
+        case WIRE_BODIES_ADDED:
+            return n + 4 * size_t(m.u.bodies_added.n);
         case WIRE_RESET_SCENES:
             return n + 8 * size_t(m.u.reset_scenes.n);
         case WIRE_CLOSE_SCENES:
@@ -512,6 +516,20 @@ struct Encoder {
         }
         case WIRE_BODY_ADDED:
             return fb::CreateBodyAdded(*fbb, u.body_added.scene, u.body_added.body, u.body_added.self_contact).Union();
+        case WIRE_ADD_BODIES: {
+            const wire_add_bodies &b = u.add_bodies;
+            auto meshes = fbb->CreateVector(b.meshes, b.n_meshes);
+            auto poses = fbb->CreateVector(b.poses, 12 * size_t(b.n));
+            auto ignore = b.n_ignore ? fbb->CreateVector(b.ignore, b.n_ignore) : 0;
+            return fb::CreateAddBodies(*fbb, b.scene, meshes, poses, b.group, b.mask, ignore, b.self_contact,
+                                       b.material.modulus, b.material.friction, b.material.dissipation,
+                                       b.material.static_friction)
+                .Union();
+        }
+        case WIRE_BODIES_ADDED: {
+            auto bodies = fbb->CreateVector(u.bodies_added.bodies, u.bodies_added.n);
+            return fb::CreateBodiesAdded(*fbb, u.bodies_added.scene, bodies).Union();
+        }
         case WIRE_REMOVE_BODY:
             return fb::CreateRemoveBody(*fbb, u.remove_body.scene, u.remove_body.body).Union();
         case WIRE_DONE:

@@ -110,6 +110,8 @@ static uint64_t *scene_of(wire_message *m) {
         return &m->u.step.scene;
     case WIRE_COPY_SCENE:
         return &m->u.copy_scene.scene;
+    case WIRE_ADD_BODIES:
+        return &m->u.add_bodies.scene;
     default:
         return NULL;
     }
@@ -127,7 +129,7 @@ static bool is_replayed(wire_type type) {
     return type == WIRE_HELLO || type == WIRE_REGISTER_MESH || type == WIRE_GET_MESH || type == WIRE_OPEN_SCENE ||
            type == WIRE_CONFIGURE || type == WIRE_CLOSE_SCENE || type == WIRE_ADD_BODY || type == WIRE_REMOVE_BODY ||
            type == WIRE_REPLACE_MESH || type == WIRE_SET_MATERIAL || type == WIRE_STEP || type == WIRE_STEP_MANY ||
-           type == WIRE_RESET_SCENES || type == WIRE_CLOSE_SCENES || type == WIRE_COPY_SCENE;
+           type == WIRE_RESET_SCENES || type == WIRE_CLOSE_SCENES || type == WIRE_COPY_SCENE || type == WIRE_ADD_BODIES;
 }
 
 /* Nothing was done for the request, and a client would send it again. */
@@ -162,10 +164,10 @@ static bool was_timed(const wire_message *request, const wire_message *answer) {
     return is_refined || answer->u.step_result.ended == WIRE_ENDED_TIME;
 }
 
-static bool translate_list(const replay *r, const uint64_t *list, uint32_t n) {
-    uint64_t *scenes = (uint64_t *)(uintptr_t)list; /* in the decoder's scratch */
+static bool translate_list(const handle_map *map, const uint64_t *list, uint32_t n) {
+    uint64_t *handles = (uint64_t *)(uintptr_t)list; /* in the decoder's scratch */
     for (uint32_t i = 0; i < n; i++) {
-        if (!map_handle(&r->scenes, &scenes[i])) return false;
+        if (!map_handle(map, &handles[i])) return false;
     }
     return true;
 }
@@ -186,10 +188,12 @@ static bool translate(const replay *r, const replayed_client *client, wire_messa
     m->traceparent = NULL;
     if (m->type == WIRE_STEP_MANY) {
         m->u.step_many.deadline_us = 0;
-        return translate_list(r, m->u.step_many.scenes, m->u.step_many.n);
+        return translate_list(&r->scenes, m->u.step_many.scenes, m->u.step_many.n);
     }
-    if (m->type == WIRE_RESET_SCENES) return translate_list(r, m->u.reset_scenes.scenes, m->u.reset_scenes.n);
-    if (m->type == WIRE_CLOSE_SCENES) return translate_list(r, m->u.close_scenes.scenes, m->u.close_scenes.n);
+    if (m->type == WIRE_RESET_SCENES) return translate_list(&r->scenes, m->u.reset_scenes.scenes, m->u.reset_scenes.n);
+    if (m->type == WIRE_CLOSE_SCENES) return translate_list(&r->scenes, m->u.close_scenes.scenes, m->u.close_scenes.n);
+    if (m->type == WIRE_ADD_BODIES && !translate_list(&r->meshes, m->u.add_bodies.meshes, m->u.add_bodies.n_meshes))
+        return false;
     if (m->type == WIRE_COPY_SCENE) drop_keys(&m->u.copy_scene);
     if (m->type == WIRE_STEP) m->u.step.deadline_us = m->u.step.time_budget_us = 0;
     if (m->type == WIRE_OPEN_SCENE) m->u.open_scene.key = m->u.open_scene.revision = 0; /* no stored settings */

@@ -176,6 +176,9 @@ bool replay_agree(wire_message *a, wire_message *b, char *what, size_t size) {
         a->u.scenes_opened.scenes = b->u.scenes_opened.scenes;
         a->u.scenes_opened.revision = b->u.scenes_opened.revision;
         return same_encoded(a, b) || differ(what, size, "settings");
+    case WIRE_BODIES_ADDED:
+        a->u.bodies_added.scene = b->u.bodies_added.scene; /* a handle of this server's */
+        return same_encoded(a, b) || differ(what, size, "bodies");
     case WIRE_BODY_ADDED:
         return a->u.body_added.body == b->u.body_added.body || differ(what, size, "body");
     case WIRE_ERROR:

@@ -23,7 +23,7 @@ import numpy as np
 from ._engine_memory import Answer, EngineTables, Library, StepAnswer, left_out_of
 from ._scene_settings import ROWS
 from ._schema import UNION_NUMBER
-from ._state import POSE, POSITIONS, Meshes, MeshState, Request, SceneState
+from ._state import POSE, POSITIONS, RIGID, Meshes, MeshState, Request, SceneState
 from ._wire import Arrays
 from .errors import ClosedError, ContactdError, ErrorCode, StaleHandleError, error_for
 
@@ -485,20 +485,48 @@ class EngineLink:
 
     def _AddBody(self, body: dict[str, Any], _: Any) -> Answer:
         native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
-        options, out, error = ffi.new("ct_body_options *"), ffi.new("uint32_t *"), ffi.new("ct_error *")
-        lib.ct_body_options_init(options)
-        options.kind = body["kind"]
-        options.group, options.mask = body["group"], body["mask"]
-        options.self_contact = body.get("self_contact", False)
-        self._fill_material(options.material, body)
+        out, error = ffi.new("uint32_t *"), ffi.new("ct_error *")
+        options, ignore = self._body_options(body, body["kind"])
         if "pose" in body:
             options.pose = body["pose"]
-        ignore = ffi.new("uint32_t[]", list(body.get("ignore", ())))
-        options.ignore, options.n_ignore = ignore, len(ignore)
         with self._mesh(body["mesh"]) if "mesh" in body else contextlib.nullcontext(ffi.NULL) as mesh, self._held(body) as scene:
             native.check(lib.ct_scene_add_body(scene.handle, mesh, options, out, error), error, f"scene {body['scene']}")
             scene.meshes[out[0]] = body.get("mesh", 0)
         return Answer("BodyAdded", {"scene": body["scene"], "body": out[0], "self_contact": options.self_contact})
+
+    def _body_options(self, body: dict[str, Any], kind: int) -> tuple[Any, Any]:
+        """Without a pose; and memory that they point to."""
+        ffi = self.native.ffi
+        options, ignore = ffi.new("ct_body_options *"), ffi.new("uint32_t[]", list(body.get("ignore", ())))
+        self.native.lib.ct_body_options_init(options)
+        options.kind, options.group, options.mask = kind, body["group"], body["mask"]
+        options.self_contact = body.get("self_contact", False)
+        options.ignore, options.n_ignore = ignore, len(ignore)
+        self._fill_material(options.material, body)
+        return options, ignore
+
+    def _AddBodies(self, body: dict[str, Any], _: Any) -> Answer:
+        native, (ffi, lib) = self.native, (self.native.ffi, self.native.lib)
+        out, error = ffi.new("uint32_t *"), ffi.new("ct_error *")
+        options, ignore = self._body_options(body, RIGID)
+        poses = np.array(body["poses"]).reshape(-1, 12)
+        meshes = body["meshes"] * (len(poses) if len(body["meshes"]) == 1 else 1)
+        added: list[int] = []
+        with contextlib.ExitStack() as stack:
+            handles = {number: stack.enter_context(self._mesh(number)) for number in set(meshes)}
+            scene = stack.enter_context(self._held(body))
+            place = np.frombuffer(ffi.buffer(ffi.addressof(options, "pose")))  # the options' own memory
+            for pose, number in zip(poses, meshes):
+                place[:] = pose
+                status = lib.ct_scene_add_body(scene.handle, handles[number], options, out, error)
+                if status:
+                    for other in added:
+                        lib.ct_scene_remove_body(scene.handle, other, ffi.NULL)
+                        scene.meshes.pop(other)
+                    native.check(status, error, f"scene {body['scene']}, body {len(added)} of {len(poses)}, from 0")
+                added.append(out[0])
+                scene.meshes[out[0]] = number
+        return Answer("BodiesAdded", {"scene": body["scene"], "bodies": added})
 
     @staticmethod
     def _fill_material(material: Any, body: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Many scenes in one request: copies, resets and closing, on a server or in this process. For client.
+"""Many in one request, on a server or in this process: scenes are copied, reset and closed, bodies added. For client and scene.
 
 A request for several scenes may be sent where no step of theirs is on its way; else there is one for each of them, which waits for
 the scene's steps.
@@ -6,6 +6,7 @@ the scene's steps.
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import Future
 from typing import Any, Sequence
 
@@ -137,6 +138,36 @@ def _fill(state: SceneState, template: SceneState) -> None:
     for pair, material in template.pairs.items():
         first = min(pair, key=id)
         state.set_pair(copies[first], copies[max(pair, key=id)], material)
+
+
+# ---- many bodies ----
+
+
+def add_bodies(scene: SceneState, bodies: list[BodyState], poses: Sequence[Sequence[float]], timeout: float) -> None:
+    """Rigid ones that differ in meshes and poses alone, all or none."""
+    link, reply = scene.link, Reply()
+
+    def build() -> Message:
+        meshes = [0 if body.mesh is None else body.mesh.id for body in bodies]
+        shared = {key: value for key, value in bodies[0].message(scene).items() if key not in ("mesh", "kind", "pose", "start")}
+        return shared | {"meshes": meshes if len(set(meshes)) > 1 else meshes[:1],
+                         "poses": list(itertools.chain.from_iterable(poses))}, None
+
+    def done(answer: Decoded) -> None:
+        if reply.done():
+            return  # given up: `undo` removes them
+        for body, number in zip(bodies, answer.body["bodies"]):
+            body.id = number
+        scene.add_all(bodies)
+
+    def undo(answer: Decoded) -> Request:
+        requests = [Request("RemoveBody", lambda number=number: ({"scene": answer.body["scene"], "body": number}, None),  # type: ignore[misc]
+                            timeout=timeout) for number in answer.body["bodies"]]
+        for request in requests[1:]:
+            link.submit(request)
+        return requests[0]
+
+    link.call(Request("AddBodies", build, done, undo=undo, timeout=timeout, future=reply))
 
 
 # ---- closing ----

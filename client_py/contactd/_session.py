@@ -21,7 +21,7 @@ TypedMessage = tuple[str, dict[str, Any], Arrays | None]
 Procedure = Generator[TypedMessage, Decoded, None]
 
 # Repeating these could do them twice, so where their answer was lost with the connection everything is built anew.
-_NOT_REPEATABLE = {"OpenScene", "AddBody", "CopyScene"}
+_NOT_REPEATABLE = {"OpenScene", "AddBody", "AddBodies", "CopyScene"}
 # A mesh of this hash is not there, or only others may use it.
 _MUST_UPLOAD = {ErrorCode.NOT_FOUND, ErrorCode.STALE_HANDLE, ErrorCode.FORBIDDEN}
 

@@ -443,6 +443,10 @@ class SceneState:
         self.bodies.append(body)
         self.forget_known()
 
+    def add_all(self, bodies: list[BodyState]) -> None:
+        self.bodies += bodies
+        self.forget_known()
+
     def put_last(self, bodies: list[BodyState]) -> None:
         """In this order, behind all others."""
         last = set(bodies)

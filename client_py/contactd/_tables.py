@@ -19,7 +19,7 @@ MOST_ENDS = 2  # of servers, after which what they were at work on is not sent a
 ALONE_S = 1.0  # so long is a request alone of those that a server was at work on when it ended
 
 # What a server works on, beside steps.
-_WORK = {"StepMany", "CopyScene", "ResetScenes", "RegisterMesh", "AddBody", "Configure", "ReplaceMesh", "GetSnapshot"}
+_WORK = {"StepMany", "CopyScene", "ResetScenes", "RegisterMesh", "AddBody", "AddBodies", "Configure", "ReplaceMesh", "GetSnapshot"}
 
 
 def delay_of(error: ContactdError) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Generator, Iterable, Literal, M
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _arrays, _settings, _state
+from . import _arrays, _link_scenes, _settings, _state
 from ._frames import Frames
 from ._reply import Reply
 from ._scene_settings import SceneSettings
@@ -26,7 +26,7 @@ from ._state import BodyState, Direction, Request, SceneState, Update, no_self_c
 from ._want import WANT, Want, want_bits
 from ._wire import Decoded
 from .body import Body
-from .errors import ContactdError, ErrorCode, error_for
+from .errors import ContactdError, ErrorCode, StaleHandleError, error_for
 from .result import StepResult, method_name
 from .shapes import ShapeAdder
 
@@ -76,6 +76,7 @@ class Future(_BaseFuture[StepResult]):
 
 
 _TOGETHER = 256  # requests for bodies that are on the way at once
+_MOST_TOGETHER = 65536  # bodies of one request
 
 
 def _material(modulus: float | None, friction: float | None, dissipation: float | None,
@@ -207,7 +208,7 @@ class Scene(SceneSettings, ShapeAdder):
                    ignore: Iterable[Body] = (), self_contact: bool = False, modulus: float | None = None,
                    friction: float | None = None, dissipation: float | None = None, static_friction: float | None = None,
                    timeout: float | None = None) -> list[Body]:
-        """Adds many rigid bodies, all or none, with their requests on the way together instead of a round trip each.
+        """Adds many rigid bodies in one request, all or none. An older server gets a request for each.
 
         Args:
             meshes: of each body, or one of all.
@@ -229,9 +230,29 @@ class Scene(SceneSettings, ShapeAdder):
         states = [BodyState(on_link[mesh], _state.RIGID, tuple(row), *flags, list(others), self_contact=bool(self_contact),
                             material=material, vertices=mesh.vertex_count - mesh.closing_vertices)
                   for mesh, row in zip(each, rows)]
-        return self._add_all(states, timeout)
+        if not _link_scenes.knows(self._state.link, "AddBodies"):
+            return self._add_each(states, timeout)
+        try:
+            return self._add_all(states, rows, timeout)
+        except StaleHandleError:  # a mesh, which a server has dropped to make room: by itself, each is brought back
+            return self._add_each(states, timeout)
 
-    def _add_all(self, states: list[BodyState], timeout: float | None) -> list[Body]:
+    def _add_all(self, states: list[BodyState], poses: list[list[float]], timeout: float | None) -> list[Body]:
+        deadline = time.monotonic() + self.client._timeout(timeout)
+        self._state.link.check_thread()
+        self._check_open()
+        try:
+            for at in range(0, len(states), _MOST_TOGETHER):
+                part = slice(at, at + _MOST_TOGETHER)
+                _link_scenes.add_bodies(self._state, states[part], poses[part], max(deadline - time.monotonic(), 0))
+        except ContactdError:
+            for state in states:
+                if state.id:
+                    self.remove_body(Body(self, state))
+            raise
+        return [Body(self, state) for state in states]
+
+    def _add_each(self, states: list[BodyState], timeout: float | None) -> list[Body]:
         deadline = time.monotonic() + self.client._timeout(timeout)
         link, bodies, failed = self._state.link, [], None
         link.check_thread()

@@ -1,4 +1,4 @@
-/* each.h - ResetScenes, CloseScenes and CopyScene: the same command many times. */
+/* each.h - ResetScenes, CloseScenes, CopyScene and AddBodies: the same command many times. */
 #ifndef SERVER_EACH_H
 #define SERVER_EACH_H
 

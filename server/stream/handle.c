@@ -731,7 +731,8 @@ void stream_handle(stream *stream, request *request) {
         refuse(stream, request, &error);
     } else if (type == WIRE_STEP_MANY) {
         if (!many_submit(request, &error)) refuse(stream, request, &error);
-    } else if (type == WIRE_RESET_SCENES || type == WIRE_CLOSE_SCENES || type == WIRE_COPY_SCENE) {
+    } else if (type == WIRE_RESET_SCENES || type == WIRE_CLOSE_SCENES || type == WIRE_COPY_SCENE ||
+               type == WIRE_ADD_BODIES) {
         if (!each_submit(request, &error)) refuse(stream, request, &error);
     } else if (fill_command(request, &error)) {
         request->scene = request->command.scene;

@@ -68,7 +68,7 @@ typedef struct request {
     ct_velocity *velocities;
     size_t room_velocities;
     many_steps *many;           /* StepMany; else NULL */
-    each_scene *each;           /* ResetScenes, CloseScenes, CopyScene; else NULL */
+    each_scene *each;           /* ResetScenes, CloseScenes, CopyScene, AddBodies; else NULL */
     mesh_record mesh;           /* RegisterMesh */
     ct_mesh_changes *changes;   /* RegisterMesh: what was done to make it */
     picture picture;            /* GetSnapshot */

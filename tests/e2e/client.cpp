@@ -71,7 +71,12 @@ static void columns_and_spans(const char *address) {
     const contactd::Mesh mesh = client.register_mesh(box, faces);
     std::vector<contactd::Body> bodies;
     std::vector<contactd_update> updates;
-    for (int i = 0; i < 5; i++) bodies.push_back(scene.add_body(mesh));
+    bodies.push_back(scene.add_body(mesh));
+    const std::array<double, 12> origin = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+    for (const contactd::Body body : scene.add_bodies({&mesh}, {origin, origin})) bodies.push_back(body);
+    for (const contactd::Body body : scene.add_bodies({&mesh, &mesh}, {origin, origin})) bodies.push_back(body);
+    CHECK(scene.add_bodies({}, {}).empty() && bodies.size() == 5);
+    CHECK(tells(error_of([&] { scene.add_bodies({&mesh, &mesh, &mesh}, {origin, origin}); }), "3 meshes for 2 bodies"));
     for (int i = 0; i < 5; i++) updates.push_back(bodies[static_cast<size_t>(i)].at(shifted(0.75 * i)));
     const contactd::Result result = scene.step(updates);
     CHECK(result.size() == 4 && result.volumes().size() == 4 && !result.empty());

@@ -121,13 +121,53 @@ def test_many_bodies_at_once(server, place, monkeypatch):
         assert [b.vertices for b in scene.add_bodies([other, mesh], np.stack([[0, 9, 0, 0, 0, 0, 1.0], [5, 9, 0, 0, 0, 0, 1]]))] == [other.vertex_count, 8]
 
 
-def test_many_bodies_are_all_or_none(client):
+PLACES = ["server", pytest.param("engine", marks=pytest.mark.skipif(
+    INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is"))]
+
+
+@pytest.fixture(params=PLACES)
+def place(request, server, monkeypatch):
+    monkeypatch.setenv("CONTACTD_LIBRARY", str(BUILD / "libcontact.so"))
+    with contactd.connect(server.stream, timeout=PATIENCE) if request.param == "server" else contactd.Engine(threads=1, timeout=PATIENCE) as client:
+        yield client
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_many_bodies_are_as_those_one_by_one(place, is_old, monkeypatch):
+    if is_old:  # each has a request of its own
+        monkeypatch.setattr(contactd.scene._link_scenes, "knows", lambda link, kind: kind != "AddBodies")
+    meshes = [place.register_mesh(*UNIT_BOX), place.register_mesh(*icosphere(0.6))]
+    poses = row_of(40)
+    poses[:, 1, 3] = np.linspace(0, 0.2, 40)
+    material = dict(modulus=2e6, friction=0.4, dissipation=0.5, static_friction=0.6)
+    results = []
+    for together in (True, False):
+        scene = place.open_scene(method="exact", law="pressure")
+        ghost = scene.add_body(meshes[0], pose=moved(3.1))
+        each, shared = [meshes[i % 2] for i in range(40)], dict(group=3, mask=5, ignore=[ghost], **material)
+        if together:
+            scene.add_bodies(each, poses, **shared)
+        else:
+            for mesh, pose in zip(each, poses):
+                scene.add_body(mesh, pose=pose, **shared)
+        moves = poses + np.eye(4)[2] * 0.01 * (np.arange(40) % 3)[:, None, None] * [0, 0, 0, 1]
+        results.append(scene.step(poses=(scene.bodies[1:], moves), velocities={scene.bodies[1]: np.ones(6)}))
+        place.reset([scene])
+        results.append(scene.step())
+    for a, b in (results[0::2], results[1::2]):
+        assert len(a) == 39 and (a.body_pairs == b.body_pairs).all() and (a.wrenches == b.wrenches).all()
+
+
+def test_many_bodies_are_all_or_none(place):
+    client = place
     scene, mesh = client.open_scene(method="exact"), client.register_mesh(*UNIT_BOX)
     scene.add_body(mesh, pose=np.eye(4))
     bad = row_of(20)
     bad[13, 0, 0] = 3
-    with pytest.raises(errors.ContactdError):
+    with pytest.raises(errors.ContactdError, match="body 13 of 20"):
         scene.add_bodies(mesh, bad)
+    with pytest.raises(errors.ContactdError, match="body 13 of 20"):
+        scene.add_bodies([mesh] * 20, bad)
     assert len(scene.bodies) == 1 and scene.info()["bodies"] == 1
     for poses, error in ((row_of(3)[:, :2], errors.WrongLengthError), (np.full((2, 4, 4), np.nan), errors.ContactdError)):
         with pytest.raises(error):

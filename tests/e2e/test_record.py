@@ -99,11 +99,13 @@ def test_the_same_server_gives_the_same_bits(server, recorded):
 MANY = """
     import sys, numpy as np, contactd
     sys.path.insert(0, "tests/e2e")
-    from geometry import UNIT_BOX, moved
+    from geometry import UNIT_BOX, icosphere, moved
     with contactd.connect(timeout=100) as client:
+        gone = client.open_scene()
+        gone.add_bodies(client.register_mesh(*icosphere(1)), [moved(0)])
+        gone.close()
         template = client.open_scene(method="exact")
-        for shift in (0, 0.5):
-            template.add_body(client.register_mesh(*UNIT_BOX), moved(shift))
+        template.add_bodies(client.register_mesh(*UNIT_BOX), [moved(0), moved(0.5)])
         scenes = [template, *client.open_scenes(3, template)]
         poses = np.stack([[moved(0)[:3], moved(0.321 + 0.1 * k)[:3]] for k in range(4)])
         assert len(client.step_many(scenes, poses)) == 4

@@ -470,6 +470,27 @@ static inline void fake_reset(fake_body *b) {
     for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f;
 }
 
+static inline void fake_add_bodies(fake_server *f, const wire_message *m, wire_message *r) {
+    static uint32_t ids[FAKE_BODIES];
+    const wire_add_bodies *in = &m->u.add_bodies;
+    for (uint32_t i = 0; i < in->n; i++) {
+        wire_message one = {.request = m->request,
+                            .session = m->session,
+                            .u.add_body = {.scene = in->scene,
+                                           .mesh = in->meshes[in->n_meshes > 1 ? i : 0],
+                                           .kind = WIRE_BODY_RIGID,
+                                           .self_contact = in->self_contact}};
+        memcpy(one.u.add_body.pose, in->poses + 12 * (size_t)i, sizeof one.u.add_body.pose);
+        memcpy(one.u.add_body.start, one.u.add_body.pose, sizeof one.u.add_body.start);
+        r->type = WIRE_NO_BODY;
+        fake_add_body(f, &one, r);
+        if (r->type != WIRE_BODY_ADDED) return;
+        ids[i] = r->u.body_added.body;
+    }
+    r->type = WIRE_BODIES_ADDED;
+    r->u.bodies_added = (wire_bodies_added){in->scene, ids, in->n};
+}
+
 static inline void fake_copy(fake_server *f, const wire_message *m, wire_message *r) {
     static uint64_t ids[FAKE_SCENES];
     const fake_scene *from = fake_find(f, m, m->u.copy_scene.scene);
@@ -693,6 +714,9 @@ static inline void fake_handle(fake_server *f, const wire_message *m) {
         break;
     case WIRE_COPY_SCENE:
         fake_copy(f, m, &r);
+        break;
+    case WIRE_ADD_BODIES:
+        fake_add_bodies(f, m, &r);
         break;
     case WIRE_STEP_MANY:
         for (uint32_t k = 0; k < m->u.step_many.n; k++)

@@ -108,6 +108,7 @@ static void test_no_client(void **state) {
         contactd_list_scenes(NULL, &scene_infos, &n),
         contactd_configure_by_id(NULL, 1, NULL, &scene_info),
         contactd_add_body(NULL, 1, 1, NULL, &handle),
+        contactd_add_bodies(NULL, 1, &handle, 1, NULL, 0, NULL, &handle),
         contactd_add_half_space(NULL, 1, (const double[3]){0, 0, 1}, 0, NULL, &handle),
         contactd_remove_body(NULL, 1, 1),
         contactd_replace_mesh(NULL, 1, 1, 1),
@@ -587,6 +588,21 @@ static void test_many_scenes(void **state) {
     assert_true(copies[0] == 0 && copies[1] == 0);
     blames(contactd_copy_scene(client, scene, WIRE_MOST_SCENES + 1, copies), CONTACTD_TOO_LARGE, "n");
     blames(contactd_close_scenes(client, twice, WIRE_MOST_SCENES + 1), CONTACTD_TOO_LARGE, "n");
+    const double poses[2][12] = {{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}};
+    const contactd_mesh meshes[3] = {1, 1, 99};
+    contactd_body added[2] = {5, 5};
+    contactd_body_options wrong = {0};
+    NULL_IS_REFUSED(contactd_add_bodies(client, scene, NULL, 1, poses, 2, NULL, added), "meshes");
+    NULL_IS_REFUSED(contactd_add_bodies(client, scene, meshes, 1, NULL, 2, NULL, added), "poses");
+    NULL_IS_REFUSED(contactd_add_bodies(client, scene, meshes, 1, poses, 2, NULL, NULL), "out");
+    blames(contactd_add_bodies(client, none, meshes, 1, poses, 2, NULL, added), CONTACTD_NOT_FOUND, "scene");
+    assert_true(added[0] == 0 && added[1] == 0);
+    blames(contactd_add_bodies(client, scene, meshes, 3, poses, 2, NULL, added), CONTACTD_WRONG_LENGTH, "meshes");
+    blames(contactd_add_bodies(client, scene, meshes + 1, 2, poses, 2, NULL, added), CONTACTD_NOT_FOUND, "mesh");
+    blames(contactd_add_bodies(client, scene, meshes, 1, poses, 2, &wrong, added), CONTACTD_INVALID_ARGUMENT,
+           "options");
+    blames(contactd_add_bodies(client, scene, meshes, 1, poses, WIRE_MOST_BODIES + 1, NULL, added), CONTACTD_TOO_LARGE,
+           "n");
     assert_int_equal(contactd_reset_scenes(client, NULL, 0), CONTACTD_OK);
     assert_int_equal(contactd_close_scenes(client, NULL, 0), CONTACTD_OK);
     assert_int_equal(contactd_copy_scene(client, scene, 0, NULL), CONTACTD_OK);

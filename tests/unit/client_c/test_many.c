@@ -324,6 +324,38 @@ static void bad_input(void **state) {
     assert_null(result);
 }
 
+/* Their poses count in the fake's volume; they outlive the server, and an answer that is lost. */
+static void many_bodies(void **state) {
+    (void)state;
+    double poses[3][12] = {{0}};
+    contactd_body bodies[3];
+    const contactd_result *single;
+    const contactd_mesh mesh = 1;
+    assert_int_equal(contactd_step(client, scenes[0], NULL, 0, NULL, &single), CONTACTD_OK);
+    const double before = single->contacts[0].volume;
+    for (int i = 0; i < 3; i++) poses[i][0] = 1000 * (i + 1);
+    for (int lost = 0; lost < 2; lost++) {
+        if (lost) atomic_store(&server->drop, 1);
+        const contactd_mesh meshes[3] = {mesh, mesh, mesh};
+        assert_int_equal(contactd_add_bodies(client, scenes[0], meshes, lost ? 1 : 3, poses, 3, NULL, bodies),
+                         CONTACTD_OK);
+        assert_true(bodies[1] == bodies[0] + 1 && bodies[2] == bodies[0] + 2);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(contactd_step(client, scenes[0], NULL, 0, NULL, &single), CONTACTD_OK);
+            assert_true(single->contacts[0].volume == before + 6000 * (lost + 1));
+            if (!lost) atomic_store(&server->restart, true);
+        }
+    }
+    const contactd_update moved = contactd_move(bodies[2], (const double[12]){5000});
+    assert_int_equal(contactd_step(client, scenes[0], &moved, 1, NULL, &single), CONTACTD_OK);
+    assert_true(single->contacts[0].volume == before + 14000);
+    assert_int_equal(contactd_remove_body(client, scenes[0], bodies[2]), CONTACTD_OK);
+    assert_int_equal(contactd_step(client, scenes[0], NULL, 0, NULL, &single), CONTACTD_OK);
+    assert_true(single->contacts[0].volume == before + 9000);
+    assert_int_equal(contactd_forget_mesh(client, mesh), CONTACTD_CONFLICT); /* bodies use it */
+    assert_int_equal(contactd_add_bodies(client, scenes[0], NULL, 0, NULL, 0, NULL, NULL), CONTACTD_OK);
+}
+
 static void an_old_server_is_named(void **state) {
     (void)state;
     atomic_store(&server->is_old, true);
@@ -337,6 +369,11 @@ static void an_old_server_is_named(void **state) {
     contactd_scene copy;
     assert_int_equal(contactd_reset_scenes(client, scenes, N), CONTACTD_UNSUPPORTED);
     assert_int_equal(contactd_copy_scene(client, scenes[0], 1, &copy), CONTACTD_UNSUPPORTED);
+    contactd_body body = 7;
+    const contactd_mesh mesh = 1;
+    assert_int_equal(contactd_add_bodies(client, scenes[0], &mesh, 1, &(const double[12]){1}, 1, NULL, &body),
+                     CONTACTD_UNSUPPORTED);
+    assert_true(body == 0);
     assert_int_equal(contactd_close_scenes(client, scenes, N), CONTACTD_OK); /* one by one */
     assert_int_equal(atomic_load(&server->closings), 0);
 }
@@ -351,6 +388,7 @@ int main(void) {
         TEST(a_lost_answer_is_asked_for_again),
         TEST(one_fails_alone),
         TEST(after_silence_the_state_is_as_before),
+        TEST(many_bodies),
         TEST(reset_and_copies),
         TEST(copies_whose_answer_is_lost_are_made_again),
         TEST(no_scenes),

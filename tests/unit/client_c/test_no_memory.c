@@ -145,6 +145,10 @@ static void run_many(script *s, contactd_scene scene, contactd_body soft, contac
     many.n_positions = 4;
     for (int i = 0; i < 2; i++) DO(contactd_step_many(s->client, &many, &result));
     contactd_many_result_free(&result);
+    contactd_body added[2];
+    const contactd_mesh alike = 1;
+    const double poses[2][12] = {{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}};
+    DO(contactd_add_bodies(s->client, scene, &alike, 1, poses, 2, NULL, added));
     contactd_scene copies[2] = {0};
     DO(contactd_copy_scene(s->client, scene, 2, copies));
     DO(contactd_reset_scenes(s->client, &scene, 1));

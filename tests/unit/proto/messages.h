@@ -233,6 +233,22 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
         sample_numbers(m.u.add_body.pose, 12, 0.25);
         memcpy(m.u.add_body.start, m.u.add_body.pose, sizeof m.u.add_body.start); /* absent, as in older messages */
         break;
+    case WIRE_ADD_BODIES:
+        m.u.add_bodies = (wire_add_bodies){.scene = 36,
+                                           .meshes = s->ids,
+                                           .n_meshes = 2,
+                                           .poses = s->poses,
+                                           .n = 2,
+                                           .group = 6,
+                                           .mask = 5,
+                                           .ignore = s->ignore,
+                                           .n_ignore = 2,
+                                           .self_contact = true,
+                                           .material = {1e7, 0.5, 1.5, 0.625}};
+        break;
+    case WIRE_BODIES_ADDED:
+        m.u.bodies_added = (wire_bodies_added){37, s->ignore, 2};
+        break;
     case WIRE_BODY_ADDED:
         m.u.body_added = (wire_body_added){22, 23, false};
         break;
@@ -802,6 +818,24 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
         for (uint32_t i = 0; i < a->u.add_body.n_ignore; i++) {
             SAME(u.add_body.ignore[i]);
         }
+        break;
+    case WIRE_ADD_BODIES:
+        SAME(u.add_bodies.scene);
+        SAME(u.add_bodies.n);
+        for (uint32_t i = 0; i < 12 * a->u.add_bodies.n; i++) SAME(u.add_bodies.poses[i]);
+        SAME(u.add_bodies.group);
+        SAME(u.add_bodies.mask);
+        SAME(u.add_bodies.self_contact);
+        if (memcmp(&a->u.add_bodies.material, &b->u.add_bodies.material, sizeof(ct_material)))
+            return "u.add_bodies.material";
+        SAME(u.add_bodies.n_ignore);
+        for (uint32_t i = 0; i < a->u.add_bodies.n_ignore; i++) SAME(u.add_bodies.ignore[i]);
+        return differ_ids(a->u.add_bodies.meshes, a->u.add_bodies.n_meshes, b->u.add_bodies.meshes,
+                          b->u.add_bodies.n_meshes);
+    case WIRE_BODIES_ADDED:
+        SAME(u.bodies_added.scene);
+        SAME(u.bodies_added.n);
+        for (uint32_t i = 0; i < a->u.bodies_added.n; i++) SAME(u.bodies_added.bodies[i]);
         break;
     case WIRE_BODY_ADDED:
         SAME(u.body_added.self_contact);

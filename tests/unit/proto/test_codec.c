@@ -866,6 +866,14 @@ static void contradictions_name_the_field(void **state) {
     m = sample_message(&store, WIRE_ADD_BODY);
     m.u.add_body.kind = WIRE_BODY_NONE;
     refused(&m, CONTACTD_MALFORMED, "kind");
+    m = sample_message(&store, WIRE_ADD_BODIES);
+    m.u.add_bodies.n_meshes = 0;
+    refused(&m, CONTACTD_WRONG_LENGTH, "meshes");
+    m.u.add_bodies.n_meshes = 1;
+    round_trip(&m, 0);
+    m.u.add_bodies.n_meshes = 2;
+    m.u.add_bodies.n = 1;
+    refused(&m, CONTACTD_WRONG_LENGTH, "meshes");
     const char *bad[] = {"\xff", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "ok \xe2\x82", "\xe0\x80\x80"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         m = sample_message(&store, WIRE_HELLO);
