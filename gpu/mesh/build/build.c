@@ -7,6 +7,7 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
+#include "gpu/mesh/build/backs.h"
 #include "gpu/mesh/build/close.h"
 #include "gpu/mesh/build/hull.h"
 #include "gpu/mesh/build/order.h"
@@ -165,6 +166,7 @@ ct_status ct_soup_finish(ct_soup *soup, const ct_mesh_options *options, ct_mesh 
     ct_status status = CT_OK;
     if (options->scale != 0 && options->scale != 1 && !scale_positions(soup, options->scale))
         status = ct_fail_cancelled(&own);
+    if (status == CT_OK && options->repair) status = ct_align_backs(soup, &own);
     if (status == CT_OK)
         status = options->closing == CT_CLOSING_NONE ? ct_cut_polygons(soup, false, changes, &own)
                                                      : take_closing(soup, options, changes, &own);

@@ -220,6 +220,67 @@ static void test_uneven(void **state) {
     }
 }
 
+/* The OBJ file with each face written a second time, backwards, from its corner `start` on. With own_corners its vertices are
+ * written again, too. The caller frees it. */
+static char *add_backs(const char *text, uint32_t n_vertices, uint32_t start, bool own_corners) {
+    char *both = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&both, &size);
+    assert_non_null(file);
+    fprintf(file, "%s", text);
+    for (const char *line = text; own_corners && *line == 'v'; line = strchr(line, '\n') + 1)
+        fprintf(file, "%.*s\n", (int)strcspn(line, "\n"), line);
+    for (const char *line = strchr(text, 'f'); line; line = strchr(line + 1, 'f')) {
+        uint32_t corners[128], n = 0;
+        char *at = (char *)(uintptr_t)line + 1;
+        for (char *end; n < 128; at = end) {
+            corners[n] = (uint32_t)strtoul(at, &end, 10);
+            if (end == at) break;
+            n++;
+        }
+        fprintf(file, "f");
+        for (uint32_t i = 0; i < n; i++)
+            fprintf(file, " %u", corners[(start + n - i) % n] + (own_corners ? n_vertices : 0));
+        fprintf(file, "\n");
+    }
+    fclose(file);
+    return both;
+}
+
+/* Faces for both sides, as some programs write them: a repair keeps one, wherever the other one begins. */
+static void test_both_sides(void **state) {
+    (void)state;
+    const polygon bases[] = {
+        {(double[][2]){{0, 0}, {1, 0}, {1, 1}, {0, 1}}, 4},
+        {(double[][2]){{0, 0}, {2, -1}, {1, 0}, {2, 1}}, 4},
+        {(double[][2]){{0, 0}, {2, 0}, {3, 1}, {2, 2}, {1, 2}, {0, 1}}, 6},
+        {(double[][2]){{0, 0}, {3, 0}, {3, 3}, {2, 3}, {2, 1}, {1, 1}, {1, 3}, {0, 3}}, 8},
+    };
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
+        for (uint32_t start = 0; start < 2 * bases[i].n; start++) {
+            const bool own_corners = start >= bases[i].n;
+            const double lift = i == 2 && start % 2 ? 0.25 : 0; /* a cap that is not flat */
+            char *text = write_prism(&bases[i], CT_FORMAT_OBJ, 0, 0.7, lift),
+                 *both = add_backs(text, 2 * bases[i].n, start % bases[i].n, own_corners);
+            const double volume = read_prism(&bases[i], CT_FORMAT_OBJ, 0, 0.7, lift, NULL).volume;
+            ct_mesh_options with;
+            ct_mesh_options_init(&with);
+            with.repair = true;
+            ct_mesh_changes changes;
+            ct_mesh *mesh;
+            ct_error error = {0};
+            if (ct_mesh_read_with(both, strlen(both), CT_FORMAT_OBJ, &with, &mesh, &changes, &error) != CT_OK)
+                fail_msg("base %zu from %u: %s", i, start, error.message);
+            ct_mesh_info info;
+            ct_mesh_get_info(mesh, &info);
+            ct_mesh_release(&mesh);
+            free(text), free(both);
+            assert_int_equal(info.triangles, 4 * bases[i].n - 4);
+            assert_int_equal(changes.of[CT_CHANGE_DUPLICATE].count, 4 * bases[i].n - 4);
+            assert_float_equal(info.volume, volume, 1e-6);
+        }
+}
+
 static void refuse(const polygon *p) {
     char *text = write_prism(p, CT_FORMAT_OBJ, 0, 0, 0);
     ct_mesh *mesh;
@@ -244,9 +305,10 @@ static void test_crossing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_concave), cmocka_unit_test(test_corners_on_a_line),
-        cmocka_unit_test(test_hole),    cmocka_unit_test(test_random_stars),
-        cmocka_unit_test(test_uneven),  cmocka_unit_test(test_crossing),
+        cmocka_unit_test(test_concave),  cmocka_unit_test(test_corners_on_a_line),
+        cmocka_unit_test(test_hole),     cmocka_unit_test(test_random_stars),
+        cmocka_unit_test(test_uneven),   cmocka_unit_test(test_both_sides),
+        cmocka_unit_test(test_crossing),
     };
     return cmocka_run_group_tests_name("polygons", tests, NULL, NULL);
 }
