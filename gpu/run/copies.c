@@ -32,8 +32,10 @@ ct_status ct_scene_reset(ct_scene *scene, ct_error *error) {
     if (!next) return ct_fail(error, CT_OUT_OF_MEMORY, "", "no memory to reset %u bodies", scene->n_bodies);
     const ct_status status = make_all_anew(scene, next, error);
     for (uint32_t i = 0; i < scene->n_bodies && !status; i++) {
+        ct_scene_count_body(scene, scene->bodies[i], false);
         scene->engine->backend->body_destroy(device_of(scene), scene->bodies[i]);
         *scene->bodies[i] = next[i];
+        ct_scene_count_body(scene, scene->bodies[i], true);
     }
     free(next);
     if (status) return status;

@@ -295,6 +295,7 @@ ct_status ct_scene_add_body(ct_scene *scene, ct_mesh *mesh, const ct_body_option
     scene->first_free = slot + 1;
     entry->body = body;
     body->id = entry->generation << CT_SLOT_BITS | (slot + 1);
+    ct_scene_count_body(scene, body, true);
     uint32_t at = scene->n_bodies++;
     for (; at > 0 && scene->bodies[at - 1]->id > body->id; at--) scene->bodies[at] = scene->bodies[at - 1];
     scene->bodies[at] = body;
@@ -321,6 +322,7 @@ ct_status ct_scene_add_half_space(ct_scene *scene, const double normal[3], doubl
 ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     ct_body *body = ct_scene_find(scene, id, error);
     if (!body) return CT_NOT_FOUND;
+    ct_scene_count_body(scene, body, false);
     uint32_t slot = (id & CT_MAX_BODIES) - 1;
     ct_body_slot *entry = &scene->slots[slot];
     if (slot < scene->first_free) scene->first_free = slot;
@@ -343,6 +345,13 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
     scene->n_half_spaces -= body->is_half_space;
     free_body(scene, body);
     return CT_OK;
+}
+
+void ct_scene_count_body(ct_scene *scene, const ct_body *body, bool comes) {
+    uint64_t bytes = sizeof *body + body->device_bytes;
+    if (body->kind == CT_BODY_DEFORMABLE && !body->device_bytes) bytes += 12 * (uint64_t)body->mesh->n_vertices;
+    scene->body_bytes += comes ? bytes : -bytes;
+    scene->body_device_bytes += comes ? body->device_bytes : -body->device_bytes;
 }
 
 ct_status ct_body_anew(const ct_scene *scene, const ct_body *body, ct_mesh *mesh, const double pose[12], ct_body *out,
@@ -376,6 +385,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
         return status;
     }
     ct_mesh_retain(mesh);
+    ct_scene_count_body(scene, body, false);
     scene->engine->backend->body_destroy(device->device, body);
     ct_method_unprepare_mesh(&scene->settings, body->mesh);
     atomic_fetch_sub(&device->triangles, body->mesh->n_triangles);
@@ -383,6 +393,7 @@ ct_status ct_scene_replace_mesh(ct_scene *scene, uint32_t id, ct_mesh *mesh, ct_
     ct_mesh_release(&body->mesh);
     scene->n_warnings -= body->condition != CT_WARNING_NONE;
     scene->version++;
+    ct_scene_count_body(scene, &next, true);
     *body = next;
     return CT_OK;
 }
@@ -443,20 +454,12 @@ ct_status ct_scene_body_positions(const ct_scene *scene, uint32_t id, float *out
 }
 
 uint64_t ct_scene_bytes(const ct_scene *scene) {
-    uint64_t bytes = scene->table_bytes + sizeof *scene + scene->slot_capacity * sizeof(ct_body_slot) +
-                     scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
-                     scene->strays.update_capacity * sizeof(ct_update) + scene->strays.number_bytes +
-                     scene->broad.bytes + scene->kept_bytes + ct_identity_bytes(scene->identity);
-    for (uint32_t i = 0; i < scene->n_bodies; i++) {
-        const ct_body *body = scene->bodies[i];
-        bytes += sizeof *body + body->device_bytes;
-        if (body->kind == CT_BODY_DEFORMABLE && !body->device_bytes) bytes += 12 * (uint64_t)body->mesh->n_vertices;
-    }
-    return bytes;
+    return scene->table_bytes + sizeof *scene + scene->slot_capacity * sizeof(ct_body_slot) +
+           scene->body_capacity * (sizeof(ct_body *) + sizeof(ct_broad_body)) + scene->ignored_capacity * 16 +
+           scene->strays.update_capacity * sizeof(ct_update) + scene->strays.number_bytes + scene->broad.bytes +
+           scene->kept_bytes + ct_identity_bytes(scene->identity) + scene->body_bytes;
 }
 
 uint64_t ct_scene_device_bytes(const ct_scene *scene) {
-    uint64_t bytes = scene->table_bytes;
-    for (uint32_t i = 0; i < scene->n_bodies; i++) bytes += scene->bodies[i]->device_bytes;
-    return bytes;
+    return scene->table_bytes + scene->body_device_bytes;
 }

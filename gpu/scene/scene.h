@@ -128,6 +128,8 @@ struct ct_scene {
     uint64_t version;             /* rises when bodies[], ignored_ids[] or settings change */
     struct ct_scene_table *table; /* the backend's state of the scene; NULL if it keeps none */
     uint64_t table_bytes;         /* bytes of the device's own memory that the table holds */
+    uint64_t body_bytes;          /* of all bodies, without their meshes: see ct_scene_count_body */
+    uint64_t body_device_bytes;   /* of these, the device's own */
 
     struct ct_kept *kept; /* the CPU backend's answers of pairs at rest; NULL: none */
     uint64_t kept_bytes;

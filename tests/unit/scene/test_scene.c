@@ -385,12 +385,13 @@ static void test_bytes(void **state) {
     ct_body_options o;
     ct_body_options_init(&o);
     uint64_t empty = ct_scene_bytes(scene), before;
-    uint32_t body;
+    uint32_t body, bodies[10];
     assert_true(empty >= sizeof(ct_scene));
     for (int i = 0; i < 10; i++) {
         before = ct_scene_bytes(scene);
         o.kind = i % 2 ? CT_BODY_RIGID : CT_BODY_DEFORMABLE;
         assert_int_equal(ct_scene_add_body(scene, mesh, &o, &body, NULL), CT_OK);
+        bodies[i] = body;
         uint64_t grown = ct_scene_bytes(scene) - before, positions = i % 2 ? 0 : 12ull * ball.n_vertices;
         assert_true(grown >= positions + sizeof(ct_body) && grown < positions + 2000);
     }
@@ -400,9 +401,23 @@ static void test_bytes(void **state) {
     before = ct_scene_bytes(scene);
     assert_int_equal(ct_scene_remove_body(scene, body, NULL), CT_OK);
     assert_int_equal(before - ct_scene_bytes(scene), sizeof(ct_body));
+    /* Bodies that are made anew count once, with the mesh that they have then. */
+    struct shape small = shape_icosphere(1, 2);
+    ct_mesh *other = shape_to_mesh(&small, NULL);
+    before = ct_scene_bytes(scene);
+    assert_int_equal(ct_scene_reset(scene, NULL), CT_OK);
+    assert_int_equal(ct_scene_bytes(scene), before);
+    for (int i = 0; i < 2; i++) assert_int_equal(ct_scene_replace_mesh(scene, bodies[i], other, NULL), CT_OK);
+    assert_int_equal(before - ct_scene_bytes(scene), 12 * (ball.n_vertices - small.n_vertices)); /* of the first */
+    before = ct_scene_bytes(scene);
+    for (int i = 0; i < 9; i++) assert_int_equal(ct_scene_remove_body(scene, bodies[i], NULL), CT_OK);
+    assert_int_equal(before - ct_scene_bytes(scene),
+                     9 * sizeof(ct_body) + 12 * (4 * (uint64_t)ball.n_vertices + small.n_vertices));
     ct_scene_destroy(&scene);
     ct_mesh_release(&mesh);
+    ct_mesh_release(&other);
     shape_free(&ball);
+    shape_free(&small);
 }
 
 /* ---- another mesh ---- */
