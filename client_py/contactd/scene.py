@@ -82,7 +82,11 @@ _MOST_TOGETHER = 65536  # bodies of one request
 def _material(modulus: float | None, friction: float | None, dissipation: float | None,
               static_friction: float | None) -> dict[str, float]:
     given = {"modulus": modulus, "friction": friction, "dissipation": dissipation, "static_friction": static_friction}
-    return {name: _arrays.real(value, field=name) for name, value in given.items() if value is not None}
+    material = {name: _arrays.real(value, field=name) for name, value in given.items() if value is not None}
+    for name, value in material.items():
+        if value != value:  # the wire's word for what is not given
+            raise error_for(ErrorCode.NON_FINITE, "expected a number, or None for not given, got nan", field=name)
+    return material
 
 
 class Scene(SceneSettings, ShapeAdder):

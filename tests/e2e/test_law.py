@@ -206,6 +206,19 @@ def test_bad_materials(client, field, value):
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize("field", ["modulus", "friction", "dissipation", "static_friction"])
+def test_nan_is_no_material(server_or_engine, field):
+    scene = server_or_engine.open_scene(law="pressure")
+    body = scene.add_body(server_or_engine.register_mesh(*UNIT_BOX), moved(0, 0, 0.49), modulus=1e6)
+    floor = scene.add_half_space((0, 0, 1))
+    for ask in (lambda **given: scene.set_material(body, **given), lambda **given: scene.set_pair(body, floor, **given),
+                lambda **given: scene.add_half_space((0, 0, 1), **given)):
+        with pytest.raises(errors.NonFiniteError) as caught:
+            ask(**{field: float("nan")})
+        assert caught.value.field == field
+    assert scene.step().wrench(body)[2] == pytest.approx(1e6 * 0.01, rel=1e-6)
+
+
 def test_what_does_not_go_together(client):
     with pytest.raises(errors.InvalidArgumentError, match="law"):
         client.open_scene(method="ldi", law="pressure")
