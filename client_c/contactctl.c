@@ -153,8 +153,8 @@ static int run(ctl *ctl, const char **words, int n_words) {
     ctl->n_args = n_words - before;
     memcpy(ctl->args, words + before, (size_t)ctl->n_args * sizeof *words);
     if (ctl->n_args < v->least || ctl->n_args > v->most) {
-        ctl_mistake("%s%s%s takes %s%s, but %d arguments are given", v->noun, v->verb ? " " : "",
-                    v->verb ? v->verb : "", v->most ? "" : "no arguments", v->args, ctl->n_args);
+        ctl_mistake("%s%s%s takes %s%s, but %d argument%s given", v->noun, v->verb ? " " : "", v->verb ? v->verb : "",
+                    v->most ? "" : "no arguments", v->args, ctl->n_args, ctl->n_args == 1 ? " is" : "s are");
         return EXIT_USAGE;
     }
     for (int o = OPT_LAST_COMMON + 1; o < OPT_COUNT; o++)

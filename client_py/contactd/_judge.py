@@ -346,11 +346,27 @@ def _read_csv(path: pathlib.Path, names: Sequence[str]) -> tuple[np.ndarray, NDA
 
 # ---- from a shell ----
 
+def _named_files(items: Sequence[str]) -> dict[str, str]:
+    """Of NAME=FILE, or of a FILE that names its body."""
+    files: dict[str, str] = {}
+    for item in items:
+        name, equals, path = item.partition("=")
+        if not equals:
+            name, path = pathlib.Path(item).stem, item
+        if not name or not path:
+            raise ValueError(f"{item} names no {'file' if name else 'body'}, expected NAME=FILE")
+        if name in files:
+            raise ValueError(f"two bodies are named {name}: give each a name, NAME=FILE")
+        files[name] = path
+    return files
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m contactd judge", description="Measures how far the bodies of a trajectory are inside each "
                                      "other. Exit status: 0; 1 where --limit is passed; 2 for wrong arguments or files, or "
                                      "where matplotlib is missing.")
-    parser.add_argument("--mesh", action="append", required=True, metavar="NAME=FILE", help="a body: GLB, glTF, OBJ, OFF, PLY or STL")
+    parser.add_argument("--mesh", action="append", required=True, metavar="NAME=FILE", help="a body: GLB, glTF, OBJ, OFF, PLY or STL; "
+                        "without NAME= it has the file's name")
     parser.add_argument("--poses", required=True, metavar="FILE", help=".npz with poses (T, b, 4, 4) or (T, b, 7), and times; or .csv with "
                         + ", ".join(_COLUMNS))
     parser.add_argument("--unit", default="m", help="of the meshes: m, mm, in and so on")
@@ -361,8 +377,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="prints JSON")
     given = parser.parse_args(arguments)
     try:
-        meshes = dict(item.partition("=")[::2] for item in given.mesh)
-        report = judge(meshes, given.poses, unit=given.unit, ignore=[tuple(pair.split(",")) for pair in given.ignore])
+        if given.limit is not None and not given.limit >= 0:
+            raise ValueError(f"--limit is {given.limit:g}, expected 0 or more")
+        report = judge(_named_files(given.mesh), given.poses, unit=given.unit, ignore=[tuple(pair.split(",")) for pair in given.ignore])
         if given.html:
             report.save(given.html)
         if given.plot:

@@ -126,6 +126,11 @@ def test_from_a_shell(files):
     assert done.returncode == 1 and done.stdout.startswith("worst penetration ")
     assert command(files, "--poses", "poses.csv", "--ignore", "left,right", "--limit", "0").returncode == 0
     assert command(files, "--poses", "none.csv").returncode == 2
+    for arguments, message in ((("--mesh", "left=box.obj"), "two bodies are named left: give each a name, NAME=FILE"),
+                               (("--mesh", "=box.obj"), "=box.obj names no body"), (("--mesh", "a="), "a= names no file"),
+                               (("--mesh", "box.obj"), "expected shape (T, 3, 4, 4)"), (("--limit", "-1"), "--limit is -1, expected 0 or more")):
+        done = command(files, "--poses", "poses.npz", *arguments)
+        assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
 @pytest.fixture
