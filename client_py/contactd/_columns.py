@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._contact_columns import COLUMNS, ContactColumns
+from ._schema import TABLES
 from ._want import FORCES, FRAME, GRADIENT, IDS, INERTIA, WEIGHTS, not_asked
 from .errors import ErrorCode, error_for
 
@@ -82,9 +83,12 @@ class Entries:
 
 def _values(tables: Any, field: str, shape: tuple[int, ...]) -> np.ndarray:
     """As the wire's table has it; whole numbers as int64, flags as bool."""
+    values: np.ndarray
     if tables is None:
-        return np.zeros((0, *shape))
-    values: np.ndarray = tables.column(field, shape)
+        number = next(f.format for f in TABLES["Contact"].fields if f.name == field)
+        values = np.zeros((0, *shape), "<" + number)
+    else:
+        values = tables.column(field, shape)
     return values if values.dtype.kind in "fb" else values.astype(np.int64)
 
 

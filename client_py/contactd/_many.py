@@ -151,8 +151,7 @@ class ManyResult(ContactColumns):
         most = max((len(scene._state.bodies) for scene in self.scenes), default=0)
         out = np.zeros((len(self.scenes), most, 6))
         index, pairs, wrenches = self.scene_index, self.body_pairs, self.wrenches
-        for side in (0, 1):
-            np.add.at(out, (index, pairs[:, side]), wrenches[:, side])
+        np.add.at(out, (index[:, None], pairs), wrenches)
         return out
 
     def __repr__(self) -> str:

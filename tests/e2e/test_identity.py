@@ -40,6 +40,21 @@ def test_begins_persists_ends(server_or_engine):
     assert kept.ids.tolist() == [2] and kept.ended_ids.tolist() == [1]
 
 
+def test_without_contacts(server_or_engine):
+    """Columns are of the same kinds of numbers as where there are some, so that flags choose among numbers."""
+    scene, boxes = pile(server_or_engine)
+    (copy,) = server_or_engine.open_scenes(1, scene)
+    first = scene.step(want="ids")
+    up = [moved(4 * k, 0, 3) for k in range(2)]
+    empty = scene.step(poses=dict(zip(boxes, up)), want="ids")
+    assert empty.ended_ids.tolist() == [1, 2] and empty.begun_ids.tolist() == [] and empty.ids[empty.are_new].shape == (0,)
+    many = server_or_engine.step_many([copy], ([1, 2], np.array([up])), want="ids")
+    for name in ("ids", "are_new", "are_nested", "indices", "volumes", "generalized_gradients"):
+        for result in (empty, many):
+            column = getattr(result, name)
+            assert column.dtype == getattr(first, name).dtype and column.shape == (0, *getattr(first, name).shape[1:]), name
+
+
 def test_not_asked_for(server_or_engine):
     scene, _ = pile(server_or_engine)
     result = scene.step()

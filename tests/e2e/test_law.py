@@ -178,6 +178,19 @@ def test_materials_of_pairs_and_bodies(server, client):
     assert force_on(scene, box_, fast)[0] == pytest.approx(-(0.9 * 0.5) ** 0.5 * normal, rel=1e-4)
 
 
+def test_sums_of_many_scenes_are_those_of_one(server_or_engine):
+    """To the last bit: a body that is the first of some contacts and the second of others."""
+    client, rng = server_or_engine, np.random.default_rng(3)
+    scene = client.open_scene(law="pressure", patches=True)
+    mesh = client.register_mesh(*icosphere(0.5, 2))
+    bodies = [scene.add_body(mesh, moved(*rng.uniform(-0.5, 0.5, 3)), modulus=1e6) for _ in range(8)]
+    scene.add_half_space((0, 0, 1), 0.0)
+    (copy,) = client.open_scenes(1, scene)
+    one, many = scene.step(want="wrench"), client.step_many([copy], want="wrench")
+    assert len(one) > 20 and np.array_equal(many.body_wrenches[0], one.body_wrenches)
+    assert np.array_equal(one.wrench(bodies[3]), one.body_wrenches[3])
+
+
 def test_pairs_are_copied(engine):
     scene = engine.open_scene(law="pressure")
     box_ = scene.add_body(engine.register_mesh(*UNIT_BOX), moved(0, 0, 0.49))
