@@ -23,11 +23,12 @@ import numpy as np
 from ._engine_memory import Answer, EngineTables, Library, StepAnswer, left_out_of
 from ._scene_settings import ROWS
 from ._schema import UNION_NUMBER
-from ._state import POSE, POSITIONS, RIGID, Meshes, MeshState, Request, SceneState
+from ._state import POSE, POSITIONS, RIGID, Meshes, MeshState, PoseUpdates, Request, SceneState, bodies_of
 from ._wire import Arrays
 from .errors import ClosedError, ContactdError, ErrorCode, StaleHandleError, error_for
 
 _DTYPES = {"<f4": 1, "<f8": 2}
+MANY_POSES = 16  # from here on filling columns takes less time than filling rows
 _CHANGES = 5  # kinds of changes that a repair makes
 
 
@@ -72,6 +73,7 @@ class EngineLink:
     """See Link. Requests are carried out on the calling thread; submitted steps on a thread of the link's, in order."""
 
     address = "engine"
+    is_here = True  # in this process
     reconnects = 0
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -574,18 +576,21 @@ class EngineLink:
         scene = self._scenes.get(request.scene.id)
         if scene is None or request.scene.closed:
             raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=request.scene.label)
-        parts: list[Any] = [*request.updates, *request.directions, *request.velocities]
-        for part in parts:
-            if part.body.removed:
-                raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=f"body {part.body.id}")
+        for body in itertools.chain(bodies_of(request.updates), (part.body for part in request.directions + request.velocities)):
+            if body.removed:
+                raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=f"body {body.id}")
         return scene
 
     def _fill_step(self, request: Request, scene: _Scene, keep: list[Any]) -> tuple[Any, bool]:
         """The ct_step, and whether the scene's own limit of time ends it first. keep: what the step reads, until it has."""
         ffi = self.native.ffi
         step, cancel, updates = scene.step_for(ffi, len(request.updates))
-        for row, update in zip(updates, request.updates):
-            self._fill_update(row, update, keep)
+        if isinstance(request.updates, PoseUpdates) and len(request.updates) >= MANY_POSES:
+            rows = self.native.writable(updates, len(request.updates), "ct_update")
+            rows["body"], rows["kind"], rows["pose"] = [body.id for body in request.updates.bodies], POSE, request.updates.rows
+        else:
+            for row, update in zip(updates, request.updates):
+                self._fill_update(row, update, keep)
         step.scene, step.cancel, step.want, step.result = scene.handle, cancel, request.want, ffi.NULL
         for name, parts in (("directions", request.directions), ("velocities", request.velocities)):
             if parts:

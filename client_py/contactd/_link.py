@@ -33,6 +33,8 @@ ASIDE_S = 0.05  # without a call, after which the connection's thread takes the 
 
 
 class Link:
+    is_here = False  # in this process
+
     def __init__(self, address: str, *, name: str, lease_s: float, spin_s: float, keys: Keys | None = None,
                  elsewhere: Callable[[str, str], str] | None = None,
                  learn: Callable[[list[str]], None] | None = None, wait_s: float | None = None) -> None:

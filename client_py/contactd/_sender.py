@@ -76,7 +76,7 @@ class Sender:
         try:
             if scene.error is not None:
                 raise scene.error
-            for part in request.updates + request.directions + request.velocities:
+            for part in request.parts():
                 if part.body.removed or part.body.id not in scene.by_id:
                     raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=f"body {part.body.id}")
             updates = request.updates if scene.synced else scene.all_updates(request.updates)

@@ -146,6 +146,26 @@ def no_self_contact(scene: str) -> ContactdError:
                      object=scene, field="self_contact")
 
 
+class PoseUpdates:
+    """Poses of many bodies: the engine in this process takes them at once; who wants an Update of each iterates."""
+
+    def __init__(self, bodies: list["BodyState"], rows: np.ndarray) -> None:
+        self.bodies, self.rows = bodies, rows  # (n, 12)
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def __iter__(self) -> Iterator[Update]:
+        return (Update(body, POSE, None, None, row) for body, row in zip(self.bodies, map(tuple, self.rows.tolist())))
+
+    def copy(self) -> "PoseUpdates":
+        return PoseUpdates(self.bodies, self.rows.copy())
+
+
+def bodies_of(updates: list[Update] | PoseUpdates) -> list["BodyState"]:
+    return updates.bodies if isinstance(updates, PoseUpdates) else [update.body for update in updates]
+
+
 @dataclass(slots=True, eq=False)
 class Direction:
     """One body's part of a direction of a step, or its velocity: float64 [vertices][3], or six numbers for a rigid body."""
@@ -356,7 +376,7 @@ class Request:
         self.began = time.monotonic()
         self.deadline = self.began + timeout
         self.scene: Any = None  # SceneState, of a step
-        self.updates: list[Update] = []
+        self.updates: list[Update] | PoseUpdates = []
         self.directions: list[Direction] = []
         self.velocities: list[Direction] = []
         self.want = 0
@@ -370,6 +390,10 @@ class Request:
         self.not_before = 0.0
         self.after: SceneState | None = None  # it waits for the steps of this scene, and later ones wait for it
         self.mesh: Any = None  # MeshState: that it uses, and that the server may have dropped to make room
+
+    def parts(self) -> Iterator[Any]:
+        """Of a step: all that it says of bodies."""
+        return itertools.chain(self.updates, self.directions, self.velocities)
 
     def may_be_sent(self) -> bool:
         """From now on it cannot be called back. False: it was."""
@@ -467,7 +491,7 @@ class SceneState:
         if material:
             self.pairs[pair] = material
 
-    def all_updates(self, updates: list[Update]) -> list[Update]:
+    def all_updates(self, updates: Iterable[Update]) -> list[Update]:
         """What a step with `updates` must send to a server whose bodies are all at rest."""
         by_body = {u.body: u for u in updates}
         whole = (body.whole(by_body.get(body)) for body in self.bodies)

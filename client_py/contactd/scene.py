@@ -22,7 +22,7 @@ from . import _arrays, _link_scenes, _settings, _state
 from ._frames import Frames
 from ._reply import Reply
 from ._scene_settings import SceneSettings
-from ._state import BodyState, Direction, Request, SceneState, Update, no_self_contact
+from ._state import BodyState, Direction, PoseUpdates, Request, SceneState, Update, bodies_of, no_self_contact
 from ._want import WANT, Want, want_bits
 from ._wire import Decoded
 from .body import Body
@@ -451,7 +451,7 @@ class Scene(SceneSettings, ShapeAdder):
                                 viscosity, timeout, None)
 
         def own() -> None:
-            for part in request.updates + request.directions + request.velocities:
+            for part in request.parts():
                 part.own()
 
         result: StepResult = self._state.link.call(request, own)
@@ -472,7 +472,7 @@ class Scene(SceneSettings, ShapeAdder):
         """
         request = self._request(positions, poses, ranges, indexed, want, time_budget, tolerance, directions, velocities,
                                 viscosity, timeout, Future())
-        for part in request.updates + request.directions + request.velocities:
+        for part in request.parts():
             part.own()
         link, future = self._state.link, request.future
         link.submit(request)
@@ -503,7 +503,8 @@ class Scene(SceneSettings, ShapeAdder):
                  viscosity: float, timeout: Any, future: Future | None) -> Request:
         self._check_open()
         limits = limits_message(time_budget, tolerance)
-        updates = []
+        updates: list[Update] = []
+        together: PoseUpdates | None = None  # in place of them
         if isinstance(positions, tuple):
             updates += self._positions_of_many(*_pair(positions, "positions"))
         else:
@@ -513,9 +514,13 @@ class Scene(SceneSettings, ShapeAdder):
                     value, field="positions", object=body, rows=state.vertices)))
         if poses is not None and not isinstance(poses, Mapping):
             bodies, value = _pair(poses, "poses") if isinstance(poses, tuple) else (self.bodies, poses)
-            rows = _arrays.poses(value, len(bodies)).tolist()
-            updates += [Update(self._own(body, "poses", _state.RIGID), _state.POSE, pose=tuple(row))
-                        for body, row in zip(bodies, rows)]
+            moved = PoseUpdates(self._own_all(bodies, "poses", _state.RIGID), _arrays.poses(value, len(bodies)))
+            if not self._state.link.is_here or updates or ranges or indexed:
+                updates += moved
+            elif future is None:
+                together = moved
+            else:
+                together = moved.copy()
         else:
             for body, value in _items(poses, "poses"):
                 state = self._own(body, "poses", _state.RIGID)
@@ -533,9 +538,10 @@ class Scene(SceneSettings, ShapeAdder):
             _check_range(int(at.max(initial=0)) + (at.size > 0), state, body, "indices")
             updates.append(Update(state, _state.INDEXED, _arrays.points(
                 value, field="positions", object=body, rows=at.size), at))
-        if len({u.body for u in updates}) < len(updates):
+        moving = bodies_of(together or updates)
+        if len(set(moving)) < len(moving):
             seen: set[BodyState] = set()
-            twice = next(u.body for u in updates if u.body in seen or seen.add(u.body))  # type: ignore[func-returns-value]
+            twice = next(body for body in moving if body in seen or seen.add(body))  # type: ignore[func-returns-value]
             raise error_for(ErrorCode.CONFLICT, "updated twice in one step", object=f"body {twice.id}", field="updates")
 
         def done(answer: Decoded) -> StepResult:  # without the request, which has it: each would keep the other
@@ -545,7 +551,7 @@ class Scene(SceneSettings, ShapeAdder):
             return result
 
         request = Request("Step", done=done, timeout=self.client._timeout(timeout), future=future)
-        request.scene, request.updates, request.want = self._state, updates, want_bits(want)
+        request.scene, request.updates, request.want = self._state, together or updates, want_bits(want)
         request.limits = limits
         if directions is not None:
             request.directions = self._directions(directions)
@@ -719,6 +725,13 @@ class Scene(SceneSettings, ShapeAdder):
                             + ("poses" if kind != _state.RIGID else "positions, ranges or indexed"), object=str(body),
                             field=field)
         return body._state
+
+    def _own_all(self, bodies: Sequence[Body], field: str, kind: int) -> list[BodyState]:
+        """_own of each, in a fraction of the time."""
+        mine, is_soft = self._state, kind == _state.DEFORMABLE
+        states = [state for body in bodies if isinstance(body, Body) and body.scene._state is mine
+                  and not (state := body._state).removed and (state.kind == _state.DEFORMABLE) == is_soft]
+        return states if len(states) == len(bodies) else [self._own(body, field, kind) for body in bodies]
 
     def _body(self, state: BodyState) -> Body:
         return Body(self, state)

@@ -173,3 +173,34 @@ def test_many_bodies_are_all_or_none(place):
         with pytest.raises(error):
             scene.add_bodies([mesh, mesh], poses)
     assert scene.add_bodies(mesh, np.zeros((0, 4, 4))) == [] and len(scene.step()) == 0
+
+
+def test_poses_of_all_bodies_as_one_array(place):
+    """The same as a dictionary of them, in any mix with other bodies; what is wrong is told, and the caller's array stays his."""
+    scene, box, ball = place.open_scene(method="exact"), place.register_mesh(*UNIT_BOX), place.register_mesh(*icosphere(0.6))
+    bodies = scene.add_bodies(box, row_of(20))
+    soft = scene.add_body(ball)
+    poses = row_of(20)[:, :3].copy()
+    poses[:, 1, 3] = np.linspace(0, 0.3, 20)
+    points = icosphere(0.6)[0] + [3.3, 0.2, 0.1]
+    for positions in (None, {soft: points}):
+        by_array, by_name = scene.step(positions, (bodies, poses)), scene.step(positions, dict(zip(bodies, poses)))
+        assert len(by_array) >= 19 and (by_array.volumes == by_name.volumes).all()
+    later = scene.submit(poses=(bodies, poses))
+    was = by_array.volumes
+    poses[:] = np.nan
+    assert (later.result().volumes == was).all()
+    with pytest.raises(errors.ContactdError, match="NON_FINITE"):
+        scene.step(poses=(bodies, poses))
+    poses[:] = row_of(20)[:, :3]
+    for wrong, error in (([*bodies[:-1], soft], "takes positions"), ([*bodies[:-1], bodies[0]], "updated twice"), ([*bodies[:-1], 3], "expected a Body")):
+        with pytest.raises(errors.ContactdError, match=error):
+            scene.step(poses=(wrong, poses))
+    other = place.open_scene(method="exact").add_body(box, pose=moved(0))
+    with pytest.raises(errors.NotFoundError, match="is one of"):
+        scene.step(poses=([*bodies[:-1], other], poses))
+    scene.remove_body(bodies[7])
+    with pytest.raises(errors.StaleHandleError, match="removed"):
+        scene.step(poses=(bodies, poses))
+    del bodies[7]
+    assert len(scene.step(poses=(bodies, np.delete(poses, 7, axis=0)))) >= 17
