@@ -128,6 +128,13 @@ static ct_status fail_unknown(const char *bytes, size_t size, ct_error *error) {
                        "the format of these %zu bytes is unknown: they begin with a number. If it is the number of "
                        "vertices, put a line \"OFF\" before it",
                        size);
+    const uint64_t whole = ct_binary_stl_size(bytes, size);
+    enum { MOST_PARTS = 100 }; /* bytes of another kind read as a count are some random number, far above the size */
+    if (whole > size && whole / MOST_PARTS <= size)
+        return ct_fail(error, CT_PARSE_ERROR, "bytes",
+                       "the format of these %zu bytes is unknown, expected " FORMATS ". If it is a binary STL, it is "
+                       "truncated: by its header it has %llu bytes",
+                       size, (unsigned long long)whole);
     return ct_fail(error, CT_PARSE_ERROR, "bytes",
                    "the format of these %zu bytes is unknown, expected " FORMATS " (a binary STL has "
                    "84 bytes and 50 per triangle)",

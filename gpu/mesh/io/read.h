@@ -26,6 +26,9 @@ size_t ct_text_size(const char *bytes, size_t size);
 /* True if the size equals the one that follows from the triangle count in a binary STL's header. */
 bool ct_is_binary_stl(const char *bytes, size_t size);
 
+/* The size that follows from that count; 0: there is no header. */
+uint64_t ct_binary_stl_size(const char *bytes, size_t size);
+
 /* True if all triangles that a binary STL's header claims are there, and at least one; other bytes may follow. No text
  * is that, as a count of four letters is larger than any file. */
 bool ct_has_binary_stl(const char *bytes, size_t size);

@@ -24,6 +24,10 @@ bool ct_has_binary_stl(const char *bytes, size_t size) {
     return count && (size - HEADER) / RECORD >= count;
 }
 
+uint64_t ct_binary_stl_size(const char *bytes, size_t size) {
+    return size >= HEADER ? HEADER + RECORD * read_binary_count(bytes) : 0;
+}
+
 static void read_binary_corner(const void *bytes, size_t i, void *position) {
     memcpy(position, (const char *)bytes + HEADER + RECORD * (i / 3) + NORMAL + 12 * (i % 3), 12);
 }
@@ -106,7 +110,7 @@ static ct_status read_facet(ct_cursor *cursor, ct_soup *corners, ct_error *error
 }
 
 static ct_status read_text(const char *bytes, size_t size, ct_soup *soup, ct_error *error) {
-    ct_cursor cursor = {bytes, bytes, bytes + size, 0, NULL};
+    ct_cursor cursor = {bytes, bytes, bytes + size, '#', NULL};
     ct_soup corners; /* only its vertices are used */
     ct_soup_init(&corners, NULL);
     corners.limits.max_vertices = 3 * soup->limits.max_triangles;
@@ -132,7 +136,7 @@ static ct_status read_text(const char *bytes, size_t size, ct_soup *soup, ct_err
 /* True for text STL. Some binary files start with "solid" too, but text has no zero bytes; 4,096 bytes are enough to
  * meet one in a binary file. */
 static bool is_text(const char *bytes, size_t size) {
-    ct_cursor cursor = {bytes, bytes, bytes + size, 0, NULL};
+    ct_cursor cursor = {bytes, bytes, bytes + size, '#', NULL};
     if (!ct_skip_space(&cursor) || !ct_read_word(&cursor, "solid")) return false;
     for (size_t i = 0; i < size && i < 4096; i++)
         if (bytes[i] == 0) return false;

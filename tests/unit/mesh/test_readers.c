@@ -429,12 +429,17 @@ static void test_stl(void **state) {
     refuse_bytes(b.bytes, b.size, CT_FORMAT_AUTO, CT_INVALID_MESH, "has 1 face, expected 2");
     refuse_bytes(b.bytes, b.size - 1, CT_FORMAT_STL, CT_PARSE_ERROR,
                  "claims 4 triangles, which take 284 bytes, but the file has 283");
+    refuse_bytes(b.bytes, b.size - 1, CT_FORMAT_AUTO, CT_PARSE_ERROR,
+                 "it is truncated: by its header it has 284 bytes");
     uint32_t many = UINT32_MAX;
     memcpy(b.bytes + 80, &many, 4);
+    refuse_bytes(b.bytes, b.size, CT_FORMAT_AUTO, CT_PARSE_ERROR, "(a binary STL has 84 bytes and 50 per triangle)");
     refuse_bytes(b.bytes, b.size, CT_FORMAT_STL, CT_PARSE_ERROR, "claims 4294967295 triangles");
     refuse_bytes(b.bytes, 83, CT_FORMAT_STL, CT_PARSE_ERROR, "83 bytes are neither");
     free(b.bytes);
     shape_free(&cube);
+    refuse("# by hand\nsolid\nfacet normal 0 0 1 # up\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nendloop\n",
+           CT_FORMAT_AUTO, CT_PARSE_ERROR, "line 7: expected \"vertex\", found 'endloop'");
     refuse("solid\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nendloop\n", CT_FORMAT_STL,
            CT_PARSE_ERROR, "line 6: expected \"vertex\", found 'endloop'");
     refuse("solid\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nvertex 1 1 0\n",
