@@ -27,6 +27,7 @@ _DTYPE_NUMBERS = {d: n for n, d in _DTYPES.items()}
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
 _U16 = struct.Struct("<H")
+_ONE = {format: struct.Struct("<" + format).unpack_from for format in SIZES}  # one number
 
 Buffer = bytes | bytearray | memoryview
 
@@ -215,16 +216,16 @@ class _Reader:
     """How to read tables that share one vtable: a struct for everything stored in the table itself, the offsets of
     children included, and how to read those."""
 
-    __slots__ = ("unpack", "names", "children", "defaults")
+    __slots__ = ("unpack", "names", "children", "defaults", "places")
 
     def __init__(self, table: Table, vtable: bytes) -> None:
         offsets = struct.unpack(f"<{len(vtable) // 2}H", vtable)[2:]
-        self.defaults = {f.name: f.default for f in table.fields}
+        self.defaults: dict[str, Any] = {f.name: f.default for f in table.fields}
         here = sorted(((offsets[f.id], f) for f in table.fields if f.id < len(offsets) and offsets[f.id]),
                       key=lambda pair: pair[0])
         position, form = 4, "<4x"
         self.names = [f.name for _, f in here]
-        self.children = [(f.name, at, _READERS[f.kind], f) for at, f in here if f.kind != "scalar"]
+        self.children: list[tuple[str, int, Any, Field]] = [(f.name, at, _READERS[f.kind], f) for at, f in here if f.kind != "scalar"]
         for at, f in here:
             if at < position:
                 raise MalformedMessage(f"{table.name}: overlapping fields")
@@ -232,6 +233,7 @@ class _Reader:
             form += f"{at - position}x" * (at > position) + fmt
             position = at + SIZES[fmt]
         self.unpack = struct.Struct(form).unpack_from
+        self.places: dict[str, tuple[int, Any, Any, Field]] = {f.name: (at, _ONE[f.format if f.kind == "scalar" else "I"], _READERS.get(f.kind), f) for at, f in here}
 
 
 def read_table(buffer: bytes, position: int, table: Table) -> dict[str, Any]:
@@ -240,22 +242,27 @@ def read_table(buffer: bytes, position: int, table: Table) -> dict[str, Any]:
     Vectors of numbers come as tuples, of bytes as memoryviews; the tables of a vector as a list of dictionaries. What
     _LATER names comes as Later, or LaterTables.
     """
+    reader = _reader_of(buffer, position, table)
+    values = reader.defaults.copy()
+    values.update(zip(reader.names, reader.unpack(buffer, position)))
+    for name, at, read, f in reader.children:
+        values[name] = read(buffer, position + at + values[name], f)
+    return values
+
+
+def _reader_of(buffer: bytes, position: int, table: Table) -> _Reader:
     vtable = position - _I32.unpack_from(buffer, position)[0]
     if vtable < 0 or position < 0:
         raise MalformedMessage(f"{table.name}: an offset leads outside the message")
     key = buffer[vtable : vtable + _U16.unpack_from(buffer, vtable)[0]]
-    reader = table.readers.get(key)
+    reader: _Reader | None = table.readers.get(key)
     if reader is None:
         if len(key) < 4 or len(key) % 2 or len(key) != _U16.unpack_from(buffer, vtable)[0]:
             raise MalformedMessage(f"{table.name}: not a table")
         if len(table.readers) > 256:  # one per combination of fields; more is someone's noise
             table.readers.clear()
         reader = table.readers[key] = _Reader(table, key)
-    values = reader.defaults.copy()
-    values.update(zip(reader.names, reader.unpack(buffer, position)))
-    for name, at, read, f in reader.children:
-        values[name] = read(buffer, position + at + values[name], f)
-    return values
+    return reader
 
 
 def _length(buffer: bytes, at: int, size: int) -> int:
@@ -298,6 +305,30 @@ class Later:
             raise MalformedMessage(f"{self.table.name}: {e}") from None
 
 
+class LaterRow(Later):
+    """One of many tables with many fields: each is read when it is asked for."""
+
+    __slots__ = ("_reader",)
+
+    def read(self) -> "LaterRow":  # type: ignore[override]
+        try:
+            self._reader = _reader_of(self.buffer, self.position, self.table)
+        except (struct.error, IndexError) as e:
+            raise MalformedMessage(f"{self.table.name}: {e}") from None
+        return self
+
+    def __getitem__(self, name: str) -> Any:
+        place = self._reader.places.get(name)
+        if place is None:
+            return self._reader.defaults[name]
+        at, unpack, read, f = place
+        try:
+            value = unpack(self.buffer, self.position + at)[0]
+            return value if read is None else read(self.buffer, self.position + at + value, f)
+        except (struct.error, IndexError, KeyError, TypeError, ValueError) as e:
+            raise MalformedMessage(f"{self.table.name}.{name}: {e}") from None
+
+
 class LaterTables:
     """A vector of tables of one type, read when it is looked at: one table, or a field of all of them at once."""
 
@@ -309,13 +340,13 @@ class LaterTables:
         self.positions = at + 4 + 4 * np.arange(n) + np.frombuffer(buffer, "<u4", n, at + 4)
         self._vtables: list[tuple[int, ...]] | None = None  # the different ones: offsets of the fields
         self._which: np.ndarray = self.positions  # of these, each table's; once there are _vtables
-        self._rows: list[dict[str, Any]] | None = None  # of few tables, which are read one by one
+        self._rows: list[LaterRow] | None = None  # of few tables, which are read one by one
 
     def __len__(self) -> int:
         return len(self.positions)
 
-    def __getitem__(self, i: int) -> Later:
-        return Later(self.buffer, int(self.positions[i]), self.table)
+    def __getitem__(self, i: int) -> "LaterRow":
+        return LaterRow(self.buffer, int(self.positions[i]), self.table)
 
     def column(self, name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
         """The field of all tables, a row each; of a vector, its numbers in this shape. Where a table has no field, the
