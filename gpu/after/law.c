@@ -270,26 +270,27 @@ static struct wrench rub(const struct law *law, const struct linear *pressure) {
 
 /* ---- velocities ---- */
 
-/* The side's motion as a rigid one: of a deformable body's vertices the one that comes closest. */
+/* The side's motion as a rigid one, which the forces that spread_wrench puts on its vertices do as much work on as any
+ * wrench does on this: so friction never adds energy. A deformable body that moves like a rigid one has its motion. */
 static void find_motion(const ct_side *side, const double at[3], double velocity[3], double turning[3]) {
     memset(turning, 0, 3 * sizeof *turning);
-    ct_side_velocity(side, at, velocity);
-    if (!side->velocity) return;
-    if (side->body->kind == CT_BODY_RIGID) {
-        memcpy(turning, side->velocity->twist + 3, 3 * sizeof *turning);
+    if (side->body->kind == CT_BODY_RIGID || !side->velocity) {
+        ct_side_velocity(side, at, velocity);
+        if (side->velocity) memcpy(turning, side->velocity->twist + 3, 3 * sizeof *turning);
         return;
     }
     const double polar = side->uu + side->vv, det = side->uu * side->vv - side->uv * side->uv;
-    if (!(polar > 0)) return;
-    const double spin = side->swirl / polar;
     double rise[2] = {0, 0}, arm[3], turned[3];
+    for (int i = 0; i < 3; i++) velocity[i] = side->size > 0 ? side->drift[i] / side->size : 0;
+    if (!(polar > 0)) return;
     if (det > 1e-9 * polar * polar) {
         rise[0] = (side->vv * side->tilt[0] - side->uv * side->tilt[1]) / det;
         rise[1] = (side->uu * side->tilt[1] - side->uv * side->tilt[0]) / det;
     }
-    for (int i = 0; i < 3; i++) /* normal velocity grows along u and v by `rise`: rise x n */
-        turning[i] = spin * side->normal[i] - rise[0] * side->v[i] + rise[1] * side->u[i];
-    for (int i = 0; i < 3; i++) arm[i] = at[i] - (side->weight != 0 ? side->first[i] / side->weight : side->middle[i]);
+    /* normal velocity grows along u and v by `rise`, which turns the side by rise x n */
+    const double spin = (side->swirl + rise[1] * side->lift[0] - rise[0] * side->lift[1]) / polar;
+    for (int i = 0; i < 3; i++) turning[i] = spin * side->normal[i] - rise[0] * side->v[i] + rise[1] * side->u[i];
+    ct_sub3(at, side->middle, arm);
     ct_cross3(turning, arm, turned);
     for (int i = 0; i < 3; i++) velocity[i] += turned[i];
 }
@@ -465,6 +466,8 @@ ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *res
         memset(contact->wrench, 0, sizeof contact->wrench);
         memset(contact->extents, 0, sizeof contact->extents);
         memset(contact->axes, 0, sizeof contact->axes);
+        for (int s = 0; s < 2 && result->forces && !(contact->area > 0); s++) /* of nested bodies nothing pushes */
+            memset(result->forces + 3 * contact->first[s], 0, 3 * contact->count[s] * sizeof *result->forces);
     }
     if (has_friction) result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
     const ct_status status =

@@ -45,7 +45,7 @@ static double *row_of(const ct_side *side, uint64_t k) {
 
 /* ---- positions and velocities ---- */
 
-static void rigid_velocity(const ct_side *side, const double p[3], double out[3]) {
+void ct_side_velocity(const ct_side *side, const double p[3], double out[3]) {
     const double arm[3] = {p[0] - side->origin[0], p[1] - side->origin[1], p[2] - side->origin[2]};
     memset(out, 0, 3 * sizeof *out);
     if (!side->velocity) return;
@@ -67,7 +67,7 @@ static void place_rows(ct_side *side, const ct_surface *surface, const uint32_t 
             row[POSITION + i] =
                 pose[4 * i] * p[0] + pose[4 * i + 1] * p[1] + pose[4 * i + 2] * p[2] + (pose[4 * i + 3] - center[i]);
         if (side->body->kind == CT_BODY_RIGID || !side->velocity)
-            rigid_velocity(side, row + POSITION, row + VELOCITY);
+            ct_side_velocity(side, row + POSITION, row + VELOCITY);
         else
             ct_velocity_row(side->velocity, ct_mesh_moves_with(side->body->mesh, vertices[k]), row + VELOCITY);
     }
@@ -86,10 +86,16 @@ static void measure_middle(ct_side *side) {
     for (uint64_t k = 0; k < side->n; k++) {
         double *row = row_of(side, k), *to = row + SCRATCH, w = side->weights[k];
         to[0] = fabs(w);
-        for (int i = 0; i < 3; i++) to[1 + i] = w * row[POSITION + i];
+        for (int i = 0; i < 3; i++) {
+            to[1 + i] = w * row[POSITION + i];
+            to[4 + i] = fabs(w) * row[VELOCITY + i];
+        }
     }
     side->size = ct_side_sum(side, 0);
-    for (int i = 0; i < 3; i++) side->first[i] = ct_side_sum(side, 1 + i);
+    for (int i = 0; i < 3; i++) {
+        side->first[i] = ct_side_sum(side, 1 + i);
+        side->drift[i] = ct_side_sum(side, 4 + i);
+    }
     for (uint64_t k = 0; k < side->n; k++)
         for (int i = 0; i < 3; i++)
             row_of(side, k)[SCRATCH + i] = fabs(side->weights[k]) * row_of(side, k)[POSITION + i];
@@ -243,16 +249,6 @@ ct_status ct_side_work_run(const ct_side_work *work, ct_error *error) {
     free(job.hands);
     ct_surfaces_close(&job.surfaces);
     return status;
-}
-
-/* ---- motion ---- */
-
-void ct_side_velocity(const ct_side *side, const double p[3], double out[3]) {
-    if (side->body->kind == CT_BODY_RIGID || !side->velocity || !(side->size > 0)) {
-        rigid_velocity(side, p, out);
-        return;
-    }
-    for (int i = 0; i < 3; i++) out[i] = side->weight != 0 ? side->flow[i] / side->weight : 0;
 }
 
 /* ---- loads ---- */

@@ -21,6 +21,7 @@ typedef struct ct_side {
     double weight;              /* m^2: the sum of w */
     double flow[3];             /* m^3/s: of w times velocity */
     double size;                /* m^2: the sum of |w| */
+    double drift[3];            /* m^3/s: of |w| times velocity */
     double first[3];            /* m^3: of w times position */
     double middle[3];           /* m */
     double uu, uv, vv, lift[2]; /* m^4: sums of |w| y_u y_u, y_u y_v, y_v y_v; and of y_n y_u, y_n y_v */
@@ -56,8 +57,7 @@ typedef struct ct_side_work {
 /* OUT_OF_MEMORY, DEVICE_ERROR, CANCELLED; the error names `field`. */
 ct_status ct_side_work_run(const ct_side_work *work, ct_error *error);
 
-/* The velocity of a point p that moves with the side: of a rigid body or half-space its own; of a deformable body that
- * of the side's mean motion. m/s */
+/* The velocity of a point p of a rigid body or half-space, and of any body at rest, m/s. */
 void ct_side_velocity(const ct_side *side, const double p[3], double out[3]);
 
 /* Forces on vertices, N: w push + |w| (pull + n (along . y) + turn e), y in u and v. */

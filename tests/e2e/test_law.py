@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import CONTACTCTL, ROOT, SLOW
 from contactd import errors
-from geometry import UNIT_BOX, box, icosphere, moved
+from geometry import UNIT_BOX, box, icosphere, moved, place, turned
 from http_api import Api
 
 sys.path.insert(0, str(ROOT / "client_py" / "examples"))
@@ -127,6 +127,49 @@ def test_a_couple(engine):
             body = scene.add_body(bar, (shift, 0, 0.05, 0, 0, np.sin(turn / 2), np.cos(turn / 2)), modulus=k)
             torque = scene.step(want="wrench").wrench(body)[5]
             assert 0.99 < torque / closed_form < most, (patches, shift, torque / closed_form)
+
+
+def about_world(pose, wrench):
+    return np.r_[wrench[:3], wrench[3:] + np.cross(pose[:3, 3], wrench[:3])]
+
+
+def test_deformable_bodies_move_as_rigid_ones(engine):
+    """With a rigid body's velocities they have its wrench; with any, friction takes energy and forces amount to the wrench."""
+    rng = np.random.default_rng(5)
+    vertices, triangles = icosphere(0.5, 2)
+    vertices = np.asarray(vertices * (1, 0.7, 0.5), np.float32).astype(float)
+    mesh, block = engine.register_mesh(vertices, triangles), engine.register_mesh(*UNIT_BOX)
+    found = 0
+    for _ in range(20):
+        pose, other, twists = turned(rng, 0), turned(rng, 0.7), rng.normal(size=(2, 6))
+        placed = place(pose, vertices)
+        results = []
+        for is_soft in (False, True):
+            scene = engine.open_scene(law="pressure", stiction_speed=1e-2)
+            a = scene.add_body(mesh, None if is_soft else pose, modulus=1e6, friction=0.5, dissipation=0.3)
+            b = scene.add_body(block, other)
+            motion = twists[0, :3] + np.cross(twists[0, 3:], placed - pose[:3, 3]) if is_soft else twists[0]
+            results.append(scene.step(positions={a: placed} if is_soft else None, velocities={a: motion, b: twists[1]}, want="frame"))
+            wrench = results[-1].wrench(a)
+            results[-1] = wrench if is_soft else about_world(pose, wrench)
+        size = np.abs(results[0]).sum()
+        assert results[1] == pytest.approx(results[0], abs=1e-6 * size)
+        motion = rng.normal(size=placed.shape)
+        for contact in scene.step(velocities={a: motion, b: twists[1]}, want=("frame", "forces")).contacts:
+            at, rubs = contact.vertices(a), contact.friction_forces(a)
+            power = np.sum(rubs * motion[at]) + contact.friction(b) @ twists[1]
+            assert power < 0 and rubs.sum(0) == pytest.approx(contact.friction(a)[:3], abs=1e-9 * size)
+            assert np.cross(placed[at], rubs).sum(0) == pytest.approx(contact.friction(a)[3:], abs=1e-9 * size)
+            found += 1
+    assert found > 15
+
+
+def test_nested_bodies_have_no_forces(client):
+    scene = client.open_scene(law="pressure", stiffness=1e9)
+    body = scene.add_body(client.register_mesh(*UNIT_BOX), modulus=1e6)
+    scene.add_half_space((0, 0, 1), 2.0)
+    (contact,) = scene.step(want="all").contacts
+    assert contact.is_nested and not contact.wrench(body).any() and not contact.forces(body).any()
 
 
 def test_other_laws_have_none(client):
