@@ -114,6 +114,9 @@ typedef struct ct_contact {
     double pitch[3];
     /* of one that is_nested: the part whose surface is inside the other */
     uint32_t inner_part;
+    /* m: of exact: midway between the barycentres of both surfaces, those that side_center is not where weights cancel,
+       too */
+    double middle[3];
     /* m^3, m^4: of exact with inertia: force and torque, about center, of the pressure 1 Pa/m times the distance from
        center along each tangent; of part 0, the mean of both sides */
     double linear_pressure[2][6];

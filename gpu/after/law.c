@@ -26,7 +26,8 @@
  * Where a body wraps around the other, as a bowl around a ball, areas as seen along n nearly cancel, and what is
  * divided by them says little. Then the volume's own moments bound the contact's extents, and what the slope adds is at
  * most as much as the whole pressure: forces stay below twice k V, wherever n points, and torques below k V times the
- * volume's reach, also of a couple, whose forces cancel while their torque does not. */
+ * volume's reach, also of a couple, whose forces cancel while their torque does not. All of these bounds are continuous, and
+ * know no axes but the contact's own, so that a body that is pushed through another one feels no jumps. */
 #include "gpu/after/law.h"
 
 #include <math.h>
@@ -54,6 +55,7 @@ struct law {
     double q[2];        /* the same along the tangents */
     double spread[2];   /* m^2: variances of the area along its axes, 0 or more */
     double axis[2][2];  /* the axes, along the tangents */
+    double trust[2];    /* 0..1: what of the slope along each axis counts */
     double reach;       /* m: sqrt(3) times the volume's standard deviation from its centre, in all directions */
     double velocity[3]; /* m/s: of part 1 relative to part 0 at `at` */
     double turning[3];  /* rad/s */
@@ -66,6 +68,14 @@ static const double MOST_VARIATION = 2;
 /* No area has a larger variance than this times its volume's: of a wedge, a cap or a pyramid it is 1.5 times as
  * large. */
 static const double MOST_SPREAD = 3;
+
+/* Nor a smaller one than a third of it, as of a bar that is deep at its ends alone: below this times it, slopes count
+ * the less. */
+static const double LEAST_SPREAD = 0.3;
+
+/* No area's barycentre is farther from the volume's than this times half its extent: of a wedge it is 0.4 times, of one
+ * whose depth grows as the cube of the way, once. */
+static const double FARTHEST = 2;
 
 /* Unit eigenvectors of the symmetric matrix {{m + x, y}, {y, m - x}}, that of m + root first; root is the length of
  * (x, y). Sums, products and square roots have the same bits on all processors; sines and arc tangents do not. */
@@ -84,17 +94,28 @@ static void find_eigenvectors(double x, double y, double root, double axis[2][2]
 }
 
 /* m^2: of the intersection along an axis. */
-static double volume_variance(const struct law *law, const double axis[3]) {
-    const double(*j)[3] = law->contact->inertia;
+static double volume_variance(const ct_contact *c, const double axis[3]) {
+    const double(*j)[3] = c->inertia;
     double along = 0;
     for (int i = 0; i < 3; i++) along += axis[i] * ct_dot3(j[i], axis);
-    return ((j[0][0] + j[1][1] + j[2][2]) / 2 - along) / law->contact->volume;
+    return ((j[0][0] + j[1][1] + j[2][2]) / 2 - along) / c->volume;
+}
+
+/* The barycentre of the area, from the contact's centre. Where weights nearly cancel it lies anywhere: no farther, then,
+ * than FARTHEST half extents of the volume. */
+static void find_barycentre(const ct_contact *c, struct law *law) {
+    double way[3], size;
+    for (int i = 0; i < 3; i++) law->at[i] = c->middle[i] - c->center[i];
+    size = sqrt(ct_dot3(law->at, law->at));
+    for (int i = 0; i < 3 && size > 0; i++) way[i] = law->at[i] / size;
+    const double most = size > 0 ? FARTHEST * sqrt(3 * fmax(volume_variance(c, way), 0)) : 0;
+    for (int i = 0; i < 3 && size > most; i++) law->at[i] *= most / size;
 }
 
 static void find_axes(struct law *law) {
     const ct_contact *c = law->contact;
     const double *m = c->plane_moments, area = c->area;
-    for (int i = 0; i < 3; i++) law->at[i] = (c->side_center[0][i] + c->side_center[1][i]) / 2 - c->center[i];
+    find_barycentre(c, law);
     for (int t = 0; t < 2; t++) law->q[t] = ct_dot3(c->tangents[t], law->at);
     const bool has_moments = c->body[0] != c->body[1]; /* a body's own two sides are not told apart by triangles */
     const double uu = has_moments ? m[0] / area - law->q[0] * law->q[0] : 0,
@@ -111,7 +132,9 @@ static void find_axes(struct law *law) {
     for (int a = 0; a < 2; a++) {
         double axis[3];
         for (int i = 0; i < 3; i++) axis[i] = law->axis[a][0] * c->tangents[0][i] + law->axis[a][1] * c->tangents[1][i];
-        law->spread[a] = fmin(law->spread[a], MOST_SPREAD * fmax(volume_variance(law, axis), 0));
+        const double of_volume = fmax(volume_variance(c, axis), 0);
+        law->spread[a] = fmin(law->spread[a], MOST_SPREAD * of_volume);
+        law->trust[a] = law->spread[a] < LEAST_SPREAD * of_volume ? law->spread[a] / (LEAST_SPREAD * of_volume) : 1;
     }
 }
 
@@ -123,7 +146,8 @@ static struct linear find_depth(const struct law *law) {
         if (!(law->spread[i] > 0)) continue;
         const double along = law->axis[i][0] * law->q[0] + law->axis[i][1] * law->q[1];
         const double most = MOST_VARIATION * depth.mean / sqrt(3 * law->spread[i]);
-        const double slope = fmin(fmax(-depth.mean * along / law->spread[i], -most), most);
+        const double slope =
+            law->trust[i] * law->trust[i] * fmin(fmax(-depth.mean * along / law->spread[i], -most), most);
         for (int t = 0; t < 2; t++) depth.slope[t] += slope * law->axis[i][t];
     }
     return depth;

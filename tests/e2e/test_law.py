@@ -17,7 +17,7 @@ from http_api import Api
 
 sys.path.insert(0, str(ROOT / "client_py" / "examples"))
 import resting  # noqa: E402
-from shapes import bricks  # noqa: E402
+from shapes import bricks, torus  # noqa: E402
 
 PATIENT = 20 * SLOW
 
@@ -170,6 +170,34 @@ def test_nested_bodies_have_no_forces(client):
     scene.add_half_space((0, 0, 1), 2.0)
     (contact,) = scene.step(want="all").contacts
     assert contact.is_nested and not contact.wrench(body).any() and not contact.forces(body).any()
+
+
+def test_deep_contacts(engine):
+    """Where bodies wrap around each other, too, forces turn with the scene, and do not jump as a body moves."""
+    rng = np.random.default_rng(10)
+    ring, stick = engine.register_mesh(*torus(0.5, 0.2, 24, 12)), engine.register_mesh(*box((-0.5, -0.4, -0.1), (0.5, 0.4, 0.1)))
+    k, step, jumps = 1e7, 1e-3, []
+    for _ in range(40):
+        poses, axis = [turned(rng, 0), turned(rng, rng.uniform(0, 0.6))], rng.normal(size=3)
+        axis *= step / np.linalg.norm(axis)
+        whole = turned(rng, 0)
+        rotation = whole[:3, :3]
+        scenes = [engine.open_scene(law="pressure") for _ in range(2)]
+        bodies = [[scene.add_body(mesh, pose, modulus=k) for mesh, pose in zip((ring, stick), poses)] for scene in scenes]
+        before = None
+        for i in range(30):
+            pose = moved(*(i * axis)) @ poses[1]
+            result = scenes[0].step(poses={bodies[0][1]: pose}, want="frame")
+            other = scenes[1].step(poses={bodies[1][0]: whole @ poses[0], bodies[1][1]: whole @ pose}, want="frame")
+            if not len(result):
+                break
+            most = k * result.volumes[0]
+            wrench, same = result.wrench(bodies[0][1]), other.wrench(bodies[1][1])
+            assert np.concatenate([rotation.T @ same[:3], rotation.T @ same[3:]]) == pytest.approx(wrench, abs=1e-5 * most)
+            if before is not None and before[1] @ result.normals[0] > 0.999:  # where areas cancel, normals turn fast
+                jumps.append(np.abs(wrench - before[0]).max() / most)
+            before = wrench, result.normals[0]
+    assert len(jumps) > 500 and np.max(jumps) < 0.25, np.sort(jumps)[-5:]
 
 
 def test_other_laws_have_none(client):

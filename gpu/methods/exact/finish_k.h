@@ -302,6 +302,7 @@ CT_FN void ct_exact_side_centers(const ct_exact_totals *totals, const ct_exact_l
             contact->side_center[b][i] = lattice->origin[i] + (weight != 0 ? moment / weight : 0);
         }
     }
+    for (int i = 0; i < 3; i++) contact->middle[i] = (contact->side_center[0][i] + contact->side_center[1][i]) / 2;
 }
 
 /* Where the weights of a side nearly cancel, its barycentre lies far outside the contact: then it is the centre
