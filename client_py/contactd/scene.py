@@ -212,7 +212,8 @@ class Scene(SceneSettings, ShapeAdder):
                    ignore: Iterable[Body] = (), self_contact: bool = False, modulus: float | None = None,
                    friction: float | None = None, dissipation: float | None = None, static_friction: float | None = None,
                    timeout: float | None = None) -> list[Body]:
-        """Adds many rigid bodies in one request, all or none. An older server gets a request for each.
+        """Adds many rigid bodies in one request, or in one for each 65,536 of them: all or none. An older server gets a request
+        for each body.
 
         Args:
             meshes: of each body, or one of all.
@@ -239,7 +240,7 @@ class Scene(SceneSettings, ShapeAdder):
         try:
             return self._add_all(states, rows, timeout)
         except StaleHandleError:  # a mesh, which a server has dropped to make room: by itself, each is brought back
-            return self._add_each(states, timeout)
+            return self._add_each([state.anew(list(others)) for state in states], timeout)  # some were added, and removed again
 
     def _add_all(self, states: list[BodyState], poses: list[list[float]], timeout: float | None) -> list[Body]:
         deadline = time.monotonic() + self.client._timeout(timeout)

@@ -175,6 +175,24 @@ def test_many_bodies_are_all_or_none(place):
     assert scene.add_bodies(mesh, np.zeros((0, 4, 4))) == [] and len(scene.step()) == 0
 
 
+def test_many_bodies_whose_mesh_is_gone_after_some_were_added(place, monkeypatch):
+    """They are added one by one then, and can be used: those of the first request were removed again."""
+    scene, mesh, asked = place.open_scene(method="exact"), place.register_mesh(*UNIT_BOX), []
+    add = contactd.scene._link_scenes.add_bodies
+
+    def add_once(state, bodies, poses, timeout):
+        asked.append(len(bodies))
+        if len(asked) == 2:
+            raise errors.StaleHandleError("the mesh is gone")
+        add(state, bodies, poses, timeout)
+
+    monkeypatch.setattr(contactd.scene, "_MOST_TOGETHER", 3)
+    monkeypatch.setattr(contactd.scene._link_scenes, "add_bodies", add_once)
+    bodies = scene.add_bodies(mesh, row_of(5))
+    assert asked == [3, 2] and scene.bodies == bodies and scene.info()["bodies"] == 5
+    assert len(scene.step(poses=(bodies, row_of(5)))) == 4
+
+
 def test_poses_of_all_bodies_as_one_array(place):
     """The same as a dictionary of them, in any mix with other bodies; what is wrong is told, and the caller's array stays his."""
     scene, box, ball = place.open_scene(method="exact"), place.register_mesh(*UNIT_BOX), place.register_mesh(*icosphere(0.6))
