@@ -20,7 +20,7 @@ from ._columns import AllPoints, Columns, Source, no_law, no_velocities, point_i
 from ._frames import Frames
 from ._schema import ENUMS
 from ._surface import Surface, surface_of
-from ._want import FRAME, IDS, POINTS, SURFACE
+from ._want import FORCES, FRAME, IDS, POINTS, SURFACE, not_asked
 from ._wire import Decoded
 from .body import Body
 from .errors import ErrorCode, error_for
@@ -107,7 +107,7 @@ class PairProgress(NamedTuple):
 class Contact:
     """A volume in which two bodies overlap, or in which a body overlaps itself.
 
-    A pair of bodies may have several contacts, where the method divides its intersection; "ldi" and "exact" give one. In a
+    A pair of bodies has one contact, or with the setting `patches`, of "exact", one for each connected part of its intersection. In a
     contact of a body with itself both of `bodies` are that body, and what a method returns for it is for the whole body:
     its two surfaces that bound the volume are what `side_vertices` tells apart. `normal` pushes side 0 out of side 1.
 
@@ -327,9 +327,12 @@ class Contact:
         return self._vector("axes", 1, (2, 3))
 
     def friction_forces(self, body: Body) -> NDArray[np.float64]:
-        """(k, 3) N: friction on the vertices of `vertices(body)`. Of a step with velocities, and a viscosity by the law
-        "volume", or forces among its wishes by "pressure"."""
+        """(k, 3) N: friction on the vertices of `vertices(body)`. Of a step with velocities, and by the law "volume" a
+        viscosity, by "pressure" want="forces"."""
+        self._check_slip()
         if self._result._answer.array("friction_forces") is None:
+            if self._get("wrench_a") is not None:
+                raise not_asked(FORCES, "friction on vertices")
             raise error_for(ErrorCode.INVALID_ARGUMENT, "the step had no viscosity: step(..., velocities=..., viscosity=...)",
                             field="viscosity")
         return self._entries(body, "friction_forces", 4, 3)

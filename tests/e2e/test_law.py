@@ -101,6 +101,10 @@ def test_wrenches(client):
     assert np.abs(contact.axes @ contact.normal).max() < 1e-12
     assert contact.forces(block).sum(0)[2] == pytest.approx(contact.wrench(block)[2], rel=1e-9)
     assert contact.friction_forces(block).sum(0)[:2] == pytest.approx(contact.friction(block)[:2], rel=1e-9)
+    with pytest.raises(errors.InvalidArgumentError, match="want.*'forces'"):
+        scene.step(velocities={block: np.ones(6)}).contacts[0].friction_forces(block)
+    with pytest.raises(errors.InvalidArgumentError, match="no velocities"):
+        scene.step(want="all").contacts[0].friction_forces(block)
     assert result.wrench(block) == pytest.approx(sum(c.wrench(block) for c in result.contacts if block in c.bodies))
     assert result.body_wrenches.shape == (4, 6) and not result.wrench(far).any()
     assert result.wrench(ball).any()
