@@ -209,11 +209,12 @@ typedef enum contactd_closing {
     CONTACTD_CLOSING_WRAP
 } contactd_closing;
 
-/* How a mesh is registered. A repair drops degenerate and duplicate triangles, welds vertices on open edges that lie at
- * the same position, makes the triangles' directions consistent and outward (a cavity keeps its own), and fills holes
- * with triangles between their vertices. Vertices keep their number and order, so index k of a gradient is vertex k as
- * registered; a vertex that was welded to another is part of no triangle. A changed mesh has the hash of what became
- * of it. What cannot be repaired is INVALID_MESH, with the reason. */
+/* How a mesh is registered. A repair drops degenerate and duplicate triangles (of faces that are there for both sides it
+ * keeps one, unless they are a sheet), welds vertices on open edges that lie at the same position, makes the triangles'
+ * directions consistent and outward (a cavity keeps its own, but in a body that was mirrored as a whole), and fills
+ * holes with triangles between their vertices. Vertices keep their number and order, so index k of a gradient is vertex
+ * k as registered; a vertex that was welded to another is part of no triangle. A changed mesh has the hash of what
+ * became of it. What cannot be repaired is INVALID_MESH, with the reason. */
 typedef struct contactd_mesh_options {
     uint32_t cookie; /* set by contactd_mesh_options_init: no repair */
     int repair;      /* 0 or 1 */
@@ -470,7 +471,7 @@ typedef struct contactd_update {
     contactd_body body;
     contactd_update_kind kind;
     const void *positions; /* [count][3], world axes, m; read during the call */
-    bool float64;          /* positions are double, else float; the server rounds to float */
+    bool float64;          /* positions are double, else float */
     uint64_t count;        /* vertices */
     const uint32_t *indices;
     uint64_t n_indices; /* numbers, not pairs */
@@ -519,8 +520,7 @@ typedef struct contactd_step_options {
     uint32_t time_budget_us; /* wall-clock time of the computation, for voxtree; 0: none */
     double tolerance;        /* m^3, in place of the scene's; 0: the scene's */
     /* Directions for products with the exact second derivative, at the state after the step's updates; read during the
-     * call. Each body and index at most once. INVALID_ARGUMENT if the scene's method (ldi) or the backend gives none.
-     */
+     * call. Each body and index at most once. INVALID_ARGUMENT if the scene's method gives none; "exact" does. */
     const contactd_direction *directions; /* [n_directions] parts */
     size_t n_directions;
     /* Velocities at the state after the step's updates, for slip and friction (contactd_contact.relative_velocity);
@@ -539,7 +539,8 @@ typedef struct contactd_sparse { /* one part's vertices with a non-zero gradient
     const double *weights;  /* [n], m^2 */
     const double *forces;   /* [n][3], N, without friction */
     const double
-        *friction; /* [n][3], N; NULL in a step without viscosity, or, with the law "pressure", without forces */
+        *friction; /* [n][3], N; NULL in a step without velocities, without viscosity, or, with the law "pressure",
+                               without forces */
 } contactd_sparse;
 
 /* Products of the second derivative H of the volume with a step's directions: one part's vertices at which some product
@@ -571,10 +572,10 @@ typedef struct contactd_polygon_vertex {
     double pressure;    /* Pa: 0 but with the law "pressure" */
 } contactd_polygon_vertex;
 
-/* A volume that two bodies share. A pair of bodies may have several contacts, where the method divides its intersection
- * (ldi does not). In a contact of a body with itself both bodies are the same, and the parts 0 and 1 are the two
- * surfaces of it that bound the volume: a vertex may be in both, and what is linear in the gradient (entries of sparse,
- * generalized_gradient) is to be summed over both.
+/* A volume that two bodies share. A pair of bodies has one contact, or with the setting patches one for each connected
+ * part of its intersection. In a contact of a body with itself both bodies are the same, and the parts 0 and 1 are the
+ * two surfaces of it that bound the volume: a vertex may be in both, and what is linear in the gradient (entries of
+ * sparse, generalized_gradient) is to be summed over both.
  *
  * With a viscosity ν, friction on a flat patch that slides at t is -ν area t, on one that turns the torque
  * -ν area^2 / (2 pi) spin, that of a disc. The forces on both parts are opposite, as are their torques about any point,
@@ -726,11 +727,11 @@ typedef struct contactd_separation {
 enum { CONTACTD_PHASES = 7 };
 const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster, span, contact, download; or "" */
 
-/* A condition of a deformable body under which its contacts mean little. BODY_INVERTED: its signed volume is below
- * minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on either side of 0. NO_VELOCITIES: with the law
- * "pressure" its contact has friction or dissipation, and the step no velocities, so that neither acts. NESTED: the
- * body is wholly inside another (contactd_contact.is_nested), so that nothing pushes it out. Given by every step's
- * result while the condition lasts. A newer server may send codes that this version does not know. */
+/* A condition under which a body's contacts mean little; of several of one body the first of these. BODY_INVERTED: the
+ * signed volume of a deformable body is below minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on
+ * either side of 0. NO_VELOCITIES: with the law "pressure" its contact has friction or dissipation, and the step no
+ * velocities, so that neither acts. NESTED: the body is wholly inside another (contactd_contact.is_nested), so that
+ * nothing pushes it out. Given by every step's result while the condition lasts. A newer server may send codes that this version does not know. */
 typedef struct contactd_warning {
     contactd_warning_code code;
     contactd_body body;

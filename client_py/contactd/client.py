@@ -490,9 +490,9 @@ class Client(SceneOpener, ShapeMaker):
         Args:
             vertices: (n, 3) in `unit`; kept in m, as float32 or, where that does not hold them, in double precision. Their order is that of gradients.
             triangles: (m, 3) integers.
-            repair: drop degenerate and duplicate triangles, weld vertices at the same position on open edges, make
-                directions consistent and outward (a cavity keeps its own), and fill holes with triangles between their
-                vertices. Vertices keep their number and order. Mesh.repair tells what was changed, and where. A
+            repair: drop degenerate and duplicate triangles (of faces that are there for both sides one stays, unless they are a
+                sheet), weld vertices at the same position on open edges, make directions consistent and outward (a cavity keeps
+                its own, but in a body that was mirrored as a whole), and fill holes with triangles between their vertices. Vertices keep their number and order. Mesh.repair tells what was changed, and where. A
                 changed mesh has the hash of what became of it.
             max_hole: m, the widest hole that the repair fills; 0: a tenth of the mesh's diagonal.
             weld: m, the distance within which the repair welds vertices on open edges; 0: 1e-4 of the mesh's diagonal.

@@ -6,7 +6,7 @@
 
 Geoms are taken as bodies of a scene: meshes, boxes, spheres, capsules, cylinders, ellipsoids, height fields and planes. Which of them may
 touch is as MuJoCo has it: contype and conaffinity, bodies that are one or parent and child, <exclude>, <pair>. What is not taken (other
-kinds of geoms, flexes, geoms that `geoms` and `groups` leave out) stays with MuJoCo, its contacts with geoms that are taken too.
+kinds of geoms, flexes that `flexes` does not name, geoms that `geoms` and `groups` leave out) stays with MuJoCo, its contacts with geoms that are taken too.
 
 how="constraints": each connected part of an intersection is one contact of MuJoCo's solver, of 6 dimensions (condim 6): at its centre, along
 its normal, with friction, and with limits of twisting and tilting that follow from the contact's extents (Bouchard et al. 2015); with
@@ -347,7 +347,7 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
         patches: whether each connected part of an intersection is a contact; False: all that two geoms have with each other is one. That takes a fraction
             of the time where there are many parts, as between threads or nested bowls, and is wrong where they push in opposite directions, as the
             two walls of a slot do.
-        points: for "constraints": a curved contact, as of a thread, a socket or a peg, is up to so many contacts of 3 dimensions, each with the normal
+        points: for "constraints": a curved contact, as of a thread, a socket or a peg, is up to so many contacts of 3 dimensions, 64 at most, each with the normal
             that is between the surfaces there. They cost a few times as much. 0: it is one of 6 dimensions, as flat ones are.
         flexes: for "wrenches": "all", or some by name or number: soft bodies, whose contacts with the geoms that are taken are forces on their vertices.
             Solids, or closed surfaces, with vertices of their own (dof="full"); contacts of flexes with each other stay MuJoCo's.

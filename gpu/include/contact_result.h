@@ -56,7 +56,8 @@ typedef struct ct_pair_progress {
 
 /* ---- warnings ---- */
 
-/* A condition under which a body's contacts mean nothing or less than they seem to.
+/* A condition under which a body's contacts mean nothing or less than they seem to. Of several of one body a result has
+ * that with the least number.
  *
  * A deformable body's signed volume is the volume that its surface encloses, counted negative where the surface is
  * inside out. A mesh has a positive one when it is created, but positions sent later may mirror the body, turn part of
@@ -100,7 +101,8 @@ const char *ct_warning_text(ct_warning_code code);
 typedef struct ct_warning {
     ct_warning_code code;
     uint32_t body; /* handle */
-    double value;  /* m^3: the body's signed volume, exact but for the rounding of each triangle's share to double */
+    double value;  /* m^3: the body's signed volume, exact but for the rounding of each triangle's share to double; of
+                      NO_VELOCITIES and NESTED the contact's */
 } ct_warning;
 
 /* ---- results ---- */
@@ -116,10 +118,10 @@ typedef struct ct_result {
     double *gradient;   /* [n_entries][3], m^2, or NULL */
     double *weights;    /* [n_entries], m^2, or NULL */
     double *forces;     /* [n_entries][3], N, without friction, or NULL */
-    double
-        *friction_forces; /* [n_entries][3], N: f_k of ct_contact; NULL: the step has no velocities or no viscosity */
-    bool has_slip;        /* the step had velocities */
-    bool has_wrenches;    /* the scene has the law "pressure" */
+    double *friction_forces; /* [n_entries][3], N; NULL: the step has no velocities, no viscosity or, by the law
+                                "pressure", no forces */
+    bool has_slip;           /* the step had velocities */
+    bool has_wrenches;       /* the scene has the law "pressure" */
     uint64_t n_spans;
     ct_span *spans; /* [n_spans], or NULL */
     uint64_t n_tiles;

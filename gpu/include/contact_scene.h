@@ -81,7 +81,8 @@ void ct_scene_get_running(const ct_scene *scene, ct_scene_settings *running);
 /* ---- bodies ---- */
 
 typedef enum ct_body_kind {
-    CT_BODY_DEFORMABLE = 1, /* moved by the world positions of its vertices, float32; starts at the rest positions */
+    CT_BODY_DEFORMABLE = 1, /* moved by the world positions of its vertices, float32, or float64, of which 48 bits count
+                               (on CUDA 24); starts at the rest positions */
     CT_BODY_RIGID = 2,      /* moved by a pose in double precision, applied to the rest positions */
     CT_BODY_HALF_SPACE = 3, /* all points below a plane: z <= 0 in its own axes, which a pose places in the world. A
                                floor or wall without a mesh: it has no vertices, so its part of a gradient is empty, but
