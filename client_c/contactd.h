@@ -348,8 +348,8 @@ CONTACTD_HANDLE(contactd_body); /* of one scene; counts from 1, never reused */
  * of a resolution.
  *
  * Settings that name a resolution or a pixel size, but no method, make the method LDI; else a tolerance makes it EBPI,
- * and else something of voxel trees VOXTREE. A change of the method drops what the new one does not take; naming what
- * the method does not take is INVALID_ARGUMENT. */
+ * and else something of voxel trees VOXTREE. A change of the method drops what the new one does not take (but patches,
+ * beside which it is refused); naming what the method does not take is INVALID_ARGUMENT. */
 #define CONTACTD_DEFAULT UINT32_MAX
 typedef ct_scene_settings contactd_settings;
 

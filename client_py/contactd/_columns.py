@@ -155,7 +155,7 @@ class Columns(ContactColumns):
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:
-        """(n, 2) which of the result's `bodies` a contact is of, in the order in which they were added."""
+        """(n, 2) which of the result's `bodies` a contact is of, in the order of Contact.bodies."""
         made = self._made.get("body_pairs")
         if made is None:
             tables = self._tables

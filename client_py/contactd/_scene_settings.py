@@ -231,8 +231,8 @@ class SceneSettings:
                   timeout: float | None = None) -> None:
         """Changes settings from the next step on; what is left out keeps its value.
 
-        A setting belongs to the methods named with it: other methods refuse it, and a change to another method drops it. One
-        that is named without a method makes the method its own.
+        A setting belongs to the methods named with it: other methods refuse it, and a change to another method drops it (but
+        patches, beside which it is refused). One that is named without a method makes the method its own.
 
         Args:
             method: One of the server's methods, or auto: exact, but ldi together with a resolution or a pixel size, and ebpi

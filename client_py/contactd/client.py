@@ -665,7 +665,7 @@ class Client(SceneOpener, ShapeMaker):
                 of the bodies at these places of `scene.bodies`, half-spaces among them.
             positions: (n, v, 3) m, of all vertices of all deformable bodies of each scene, one body's after the other's.
             velocities: (n, b, 6) twists, as poses.
-            want: "frame" by default; "volume", "inertia". For gradients and forces step a scene.
+            want: "frame" by default; "volume", "inertia", "ids". For gradients and forces step a scene.
             timeout: seconds, of all of it.
             return_errors: what a scene's step fails with is in the result's `errors`; else the first error is raised, after all
                 steps are done. A step that failed has changed nothing in its scene.

@@ -135,7 +135,7 @@ class Contact:
 
     @property
     def bodies(self) -> tuple[Body, Body]:
-        """The two bodies, in the order in which they were added."""
+        """The two bodies, in the order in which they were added; after bodies were removed, those added since may come in another."""
         return (self._result._body(self._get("body_a")), self._result._body(self._get("body_b")))
 
     @property
@@ -183,7 +183,7 @@ class Contact:
         them, farthest and area times depth. A ball has one, a box on its face four. Each has a `normal` of its own, between
         the surfaces there; `depth` is the length of the line along it inside both bodies, `position` its middle. Areas sum
         to the contact's, with its surfaces' barycentre where the points surround it. In a scene with a cell_size points are the cells of most
-        volume. None for nested bodies, which no direction pushes apart, and for cells themselves. InvalidArgumentError
+        volume. Nested bodies, which no direction pushes apart, and cells themselves have no points. InvalidArgumentError
         where they were not asked for, but by "voxtree"."""
         self._result._check_points()
         first, n = self._get("first_point"), self._get("n_points")

@@ -724,8 +724,8 @@ def python_settings(rows, choices):
     args = pack(["self", *signature(rows, 0), "timeout: float | None = None"], 18)
     out += ["", f"    def configure({args}) -> None:",
             '        """Changes settings from the next step on; what is left out keeps its value.', "",
-            "        A setting belongs to the methods named with it: other methods refuse it, and a change to another method drops it. One",
-            "        that is named without a method makes the method its own.", "", "        Args:"]
+            "        A setting belongs to the methods named with it: other methods refuse it, and a change to another method drops it (but",
+            "        patches, beside which it is refused). One that is named without a method makes the method its own.", "", "        Args:"]
     out += [block(f"{row['name']}: {python_text(row)}", " " * 16, " " * 12) for row in rows]
     out += ["            timeout: s, of the request; None: the client's.", '        """',
             f"        self._configure(dict({pack(names, 29)}), timeout)"]
@@ -834,8 +834,8 @@ def settings_page(rows, choices, methods):
     out = ["<!-- Generated from proto/catalogue/settings.toml and methods.toml by `make catalogue`. -->", "# Settings of a scene", "",
            "They have the same names over the stream, over HTTP, in C and in Python; `contactctl` has an option for each, with dashes.",
            "What a request leaves out keeps its value, and in a new scene its default. Lengths are in m, all in SI units.", "",
-           "A setting belongs to the methods that are named with it: other methods refuse it, and a change to another method drops it.",
-           "A request that names such a setting and no method makes the method the one below \"chooses\".", "", "## Methods", "",
+           "A setting belongs to the methods that are named with it: other methods refuse it, and a change to another method drops it",
+           "(but `patches`, beside which the change is refused). A request that names such a setting and no method makes the method the one below \"chooses\".", "", "## Methods", "",
            "| method | number | |", "| --- | --- | --- |"]
     out += [f"| `{m['name']}` | {m['number']} | {m['doc']} |" for m in methods]
     for title, paper in (("Settings", False), ("To repeat the papers' experiments", True)):
