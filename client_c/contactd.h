@@ -209,8 +209,8 @@ typedef enum contactd_closing {
     CONTACTD_CLOSING_WRAP
 } contactd_closing;
 
-/* How a mesh is registered. A repair drops degenerate and duplicate triangles (of faces that are there for both sides it
- * keeps one, unless they are a sheet), welds vertices on open edges that lie at the same position, makes the triangles'
+/* How a mesh is registered. A repair drops degenerate and duplicate triangles (of faces that are there for both sides
+ * it keeps one, unless they are a sheet), welds vertices on open edges that lie at the same position, makes the triangles'
  * directions consistent and outward (a cavity keeps its own, but in a body that was mirrored as a whole), and fills
  * holes with triangles between their vertices. Vertices keep their number and order, so index k of a gradient is vertex
  * k as registered; a vertex that was welded to another is part of no triangle. A changed mesh has the hash of what
@@ -426,8 +426,8 @@ contactd_code contactd_add_half_space(contactd_client *client, contactd_scene sc
                                       double offset, const contactd_body_options *options, contactd_body *out);
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, contactd_mesh mesh,
                                 const contactd_body_options *options, contactd_body *out); /* options may be NULL */
-/* n rigid bodies in one request, all of them or none. meshes: of each, or with n_meshes 1 of all. poses: of each. options:
- * of each, for all but `rigid` and the pose; may be NULL. out: [n], zeros after an error. TOO_LARGE: n is above 65,536;
+/* n rigid bodies in one request, all of them or none. meshes: of each, or with n_meshes 1 of all. poses: of each.
+ * options: of each, for all but `rigid` and the pose; may be NULL. out: [n], zeros after an error. TOO_LARGE: n is above 65,536;
  * UNSUPPORTED: the server is too old for it; WRONG_LENGTH: n_meshes is neither n nor 1; else as contactd_add_body. */
 contactd_code contactd_add_bodies(contactd_client *client, contactd_scene scene, const contactd_mesh *meshes,
                                   size_t n_meshes, const double (*poses)[12], size_t n,
@@ -486,7 +486,7 @@ enum {                              /* what a step returns, beside bodies, volum
        CONTACTD_WANT_GRADIENT = 2,  /* sparse dV/dx */
        CONTACTD_WANT_FRICTION = 4,  /* friction weights */
        CONTACTD_WANT_FORCES = 8,    /* f = -k V dV/dx */
-       CONTACTD_WANT_SPANS = 16,    /* where each ray lies inside both bodies: for pictures */
+       CONTACTD_WANT_SPANS = 16,    /* where each ray lies inside both bodies, for pictures; ldi only */
        CONTACTD_WANT_INERTIA = 32,  /* second moments of the intersection; exact only */
        CONTACTD_WANT_SURFACE = 128, /* the contact surface, contactd_polygon; exact only */
        CONTACTD_WANT_IDS = 256,     /* numbers that contacts and points keep from step to step */
@@ -731,7 +731,8 @@ const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster
  * signed volume of a deformable body is below minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on
  * either side of 0. NO_VELOCITIES: with the law "pressure" its contact has friction or dissipation, and the step no
  * velocities, so that neither acts. NESTED: the body is wholly inside another (contactd_contact.is_nested), so that
- * nothing pushes it out. Given by every step's result while the condition lasts. A newer server may send codes that this version does not know. */
+ * nothing pushes it out. Given by every step's result while the condition lasts. A newer server may send codes that
+ * this version does not know. */
 typedef struct contactd_warning {
     contactd_warning_code code;
     contactd_body body;

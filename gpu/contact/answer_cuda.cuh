@@ -1,4 +1,4 @@
-/* answer.cuh - what the contact stage makes of the sums: entries of the sparse gradient, contacts, and each step's
+/* answer_cuda.cuh - what the contact stage makes of the sums: entries of the sparse gradient, contacts, and each step's
  * totals. All of it goes to one block of device memory, which the host copies in one piece:
  *
  *     ct_gpu_counts | ct_gpu_step_totals per step | ct_box per moved body | ct_gpu_contact per contact |

@@ -1,5 +1,5 @@
 /* sides_cuda.cuh - divides the sums of bodies with themselves between the two parts of their contacts, which the host
- * finds (sides_k.h, gpu/run/sides_cuda.cu): its pieces are few and joined by a union-find, which is no work for a
+ * finds (sides_k.h, gpu/method/sides_cuda.cu): its pieces are few and joined by a union-find, which is no work for a
  * device. */
 #ifndef CT_SIDES_CUDA_CUH
 #define CT_SIDES_CUDA_CUH

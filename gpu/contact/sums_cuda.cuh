@@ -1,5 +1,5 @@
-/* sums.cuh - the gradient's sums per vertex of a part (plan.cuh): claimed where a triangle may bound a span (raster
- * stage), added to (span stage) and read (contact stage).
+/* sums_cuda.cuh - the gradient's sums per vertex of a part (plan_cuda.cuh): claimed where a triangle may bound a span
+ * (raster stage), added to (span stage) and read (contact stage).
  *
  * Sums have memory only where a triangle was met: a page holds the sums of CT_PAGE consecutive vertices, and the page
  * table has one word for each page that a part could have. Which candidate a span belongs to is known in the span

@@ -277,7 +277,7 @@ typedef struct ct_cpu_method {
     bool keeps_answers; /* a pair's answer depends on nothing but its bodies, the settings and what the step wants */
 } ct_cpu_method;
 
-/* methods_cpu.c: by ct_method; NULL where there is none. */
+/* kernels_cpu.c: by ct_method; NULL where there is none. */
 extern const ct_cpu_method *const ct_cpu_methods[CT_CPU_SLOTS];
 
 /* batch_cpu.c: runs steps, pair by pair; see ct_method_run. */

@@ -155,7 +155,7 @@ struct ct_device {
     std::atomic<uint64_t> used, peak_scratch, mesh_bytes, body_bytes, uploaded, downloaded, launches, reruns, clusters,
         near_clusters;
     std::atomic<bool> lost;
-    std::atomic<double> exact_factor; /* how long EXACT takes after VOXTREE: see learn_factor of voxtree_refine.cu */
+    std::atomic<double> exact_factor; /* how long EXACT takes after VOXTREE: learn_factor of voxtree/refine_cuda.cu */
     char lost_reason[128];            /* written before lost is set */
 };
 

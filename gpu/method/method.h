@@ -1,4 +1,4 @@
-/* methods.h - the table of methods: each method's name, the limits it takes, and the backends that have it. For the
+/* method.h - the table of methods: each method's name, the limits it takes, and the backends that have it. For the
  * engine. */
 #ifndef CT_METHODS_H
 #define CT_METHODS_H

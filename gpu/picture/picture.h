@@ -176,7 +176,7 @@ void ct_axes_draw(const ct_camera *camera, uint32_t width, uint32_t height, uint
 extern const float ct_axis_color[3][3];
 
 /* Computes area-weighted unit normals of a mesh's vertices, [vertices][3]; 0 0 0 where the normals of the adjacent
- * faces cancel (normals.c). */
+ * faces cancel. */
 void ct_vertex_normals(const float *positions, const uint32_t *triangles, size_t n_vertices, size_t n_triangles,
                        float *normals);
 

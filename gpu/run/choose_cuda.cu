@@ -1,4 +1,4 @@
-/* choose.cu - finds the devices that the options name, or the reason why none of them can be used. */
+/* choose_cuda.cu - finds the devices that the options name, or the reason why none of them can be used. */
 #include "gpu/run/choose_cuda.cuh"
 
 /* The oldest compute capability that this build has code for. */

@@ -1,4 +1,4 @@
-/* choose.cuh - the devices that an engine's options ask for. */
+/* choose_cuda.cuh - the devices that an engine's options ask for. */
 #ifndef CT_CUDA_CHOOSE_CUH
 #define CT_CUDA_CHOOSE_CUH
 

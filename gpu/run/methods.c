@@ -1,5 +1,5 @@
-/* methods.c - the table of methods and backends. To add a method: a value of ct_method, a row here, its name on the
- * wire (proto/contactd.fbs and codec.h). To add a backend: a column. */
+/* methods.c - the table of methods and backends. To add a method: a row in proto/catalogue/methods.toml, its number in
+ * proto/contactd.fbs, a row here. To add a backend: a column. */
 #include "gpu/method/method.h"
 
 #include <assert.h>

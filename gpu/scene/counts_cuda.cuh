@@ -1,4 +1,4 @@
-/* counts.cuh - how much of everything a batch has, how much fits into the memory of its tables, and what does not.
+/* counts_cuda.cuh - how much of everything a batch has, how much fits into the memory of its tables, and what does not.
  *
  * No kernel's grid depends on what an earlier kernel found. Each kernel reads its counts from device memory, so the
  * host waits once, at the end of a batch. Nothing is written beyond the end of a table: what is missing is still
@@ -34,7 +34,7 @@ struct ct_gpu_counts {
     uint64_t large_triangles; /* count << CT_LARGE_SQUARE_BITS | all their squares: one addition counts both */
     uint64_t contacts, entries, spans;
     uint64_t cell_spans;                            /* of contacts with cells */
-    uint64_t first_array, first_span, answer_bytes; /* the answer's layout, see answer.cuh */
+    uint64_t first_array, first_span, answer_bytes; /* the answer's layout, see answer_cuda.cuh */
     uint64_t quads, samples;                        /* for OpenGL to draw, and the samples of all their rectangles */
     /* Of the method `exact`, see exact_cuda.cuh: */
     uint64_t exact_pairs, exact_chunks; /* as pairs and vertex_chunks; 0 with other methods */
@@ -42,7 +42,7 @@ struct ct_gpu_counts {
         windings;
     uint64_t own_numbers, own_components;          /* 0 unless some body has a contact with itself */
     uint64_t recrossings, second_sums;             /* 0 unless some step wants second derivatives or moments */
-    uint64_t found_units, found_facings, ray_hits; /* 0 unless some step wants quads */
+    uint64_t found_units, found_facings, ray_hits; /* 0 unless some step wants patches */
     uint64_t inconsistent; /* pairs of triangles, and crossed triangles, whose predicates contradict each other: 0 */
     uint32_t finished_blocks[CT_LAST_OF_KERNELS];
 };
@@ -61,7 +61,7 @@ struct ct_gpu_capacity {
         spans, cell_spans, answer_bytes, quads;
     uint64_t exact_pairs, slots, side_clusters, units, components, cluster_pairs, triangle_pairs, crossings, crossed,
         windings, own_numbers, exact_chunks, recrossings, second_sums;
-    uint64_t found_units, found_facings, ray_hits; /* quads.cu grows these */
+    uint64_t found_units, found_facings, ray_hits; /* split_cuda.cu grows these */
 };
 
 constexpr uint32_t CT_SHORT_PAIRS = 1, CT_SHORT_RAYS = 2, CT_SHORT_PAGES = 4, CT_SHORT_CHUNKS = 8,

@@ -1,4 +1,4 @@
-/* pair.cuh - pairs of bodies whose boxes overlap, and the tables that the broad phase finds them with.
+/* pair_cuda.cuh - pairs of bodies whose boxes overlap, and the tables that the broad phase finds them with.
  *
  * In a scene of few bodies each body is tested against all others. A crowd, which has more, is sorted along a
  * space-filling curve, so that neighbours in the list are neighbours in space, and gets a bounding volume hierarchy

@@ -1,5 +1,5 @@
-/* resident.cuh - bodies as they lie on the device between steps, the steps of a batch, and what these steps send: for
- * the kernels that update bodies (gpu/view/update_cuda.cu, deformed_cuda.cu) and for all stages after them. */
+/* resident_cuda.cuh - bodies as they lie on the device between steps, the steps of a batch, and what these steps send:
+ * for the kernels that update bodies (gpu/view/update_cuda.cu, deformed_cuda.cu) and for all stages after them. */
 #ifndef CT_CUDA_RESIDENT_CUH
 #define CT_CUDA_RESIDENT_CUH
 
@@ -162,7 +162,7 @@ struct ct_resident_tables {
     const uint32_t *row_chunk_write, *box_chunk_update;
     uint64_t n_rows, n_box_chunks;
     uint32_t n_box_updates, n_pose_writes, n_position_writes;
-    ct_box *out_boxes;   /* [n_box_updates] in the answer (answer.cuh) */
+    ct_box *out_boxes;   /* [n_box_updates] in the answer (answer_cuda.cuh) */
     double *out_volumes; /* [n_box_updates] in the answer; m^3, 0 for a rigid body */
 };
 

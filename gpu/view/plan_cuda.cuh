@@ -1,4 +1,4 @@
-/* plan.cuh - each pair's window and its contact candidates, and what the later stages work on: the clusters of
+/* plan_cuda.cuh - each pair's window and its contact candidates, and what the later stages work on: the clusters of
  * triangles that can matter, and chunks of vertices and rays.
  *
  *     pair of bodies  ->  contact candidates  ->  contacts found

@@ -1,5 +1,5 @@
 /* crossed_cuda.cu - from a cluster's crossings to the integrals of its crossed triangles, and to the winding numbers of
- * its vertices relative to each other: what crossed.c does on the CPU, a block for each crossed cluster. */
+ * its vertices relative to each other: what cross_cpu.c does on the CPU, a block for each crossed cluster. */
 #include "gpu/device/cuda/collective.cuh"
 #include "gpu/methods/exact/exact_cuda.cuh"
 

@@ -50,7 +50,7 @@ typedef struct ct_placed_cluster {
     const uint32_t *vertices;     /* [n_vertices] the mesh's */
     const float (*positions)[3];  /* [n_vertices] at rest; NULL: look them up by the vertices, with their lower parts */
     const uint16_t (*corners)[3]; /* [n_triangles] into the cluster's vertices */
-    const uint8_t *block_order;   /* [n_triangles] its triangles, block by block (block_order.h) */
+    const uint8_t *block_order;   /* [n_triangles] its triangles, block by block (topology.h) */
     double (*points)[4];          /* [n_vertices] x, y, z, 0; aligned to 32 bytes */
     ct_triangle_floats *floats;   /* aligned to 32 bytes; NULL: not needed, or not now */
     uint32_t blocks;              /* bits of the blocks whose triangles need floats */

@@ -7,8 +7,8 @@
  * Both perturbations (predicates_k.h) are computed at once: a pair of triangles without ties crosses alike in both, so
  * only those with ties are crossed twice. A pass is one of the two; a pair of bodies without ties has one.
  *
- * A side is a body of a pair, 2 p + k as in plan.cuh; as each pair has one candidate, sides are also parts. A body's
- * pair with itself has slots on side 0 only, where each cluster has one, and instead of find_windings self_cuda.cu. A
+ * A side is a body of a pair, 2 p + k as in plan_cuda.cuh; as each pair has one candidate, sides are also parts. A
+ * body's pair with itself has slots on side 0 only, where each cluster has one, and instead of find_windings self_cuda.cu. A
  * slot is a cluster of a side that may meet the other body; those of a side follow each other in rising order of
  * clusters, so sums over them are those of the CPU to the last bit. Points are placed on the lattice wherever they are
  * needed: that takes fewer operations than a load from memory.

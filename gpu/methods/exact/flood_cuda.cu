@@ -1,4 +1,4 @@
-/* flood_cuda.cu - winding numbers of all units. The CPU floods them from one unit to the next (flood.c). Here each
+/* flood_cuda.cu - winding numbers of all units. The CPU floods them from one unit to the next (flood_cpu.c). Here each
  * side's numbers relative to its components' first units are a prefix sum (topology.h), and each component's first
  * unit gets its number from a vertex outside the other body's box, or else by an exact ray. */
 #include "gpu/device/cuda/collective.cuh"

@@ -1,5 +1,5 @@
-/* cells.cu - the host's part of contacts that are divided into cells. It plans the cells of each pair (span/cells.h),
- * launches the kernels that cut spans at the walls between cells (span/cells_cuda.cuh), and makes the result's cells
+/* divide_cuda.cu - the host's part of contacts that are divided into cells. It plans the cells of each pair (cells.h),
+ * launches the kernels that cut spans at the walls between cells (cells_cuda.cuh), and makes the result's cells
  * from what these kernels list. A batch with cells waits for the host between its spans and its answer; others do not.
  */
 #include "gpu/device/cuda/trace.cuh"
