@@ -427,8 +427,9 @@ contactd_code contactd_add_half_space(contactd_client *client, contactd_scene sc
 contactd_code contactd_add_body(contactd_client *client, contactd_scene scene, contactd_mesh mesh,
                                 const contactd_body_options *options, contactd_body *out); /* options may be NULL */
 /* n rigid bodies in one request, all of them or none. meshes: of each, or with n_meshes 1 of all. poses: of each.
- * options: of each, for all but `rigid` and the pose; may be NULL. out: [n], zeros after an error. TOO_LARGE: n is above 65,536;
- * UNSUPPORTED: the server is too old for it; WRONG_LENGTH: n_meshes is neither n nor 1; else as contactd_add_body. */
+ * options: of each, for all but `rigid` and the pose; may be NULL. out: [n], zeros after an error. TOO_LARGE: n is
+ * above 65,536; UNSUPPORTED: the server is too old for it; WRONG_LENGTH: n_meshes is neither n nor 1; else as
+ * contactd_add_body. */
 contactd_code contactd_add_bodies(contactd_client *client, contactd_scene scene, const contactd_mesh *meshes,
                                   size_t n_meshes, const double (*poses)[12], size_t n,
                                   const contactd_body_options *options, contactd_body *out);

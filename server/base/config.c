@@ -25,7 +25,7 @@ typedef enum option_kind {
 
 typedef struct option {
     option_kind kind;
-    const char *name; /* "max-message"; made from the field's name by option_name() */
+    const char *name; /* "max-message"; made from the field's name by flag_name */
     size_t offset;
     const char *fallback;
     const char *shape; /* what a value looks like: "HOST:PORT", "a|b|c" */

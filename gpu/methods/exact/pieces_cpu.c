@@ -130,7 +130,7 @@ bool ct_exact_find_pieces(ct_exact_pair *exact) {
 struct reduced {
     /* Between pieces 0: crossed_as, of_unit, and the numbers and winding numbers of `crossed`. */
     ct_exact_surface surface[2][2];
-    ct_added_share *shares[2][2]; /* of surface.shares_added */
+    ct_added_share *shares[2][2]; /* of surface.added_shares */
     int32_t *winding[2][2];       /* [vertices of all crossed clusters] for those of a piece */
     ct_crossed_triangle *crossed_triangles[2][2];
 };

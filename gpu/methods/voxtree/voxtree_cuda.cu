@@ -204,7 +204,7 @@ static bool fetch(ct_device *device, ct_workspace *workspace, const void *from, 
            ct_gpu_wait(device, workspace, "computing a level");
 }
 
-/* Launches the level with so many slots and waits for its counts and sums, which are then in voxel_host. */
+/* Launches the level with so many slots and waits for its counts and sums, which are then in the scratch's host. */
 static bool launch_level(ct_device *device, ct_workspace *workspace, voxel_round *round, uint64_t n_slots,
                          ct_gpu_need *need) {
     ct_voxel_tables *tables = &round->tables;
@@ -236,7 +236,7 @@ static bool wants_points(const voxel_round *round) {
     return false;
 }
 
-/* Hands the sums of groups, in voxel_host, to their pairs. */
+/* Hands the sums of groups, in the scratch's host, to their pairs. */
 static bool add_groups(const ct_workspace *workspace, ct_voxel_rounds *rounds, uint64_t n) {
     const ct_voxel_slot *slots = (const ct_voxel_slot *)scratch_of(workspace)->host.host;
     for (uint64_t i = 0; i < n; i++) {
