@@ -783,7 +783,7 @@ class StepResult(Columns, Source):
         if self._answer.body["progress"] is None:
             return []
         return [PairProgress((self._body(int(a)), self._body(int(b))), bool(examined), (int(k), int(l)), _ended_name(ended),
-                             examined > 1)
+                             bool(examined > 1))
                 for a, b, examined, k, l, ended in self._array("progress", 0, 6)]
 
     @property

@@ -113,7 +113,7 @@ def test_refined(boxes):
     scene, a, b = boxes(method="voxtree", level=3, refine=True)
     assert scene.voxels["refine"]
     result = scene.step()
-    assert result.ended == "completed" and result.quality == 1 and result.progress[0].refined
+    assert result.ended == "completed" and result.quality == 1 and result.progress[0].refined is True
     contact = result.contacts[0]
     assert contact.volume == truth.volume and contact.error_bound == truth.error_bound
     assert contact.interval[0] <= truth.volume <= contact.interval[1]
