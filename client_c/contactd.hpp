@@ -568,7 +568,7 @@ class Scene { /* closed with its owner */
         detail::check(client_, contactd_add_body(client_.get(), handle_, mesh.handle(), &options, &out));
         return Body(out);
     }
-    /* Rigid bodies, all or none. meshes: of each, or one of all. */
+    /* Rigid bodies in one request, all or none: contactd_add_bodies. meshes: of each, or one of all. */
     std::vector<Body> add_bodies(const std::vector<const Mesh *> &meshes,
                                  const std::vector<std::array<double, 12>> &poses,
                                  const BodyOptions &options = Rigid()) {
