@@ -10,7 +10,7 @@
 
 /* What fields are given together. Those of a group that is not given are 0, or NaN where that stands for none. */
 enum {
-    CT_CONTACT_FRAME    =  1, /* of steps that want a frame, a gradient, weights or forces */
+    CT_CONTACT_FRAME    =  1, /* of steps that want a frame, or what comes with one: weights, inertia, ids, points, surface */
     CT_CONTACT_INERTIA  =  2, /* of steps that want inertia */
     CT_CONTACT_SLIP     =  4, /* of steps with velocities */
     CT_CONTACT_LAW      =  8, /* of scenes with the law pressure */

@@ -129,44 +129,46 @@ class ContactColumns:
     @property
     def areas(self) -> NDArray[np.float64]:
         """(n,) m^2: |dV/d(translation)|: that of the contact as seen along its normal, where it is not nested; the sum of one
-        part's friction weights. Only of steps that want a frame, a gradient, weights or forces."""
+        part's friction weights. Only of steps that want a frame, or what comes with one: weights, inertia, ids, points,
+        surface."""
         return self._column("areas")
 
     @property
     def depths(self) -> NDArray[np.float64]:
-        """(n,) m: mean depth: volume / area; 0 where area is 0. Only of steps that want a frame, a gradient, weights or
-        forces."""
+        """(n,) m: mean depth: volume / area; 0 where area is 0. Only of steps that want a frame, or what comes with one:
+        weights, inertia, ids, points, surface."""
         return self._column("depths")
 
     @property
     def normals(self) -> NDArray[np.float64]:
         """(n, 3) unit vector that pushes the first body out of the second; 0 if no direction does (nested bodies). Only of
-        steps that want a frame, a gradient, weights or forces."""
+        steps that want a frame, or what comes with one: weights, inertia, ids, points, surface."""
         return self._column("normals")
 
     @property
     def tangents(self) -> NDArray[np.float64]:
-        """(n, 2, 3) unit vectors, orthogonal to the normal and to each other. Only of steps that want a frame, a gradient,
-        weights or forces."""
+        """(n, 2, 3) unit vectors, orthogonal to the normal and to each other. Only of steps that want a frame, or what comes
+        with one: weights, inertia, ids, points, surface."""
         return self._column("tangents")
 
     @property
     def centers(self) -> NDArray[np.float64]:
         """(n, 3) m: ldi: midpoint of the two surfaces' weighted barycentres; exact: the intersection's centre of gravity. Only
-        of steps that want a frame, a gradient, weights or forces."""
+        of steps that want a frame, or what comes with one: weights, inertia, ids, points, surface."""
         return self._column("centers")
 
     @property
     def side_centers(self) -> NDArray[np.float64]:
         """(n, 2, 3) m: the barycentre of each part's surface, its vertices weighted by friction weights. See Allard 2010. It
-        is center where the weights cancel, as in nested bodies. Only of steps that want a frame, a gradient, weights or
-        forces."""
+        is center where the weights cancel, as in nested bodies. Only of steps that want a frame, or what comes with one:
+        weights, inertia, ids, points, surface."""
         return self._column("side_centers")
 
     @property
     def generalized_gradients(self) -> NDArray[np.float64]:
         """(n, 2, 6) m^2, m^3: per part: dV/d(translation), then dV/d(rotation about the body's origin). The origin is a rigid
-        body's t, a deformable body's 0 0 0. Only of steps that want a frame, a gradient, weights or forces."""
+        body's t, a deformable body's 0 0 0. Only of steps that want a frame, or what comes with one: weights, inertia, ids,
+        points, surface."""
         return self._column("generalized_gradients")
 
     @property
@@ -174,7 +176,8 @@ class ContactColumns:
         """(n,) the surface of one of the bodies is wholly inside the other: no direction pushes them apart, and the contact
         has no normal and no force. A warning of the step names the inner body. Move a nested body out along the way that it
         came in, or take smaller steps, so that surfaces meet first. Of a body with itself: a closed part of its surface is
-        wholly inside. Not known by voxtree's trees. Only of steps that want a frame, a gradient, weights or forces."""
+        wholly inside. Not known by voxtree's trees. Only of steps that want a frame, or what comes with one: weights, inertia,
+        ids, points, surface."""
         return self._column("are_nested")
 
     @property

@@ -366,7 +366,7 @@ RESULT_KEYS = {"name", "column", "json", "wire", "type", "shape", "unit", "id", 
                "within", "summary", "doc"}
 RESULT_TYPES = {"f64": ("double", "double"), "u32": ("uint32_t", "uint"), "i32": ("int32_t", "int"), "u64": ("uint64_t", "ulong"),
                 "flag": ("bool", "bool")}
-GROUPS = {"frame": "of steps that want a frame, a gradient, weights or forces",
+GROUPS = {"frame": "of steps that want a frame, or what comes with one: weights, inertia, ids, points, surface",
           "inertia": "of steps that want inertia",
           "slip": "of steps with velocities",
           "law": "of scenes with the law pressure",
