@@ -27,8 +27,9 @@
  * unless its comment says otherwise. Option and settings structs carry a cookie that their _init function sets: one
  * that was not initialised, or comes from another version, is INVALID_ARGUMENT.
  *
- * Threads: up to CT_MAX_CONCURRENT_BATCHES threads may call ct_engine_run at a time, with different scenes. One thread
- * at a time may use a scene. Any number of threads may share a mesh.
+ * Threads: any number of threads may call ct_engine_run at a time, with different scenes; of more than
+ * CT_MAX_CONCURRENT_BATCHES on a device the others wait. One thread at a time may use a scene. Any number of threads
+ * may share a mesh.
  *
  * Determinism: the same step gives the same bits with any number of threads, any instruction set, any backend and any
  * order of triangles, vertices or bodies. One exception: where two shells of a mesh coincide exactly, the order of
