@@ -4,7 +4,7 @@
 
     with contactd.connect("tcp://127.0.0.1:5555") as client:
         mesh = client.register_mesh(vertices, triangles)
-        scene = client.open_scene(method="ldi", resolution=128)
+        scene = client.open_scene()
         a = scene.add_body(mesh)                         # deformable: positions every step
         b = scene.add_body(mesh, pose=np.eye(4))         # rigid: a pose
         result = scene.step(positions={a: x}, poses={b: T})

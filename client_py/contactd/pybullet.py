@@ -36,8 +36,8 @@ class Contacts:
     """Contacts between some bodies of a simulation, and of these with the ground.
 
     Args:
-        bodies: meshes by PyBullet's numbers of bodies, for their bases, or by (body, link): a path of an OBJ, OFF, PLY or STL file, (vertices,
-            triangles), or a contactd.Mesh of `client`. Links of one body do not touch each other.
+        bodies: meshes by PyBullet's numbers of bodies, for their bases, or by (body, link): a path of a GLB, glTF, OBJ, OFF, PLY or STL file,
+            (vertices, triangles), or a contactd.Mesh of `client`. Links of one body do not touch each other.
         ground: m, the height of a floor, or None.
         modulus: N/m^3, of each body.  friction: of each.  dissipation: s/m.
         ignore: pairs of such keys that never touch.
