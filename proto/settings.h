@@ -52,7 +52,8 @@ typedef enum ct_allocation {
 typedef struct ct_scene_settings {
     uint32_t cookie; /* set by ct_scene_settings_init */
     /* one of the server's methods, or auto: exact, but ldi together with a resolution or a pixel size, and ebpi
-       together with a tolerance. A change of the method drops the settings that the new one does not take */
+       together with a tolerance. A change of the method drops the settings that the new one does not take, but is
+       refused beside patches, which stay */
     ct_method method;
     /* LDI: ray samples across a contact's window along x, y, z (Faure 2008); 0: not named; ldi takes 64 */
     uint32_t resolution[3];

@@ -66,7 +66,8 @@ class SceneSettings:
     @property
     def method(self) -> Method:
         """One of the server's methods, or auto: exact, but ldi together with a resolution or a pixel size, and ebpi together
-        with a tolerance. A change of the method drops the settings that the new one does not take."""
+        with a tolerance. A change of the method drops the settings that the new one does not take, but is refused beside
+        patches, which stay."""
         value: Method = self._setting('method')
         return value
 
@@ -236,7 +237,8 @@ class SceneSettings:
 
         Args:
             method: One of the server's methods, or auto: exact, but ldi together with a resolution or a pixel size, and ebpi
-                together with a tolerance. A change of the method drops the settings that the new one does not take.
+                together with a tolerance. A change of the method drops the settings that the new one does not take, but is
+                refused beside patches, which stay.
             resolution: Ray samples across a contact's window along x, y, z (Faure 2008). 1 to 4096. For ldi.
             pixel_size: Pitch of a lattice of rays that is fixed in the world (Allard 2010), instead of a resolution. 1e-30 to
                 1e+30 m; 0: none. For ldi.
