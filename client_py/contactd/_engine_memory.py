@@ -46,7 +46,7 @@ class EngineRow:
     def __init__(self, row: bytes, dtype: np.dtype, left_out: frozenset[str]) -> None:
         self._bytes, self._dtype, self._left_out = row, dtype, left_out
 
-    def read(self) -> "EngineRow":
+    def fields(self) -> "EngineRow":
         return self
 
     def __getitem__(self, name: str) -> Any:

@@ -306,11 +306,12 @@ class Later:
 
 
 class LaterRow(Later):
-    """One of many tables with many fields: each is read when it is asked for."""
+    """One of many tables with many fields."""
 
     __slots__ = ("_reader",)
 
-    def read(self) -> "LaterRow":  # type: ignore[override]
+    def fields(self) -> "LaterRow":
+        """Of which each is read when it is asked for."""
         try:
             self._reader = _reader_of(self.buffer, self.position, self.table)
         except (struct.error, IndexError) as e:
@@ -380,7 +381,7 @@ class LaterTables:
 
     def _column_of_few(self, f: Field, shape: tuple[int, ...]) -> np.ndarray:
         if self._rows is None:
-            self._rows = [self[i].read() for i in range(len(self))]
+            self._rows = [self[i].fields() for i in range(len(self))]
         values = [row[f.name] for row in self._rows]
         if f.kind != "scalar":
             count = int(np.prod(shape))

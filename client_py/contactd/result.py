@@ -127,7 +127,7 @@ class Contact:
         self._result._check_asked(want, name)
         values = self._values
         if values is None:
-            values = self._values = self._rows._tables[self._number].read()
+            values = self._values = self._rows._tables[self._number].fields()
         return values[name]
 
     def _vector(self, name: str, want: int = 0, shape: tuple[int, ...] = (3,)) -> NDArray[np.float64]:
