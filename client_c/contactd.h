@@ -575,8 +575,8 @@ typedef struct contactd_polygon_vertex {
 
 /* A volume that two bodies share. A pair of bodies has one contact, or with the setting patches one for each connected
  * part of its intersection. In a contact of a body with itself both bodies are the same, and the parts 0 and 1 are the
- * two surfaces of it that bound the volume: a vertex may be in both, and what is linear in the gradient (entries of
- * sparse, generalized_gradient) is to be summed over both.
+ * two surfaces of it that bound the volume. A vertex may be in both: add up the two parts' gradients (sparse,
+ * generalized_gradient).
  *
  * With a viscosity ν, friction on a flat patch that slides at t is -ν area t, on one that turns the torque
  * -ν area^2 / (2 pi) spin, that of a disc. The forces on both parts are opposite, as are their torques about any point,

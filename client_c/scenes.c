@@ -442,9 +442,9 @@ contactd_code contactd_add_bodies(contactd_client *client, contactd_scene scene_
     if (!options) options = &defaults;
     struct bodies_to_add add = {
         .scene = scene, .n_meshes = n ? n_meshes : 0, .poses = poses, .options = options, .n = n};
-    add.meshes = calloc(n_meshes + 1, sizeof *add.meshes);
+    add.meshes = calloc(add.n_meshes + 1, sizeof *add.meshes);
     add.made = calloc(n + 1, sizeof *add.made);
-    add.mesh_ids = malloc((n_meshes + 1) * sizeof *add.mesh_ids);
+    add.mesh_ids = malloc((add.n_meshes + 1) * sizeof *add.mesh_ids);
     add.ignore = malloc((options->n_ignore + 1) * sizeof *add.ignore);
     const contactd_code code = add.meshes && add.made && add.mesh_ids && add.ignore
                                    ? add_bodies(client, &add, meshes, out)

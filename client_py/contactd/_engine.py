@@ -28,7 +28,7 @@ from ._wire import Arrays
 from .errors import ClosedError, ContactdError, ErrorCode, StaleHandleError, error_for
 
 _DTYPES = {"<f4": 1, "<f8": 2}
-MANY_POSES = 16  # from here on filling columns takes less time than filling rows
+_MANY_POSES = 16  # from here on filling columns takes less time than filling rows
 _CHANGES = 5  # kinds of changes that a repair makes
 
 
@@ -585,7 +585,7 @@ class EngineLink:
         """The ct_step, and whether the scene's own limit of time ends it first. keep: what the step reads, until it has."""
         ffi = self.native.ffi
         step, cancel, updates = scene.step_for(ffi, len(request.updates))
-        if isinstance(request.updates, PoseUpdates) and len(request.updates) >= MANY_POSES:
+        if isinstance(request.updates, PoseUpdates) and len(request.updates) >= _MANY_POSES:
             rows = self.native.writable(updates, len(request.updates), "ct_update")
             rows["body"], rows["kind"], rows["pose"] = [body.id for body in request.updates.bodies], POSE, request.updates.rows
         else:

@@ -165,7 +165,7 @@ static inline narrow to_floats(wide x) {
 
 static inline wide to_doubles(narrow x) {
 #ifdef __AVX2__
-    return (wide)_mm256_cvtps_pd((__m128)x);
+    return ct_v4d_of_v4f(x);
 #else
     return __builtin_convertvector(x, wide);
 #endif

@@ -603,6 +603,7 @@ static void test_many_scenes(void **state) {
            "options");
     blames(contactd_add_bodies(client, scene, meshes, 1, poses, WIRE_MOST_BODIES + 1, NULL, added), CONTACTD_TOO_LARGE,
            "n");
+    assert_int_equal(contactd_add_bodies(client, scene, NULL, SIZE_MAX / 2, NULL, 0, NULL, NULL), CONTACTD_OK);
     assert_int_equal(contactd_reset_scenes(client, NULL, 0), CONTACTD_OK);
     assert_int_equal(contactd_close_scenes(client, NULL, 0), CONTACTD_OK);
     assert_int_equal(contactd_copy_scene(client, scene, 0, NULL), CONTACTD_OK);

@@ -243,8 +243,8 @@ static double *copy_doubles(char *memory, size_t shift, const double *values, si
     return (double *)(void *)(memory + shift); /* which need not be aligned: as a caller's */
 }
 
-/* Boxes of doubles, whether float32 holds them, and what it leaves: against the scalar formulas, in memory that ends
- * where they end. */
+/* Of doubles: the box, whether float32 holds them all, and the two floats that each is split into. The same as by the
+ * scalar formulas, and nothing behind the last one is read. */
 static void test_doubles(void **state) {
     (void)state;
     uint64_t rng = 9;
