@@ -51,19 +51,19 @@ def _surface(model: Any, flex: int) -> NDArray[np.int64]:
 
 
 class Flexes:
-    """Attributes: bodies: of the scene, in the order of ids."""
+    """Attributes: bodies: of the scene, in the order of ids. touch: (k, geoms) which geoms they may."""
 
     def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], geoms: Geoms, making: dict[str, Any], **material: Any) -> None:
         self.model = model
         self._rows = [slice(int(model.flex_vertadr[k]), int(model.flex_vertadr[k] + model.flex_vertnum[k])) for k in ids]
-        touch = flexes_by_bits(model)[:, geoms.ids]
+        self.ids, self.touch = list(ids), flexes_by_bits(model)[:, geoms.ids][list(ids)]
         mujoco.mj_kinematics(model, data)
         mujoco.mj_flex(model, data)
         self.bodies: list[Body] = []
-        for flex, rows in zip(ids, self._rows):
+        for flex, rows, touch in zip(ids, self._rows, self.touch):
             mesh = scene.client.register_mesh(np.array(data.flexvert_xpos[rows]), _surface(model, flex), name=f"flex {_name(model, flex) or flex}",
                                               **making)
-            left_out = [*self.bodies, *(body for body, may in zip(geoms.bodies, touch[flex]) if not may)]  # other flexes stay MuJoCo's
+            left_out = [*self.bodies, *(body for body, may in zip(geoms.bodies, touch) if not may)]  # other flexes stay MuJoCo's
             self.bodies.append(scene.add_body(mesh, ignore=left_out, friction=float(model.flex_friction[flex][0]), **material))
 
     def positions(self, data: Any) -> dict[Body, NDArray[np.float64]]:

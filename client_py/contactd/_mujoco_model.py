@@ -103,13 +103,16 @@ class Takeover:
         self._before = {name: getattr(model, name).copy() for name in names if hasattr(model, name)}
         taken = np.zeros(model.ngeom, bool)
         taken[list(geoms)] = True
+        pairs = [k for k, (a, b) in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())) if taken[a] and taken[b]]
+        if pairs and model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, 'the model has <flag override="enable"/>, with which the contacts of a <pair> cannot be kept from '
+                            "MuJoCo: disable it, or leave a geom of each pair out", object="model", field="override")
         self._set_bits(taken, np.isin(np.arange(model.nflex), flexes))
-        for k, (a, b) in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
-            if taken[a] and taken[b]:
-                # MuJoCo compares squares, and its colliders of convex shapes know no negative margin: with one of both bounding radii it finds
-                # no two spheres near each other, unless their middles are one point (see left_of_pairs). A plane has no such radius.
-                bounds = model.geom_rbound[[a, b]]
-                model.pair_margin[k] = -bounds.sum() if (bounds > 0).all() else -1e6
+        for k in pairs:
+            # MuJoCo compares squares, and its colliders of convex shapes know no negative margin: with one of both bounding radii it finds
+            # no two spheres near each other, unless their middles are one point (see left_of_pairs). A plane has no such radius.
+            bounds = model.geom_rbound[[model.pair_geom1[k], model.pair_geom2[k]]]
+            model.pair_margin[k] = -bounds.sum() if (bounds > 0).all() else -1e6
 
     def _set_bits(self, taken: NDArray[np.bool_], taken_flexes: NDArray[np.bool_]) -> None:
         """Taken geoms get no type, and the affinity for bits that are added to the types of other geoms and of other flexes, one for each kind

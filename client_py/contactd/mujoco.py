@@ -18,7 +18,8 @@ how="wrenches": the contact law "pressure" acts as forces, with friction as MuJo
 has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise. Flexes that `flexes` names get forces
 on their vertices.
 
-Both count for all MjData of the model, also those that mj_step is given in turn. MuJoCo cannot compile models while a callback of Python is
+Both count for all MjData of the model, also those that mj_step is given in turn or by several threads. Frictions, solref and solimp may change while
+the model is attached; margins are not taken. mj_inverse calls no control callback: it knows of wrenches alone. MuJoCo cannot compile models while a callback of Python is
 set ("Python exception raised"): load all models before the first is attached. Needs the package mujoco.
 """
 
@@ -39,6 +40,7 @@ from . import _arrays
 from ._judge import Report, judge_scene
 from ._mujoco_flex import Flexes, choose_flexes
 from ._mujoco_model import Geoms, Takeover, choose, mujoco, name_of
+from ._mujoco_parameters import Part, parameters_of, read_parameters
 from ._own_engine import own_engine
 from ._want import Want
 from .client import Client, Closing
@@ -50,7 +52,6 @@ STICTION = 100.0  # m/s^2, times the time step: friction is explicit, and a stac
 STIFFEST = 0.05  # of the mass over the time step's square: what explicit pressure may be, over a body's whole width
 CURVED = 0.995  # length of the mean of a pair's normals, below which its contacts are points
 LEAST = 1e-5  # m, of what limits twisting and tilting
-LEAST_FRICTION = 1e-5  # MuJoCo's own (mjMINMU): its solver divides by friction
 
 __all__ = ["Attachment", "attach", "judge"]
 
@@ -93,6 +94,14 @@ class _Callback:
 _CALLBACKS = {"constraints": _Callback("control"), "wrenches": _Callback("passive")}
 
 
+class _Known(threading.local):
+    """Contacts to fill in by places of two geoms, of one thread, while the parameters of geoms are these."""
+
+    def __init__(self) -> None:
+        self.parameters = b""
+        self.pairs: dict[tuple[int, int], tuple[Any, float]] = {}  # with the friction
+
+
 class Attachment:
     """What attach returns. Use it in a `with` block, or detach it, or leave it for good.
 
@@ -114,6 +123,9 @@ class Attachment:
         try:
             self._geoms = Geoms(model, data, self.scene, geoms, making, ignore_bits, **material)
             self._flexes = Flexes(model, data, self.scene, flexes, self._geoms, making, **material) if flexes else None
+            self._read = read_parameters(model)
+            self._frictions: dict[tuple[Part, Part], float] = {}  # of pairs, as the scene has them
+            self._set_at = b""
             if how == "wrenches":
                 self._set_frictions()
             self._takeover = Takeover(model, geoms, flexes)
@@ -122,7 +134,8 @@ class Attachment:
         except BaseException:
             self.scene.close()
             raise
-        self._pairs: dict[tuple[int, int], tuple[Any, float]] = {}  # a contact to fill in, and the friction, by places
+        self._known = _Known()
+        self._adheres = _adheres(model)
         self._act = self._add_constraints if how == "constraints" else self._add_wrenches
         self._nested: set[tuple[int, int]] = set()
         _CALLBACKS[how].add(self)
@@ -181,11 +194,12 @@ class Attachment:
         centers, extents, axes = result.centers, result.extents, result.axes
         frames = np.concatenate([-normals, axes[:, 0], _cross(axes[:, 0], normals)], axis=1)
         twisting = np.hypot(extents[:, 0], extents[:, 1]) / 2
+        self._look_at_parameters()
         is_curved = self._add_points(data, result)
         for row, (a, b) in enumerate(result.body_pairs.tolist()):
             if is_curved[row] or not areas[row] > 0:
                 continue
-            contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
+            contact, friction = self._known.pairs.get((a, b)) or self._pair(a, b)
             contact.dim, contact.dist, contact.pos, contact.frame = 6, -depths[row], centers[row], frames[row]
             # A torque about the first axis shifts the centre of pressure along the second, and the other way round.
             contact.friction = (friction, friction, max(friction * twisting[row], LEAST), max(extents[row, 1], LEAST),
@@ -206,6 +220,8 @@ class Attachment:
         """MuJoCo's constraints, of the contacts that there are now."""
         for stage in (mujoco.mj_makeConstraint, mujoco.mj_island, mujoco.mj_projectConstraint, mujoco.mj_referenceConstraint):
             stage(self.model, data)
+        if self._adheres:
+            mujoco.mj_transmission(self.model, data)  # it shares adhesion among the contacts that there are
 
     def _add_points(self, data: Any, result: StepResult) -> NDArray[np.bool_]:
         """Adds the points of curved contacts; (n,) which these are. A contact is curved where normals differ between its pair's points: one normal
@@ -226,7 +242,7 @@ class Attachment:
         of_rows = zip(points.contact[rows].tolist(), points.depth[rows].tolist(), points.position[rows], frames[rows])
         for of, group in itertools.groupby(of_rows, key=operator.itemgetter(0)):
             a, b = pairs[of]
-            contact, friction = self._pairs.get((a, b)) or self._pair(a, b)
+            contact, friction = self._known.pairs.get((a, b)) or self._pair(a, b)
             contact.dim, contact.friction = 3, (friction, friction, LEAST, LEAST, LEAST)
             for _, depth, position, frame in group:
                 contact.dist, contact.pos, contact.frame = -depth, position, frame
@@ -238,30 +254,49 @@ class Attachment:
             raise error_for(ErrorCode.LIMIT_EXCEEDED, f"MuJoCo's memory is full after {data.ncon} contacts: give the model more, "
                             '<size memory="...">', object="model", field="memory")
 
+    def _look_at_parameters(self) -> None:
+        """Whoever draws frictions at random writes them into the model."""
+        now, known = self._read(), self._known
+        if now != known.parameters:
+            known.parameters, known.pairs = now, {}
+
     def _pair(self, a: int, b: int) -> tuple[Any, float]:
         contact = mujoco.MjContact()
         one, other = self.geoms[a], self.geoms[b]
-        friction, solref, solimp = _parameters(self.model, one, other)
+        friction, solref, solreffriction, solimp = parameters_of(self.model, ("geom", one), ("geom", other))
         contact.solref = solref if self._solref is None else self._solref
         contact.solimp = solimp if self._solimp is None else self._solimp
         contact.geom1, contact.geom2, contact.geom = one, other, (one, other)
         contact.flex, contact.elem, contact.vert = (-1, -1), (-1, -1), (-1, -1)
+        contact.solreffriction = solreffriction
         contact.dim, contact.mu, contact.efc_address = 6, friction, -1
-        self._pairs[a, b] = contact, friction
-        return self._pairs[a, b]
+        self._known.pairs[a, b] = contact, friction
+        return contact, friction
 
     def _set_frictions(self) -> None:
-        """Of pairs for which bodies' own come to something else than MuJoCo's mixing."""
-        model, bodies = self.model, self._geoms.bodies
-        for a, b in np.argwhere(np.triu(self._geoms.touch, 1)).tolist():
-            one, other = self.geoms[a], self.geoms[b]
-            friction, own = _parameters(model, one, other)[0], model.geom_friction[[one, other], 0]
-            if not math.isclose(friction, math.sqrt(own[0] * own[1])):
-                self.scene.set_pair(bodies[a], bodies[b], friction=friction)
+        """Of pairs that have another one in the scene, where bodies' own come to their geometric mean if nobody has said more."""
+        now = self._read()
+        if now == self._set_at:
+            return
+        bodies: dict[Part, Any] = {("geom", geom): body for geom, body in zip(self.geoms, self._geoms.bodies)}
+        pairs = [(("geom", self.geoms[a]), ("geom", self.geoms[b])) for a, b in np.argwhere(np.triu(self._geoms.touch, 1)).tolist()]
+        if self._flexes:
+            bodies |= {("flex", flex): body for flex, body in zip(self._flexes.ids, self._flexes.bodies)}
+            pairs += [(("flex", self._flexes.ids[a]), ("geom", self.geoms[b])) for a, b in np.argwhere(self._flexes.touch).tolist()]
+        for pair in pairs:
+            friction = parameters_of(self.model, *pair)[0]
+            before = self._frictions.get(pair)
+            if before is None:
+                before = math.sqrt(math.prod(float(getattr(self.model, f"{kind}_friction")[k][0]) for kind, k in pair))
+            if not math.isclose(friction, before):
+                self.scene.set_pair(bodies[pair[0]], bodies[pair[1]], friction=friction)
+            self._frictions[pair] = friction
+        self._set_at = now
 
     def _add_wrenches(self, data: Any) -> None:
         if self._drop_pairs(data):
             self._constrain(data)
+        self._set_frictions()
         result, geoms, model = self._step(data, velocities=True), self._geoms, self.model
         wrenches = result.body_wrenches if len(result) else np.zeros((0, 6))
         if self._flexes:
@@ -278,31 +313,6 @@ def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64
     return a[:, [1, 2, 0]] * b[:, [2, 0, 1]] - a[:, [2, 0, 1]] * b[:, [1, 2, 0]]
 
 
-def _parameters(model: Any, a: int, b: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """Friction, solref and solimp of two geoms, as MuJoCo mixes them; without friction (condim 1) the least."""
-    friction, dim, solref, solimp = _mixed(model, a, b)
-    return LEAST_FRICTION if dim == 1 else max(friction, LEAST_FRICTION), solref, solimp
-
-
-def _mixed(model: Any, a: int, b: int) -> tuple[float, int, NDArray[np.float64], NDArray[np.float64]]:
-    """Friction, condim, solref and solimp."""
-    for k, pair in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
-        if set(pair) == {a, b}:
-            return float(model.pair_friction[k][0]), int(model.pair_dim[k]), model.pair_solref[k], model.pair_solimp[k]
-    first, second = int(model.geom_priority[a]), int(model.geom_priority[b])
-    if first != second:
-        chosen = a if first > second else b
-        return (float(model.geom_friction[chosen][0]), int(model.geom_condim[chosen]), model.geom_solref[chosen],
-                model.geom_solimp[chosen])
-    weights = np.maximum(np.array([model.geom_solmix[a], model.geom_solmix[b]]), 1e-15)
-    share = float(weights[0] / weights.sum())
-    both = np.stack([model.geom_solref[a], model.geom_solref[b]])
-    solref = share * both[0] + (1 - share) * both[1] if (both[:, 0] > 0).all() else both.min(axis=0)
-    friction = max(float(model.geom_friction[a][0]), float(model.geom_friction[b][0]))
-    dim = max(int(model.geom_condim[a]), int(model.geom_condim[b]))
-    return friction, dim, solref, share * model.geom_solimp[a] + (1 - share) * model.geom_solimp[b]
-
-
 def _modulus(model: Any, geoms: Sequence[int]) -> float:
     """N/m^3, that explicit steps stand: of two like bodies in series it is half."""
     moving = [k for k in geoms if model.geom_rbound[k] > 0 and model.body_mass[model.geom_bodyid[k]] > 0]
@@ -314,15 +324,22 @@ def _attached(model: Any) -> Attachment | None:
     return next((a for callback in _CALLBACKS.values() for a in callback.attached if a.model is model), None)
 
 
+def _adheres(model: Any) -> bool:
+    return bool((model.actuator_trntype == int(mujoco.mjtTrn.mjTRN_BODY)).any())
+
+
 def _check_flags(model: Any, how: How) -> None:
     """INVALID_ARGUMENT where MuJoCo leaves out the callback, or the contacts that it adds."""
     bits = {name.removeprefix("mjDSBL_").lower(): int(bit) for name, bit in mujoco.mjtDisableBit.__members__.items()}
     passive = ("passive",) if "passive" in bits else ("spring", "damper")  # older MuJoCo has one flag for both
-    for names in [("contact",), ("actuation",)] if how == "constraints" else [passive]:
+    for names in [("constraint",), ("contact",), ("actuation",)] if how == "constraints" else [passive]:
         if all(model.opt.disableflags & bits[name] for name in names):
             flags = " ".join(f'{name}="disable"' for name in names)
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"the model has <flag {flags}/>, with which MuJoCo calls nothing: enable "
                             + " or ".join(names), object="model", field=names[0])
+    if model.opt.enableflags & int(getattr(mujoco.mjtEnableBit, "mjENBL_SLEEP", 0)):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, "the model has <flag sleep=\"enable\"/>: MuJoCo wakes bodies by its own contacts alone, so that "
+                        "none would wake by these: disable sleep", object="model", field="sleep")
 
 
 def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", groups: Sequence[int] | None = None,
@@ -365,6 +382,8 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
     if soft and how != "wrenches":
         raise error_for(ErrorCode.INVALID_ARGUMENT, 'flexes get forces on their vertices: how="wrenches" does that', field="flexes")
     ids = choose(model, geoms, groups, ignore_bits, len(soft))
+    if how == "wrenches" and _adheres(model):
+        warnings.warn("the model has adhesion, which MuJoCo lets act at its own contacts alone: how=\"constraints\" makes such", stacklevel=2)
     material = {"modulus": _modulus(model, ids) if modulus is None else modulus, "dissipation": dissipation} if how == "wrenches" else {}
     making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
     return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp, ignore_bits, patches, points, soft)

@@ -3,6 +3,7 @@ of its trajectories."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
 import subprocess
@@ -328,10 +329,10 @@ def test_a_soft_block_rests_in_a_crate(cm):
 
 
 def test_a_soft_block_slides_and_is_held(cm):
-    """Velocities of vertices count: friction stops it where there is some."""
+    """Velocities of vertices count: friction stops it where there is some, the larger one as MuJoCo has it."""
     ways = {}
-    for mu in (0.0, 0.5):
-        xml = scene(soft("block", "0 0 .0499", contact=f"friction='{mu}'")).replace("name='floor'", f"name='floor' friction='{mu}'")
+    for mu, floor in ((0.0, 0.0), (0.5, 0.1)):
+        xml = scene(soft("block", "0 0 .0499", contact=f"friction='{mu}'")).replace("name='floor'", f"name='floor' friction='{floor}'")
         model, data = made(xml)
         model.opt.timestep = 5e-4
         data.qvel[0::3] = 0.5
@@ -385,6 +386,94 @@ def test_friction_is_mixed_as_mujoco_does(cm, how, cone, name):
     mu = 0.3 if name in ("the pair's", "priority", "the larger") else 0.0
     assert data.qvel[0] == pytest.approx(1 - mu * 9.81 * 0.1, abs=0.02 if cone == "elliptic" else 0.04)  # of a pyramid tilting takes a part
     assert data.qpos[2] == pytest.approx(0.05, abs=4e-3)
+
+
+@pytest.mark.parametrize("options", ["", "o_solref='.03 .9' o_solimp='.8 .9 .002 .4 1' o_friction='.3 .3 .01 1e-3 1e-3'"])
+def test_parameters_are_mixed_as_mujoco_does(cm, options):
+    """Those of MuJoCo's own contacts between the same geoms."""
+    random = np.random.default_rng(1)
+
+    def numbers(*ranges):
+        return " ".join(f"{random.uniform(*r):.4f}" for r in ranges)
+
+    bodies, pairs = "", ""
+    for k in range(30):
+        for name, at in ((f"a{k}", ".05"), (f"b{k}", ".1499")):
+            soft = numbers((-2000, -500), (-80, -10)) if random.random() < 0.3 else numbers((0.01, 0.05), (0.5, 1.5))
+            geom = (f"<geom name='{name}' type='box' size='.05 .05 .05' friction='{numbers((0, 2))}' condim='{random.choice([1, 3, 4])}' priority='"
+                    f"{random.integers(2)}' solmix='{random.choice([0, 1, 2.5])}' solref='{soft}' solimp='{numbers((0.7, 0.9), (0.91, 0.99), (1e-3, 2e-3))}'/>")
+            bodies += f"<body pos='{k} 0 {at}'>{'<freejoint/>' if name[0] == 'b' else ''}{geom}</body>"
+        if k % 3 == 0 and not options:
+            pairs += (f"<pair geom1='a{k}' geom2='b{k}' friction='{numbers(*[(0.1, 2)] * 5)}' condim='{random.choice([1, 3])}' "
+                      f"solref='{numbers((0.01, 0.05), (0.5, 1.5))}' solreffriction='{numbers((0.01, 0.05), (0.5, 1.5))}'/>")
+    flag = "<flag override='enable'/>" if options else ""
+    model, data = made(f"<mujoco><option {options}>{flag}</option><worldbody>{bodies}</worldbody><contact>{pairs}</contact></mujoco>")
+
+    def parameters():
+        mujoco.mj_forward(model, data)
+        return {tuple(c.geom.tolist()): (c.solref.tolist(), c.solreffriction.tolist(), c.solimp.tolist(), 1e-5 if c.dim == 1 else c.friction[0])
+                for c in data.contact}
+
+    own = parameters()
+    with cm.attach(model, data):
+        taken = parameters()
+    assert len(own) == 30 and own.keys() == taken.keys()
+    for pair, values in own.items():
+        for one, other in zip(values, taken[pair]):
+            assert other == pytest.approx(one, rel=1e-12), pair
+
+
+@pytest.mark.parametrize("how", ["constraints", "wrenches"])
+def test_frictions_that_change(cm, how):
+    """A box slides by what the model says now, whatever it has said before."""
+    model, data = made(scene(free("a", "type='box' size='.1 .1 .05'", "0 0 .0499"), options="cone='elliptic'"))
+    model.opt.timestep = 5e-4
+    with cm.attach(model, data, how=how, dissipation=20.0, **(STIFF if how == "constraints" else {})):
+        for mu in (0.5, 0.1, 0.3):
+            mujoco.mj_resetData(model, data)
+            model.geom_friction[:, 0] = mu
+            data.qvel[0] = 1.0
+            run(model, data, 0.1)
+            assert data.qvel[0] == pytest.approx(1 - mu * 9.81 * 0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("how", ["constraints", "wrenches"])
+def test_threads_step_data_of_one_model(cm, how):
+    bodies = [free(f"b{k}", f"type='box' size='.05 {0.05 + 0.004 * k} .05'", f"0 0 {0.0501 + 0.1001 * k}") for k in range(6)]
+    model, data = made(scene(*bodies))
+
+    def stepped(seed):
+        mine, random = mujoco.MjData(model), np.random.default_rng(seed)
+        for k in range(6):
+            mine.qpos[7 * k:7 * k + 2] = random.normal(0, 0.005, 2)
+        run(model, mine, 0.1)
+        return mine.qpos.tolist()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with cm.attach(model, data, how=how), concurrent.futures.ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(stepped, range(4))) == [stepped(seed) for seed in range(4)]
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
+def test_adhesion_holds(cm, cone):
+    """A box hangs from a ceiling, pressed by what adhesion has beyond its weight."""
+    xml = (f"<mujoco><option cone='{cone}'/><worldbody><geom type='box' size='1 1 .1' pos='0 0 1.1'/><body name='b' pos='0 0 .9505'><freejoint/>"
+           "<geom type='box' size='.05 .05 .05' mass='.5'/><site name='s' type='box' size='.1 .1 .1'/></body></worldbody>"
+           "<actuator><adhesion body='b' ctrlrange='0 1' gain='20'/></actuator><sensor><touch site='s'/></sensor></mujoco>")
+    model, data = made(xml)
+    with cm.attach(model, data):
+        data.ctrl[0] = 1
+        run(model, data, 0.4)
+        assert data.qpos[2] == pytest.approx(0.9505, abs=5e-4) and data.sensordata[0] == pytest.approx(20 - 0.5 * 9.81, rel=1e-3)
+        data.ctrl[0] = 0
+        run(model, data, 0.2)
+        assert data.qpos[2] < 0.85
+    with pytest.warns(UserWarning, match="adhesion"):
+        cm.attach(model, data, how="wrenches").detach()
 
 
 def test_stages_that_are_skipped_keep_contacts(cm):
@@ -451,6 +540,15 @@ def test_bad_input(cm):
     model.opt.disableflags = int(mujoco.mjtDisableBit.mjDSBL_SPRING) | int(mujoco.mjtDisableBit.mjDSBL_DAMPER)
     with pytest.raises(errors.InvalidArgumentError, match='<flag spring="disable" damper="disable"/>.*enable spring or damper'):
         cm.attach(model, data, how="wrenches")
+    for flag in ("constraint='disable'", "sleep='enable'"):
+        sleeper, its = made(scene(box).replace("/><asset>", f"><flag {flag}/></option><asset>"))
+        with pytest.raises(errors.InvalidArgumentError, match=flag.split("=")[0]):
+            cm.attach(sleeper, its)
+    paired, its = made(scene(box, more="<contact><pair geom1='a' geom2='floor'/></contact>").replace("/><asset>", "><flag override='enable'/></option><asset>"))
+    before = paired.geom_contype.tolist()
+    with pytest.raises(errors.InvalidArgumentError, match="override.*<pair>"):
+        cm.attach(paired, its)
+    assert paired.geom_contype.tolist() == before
     with pytest.raises(errors.WrongLengthError, match=r"qpos: expected shape \(T, 7\)"):
         cm.judge(model, np.zeros((3, 6)))
     with pytest.raises(errors.WrongLengthError, match=r"mocap_pos: expected shape \(3, 0, 3\)"):
