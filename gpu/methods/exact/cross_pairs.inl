@@ -138,12 +138,12 @@ struct piercing_edges {
     int jump[2]; /* of w along the edge */
 };
 
-/* False: there are not two, one at either end. */
+/* False: there are not two, one at either end. A side that is 0 has the sign of its tie. */
 static inline bool find_piercing_edges(const double *sides, uint32_t piercing, struct piercing_edges *found) {
     const uint32_t others = piercing & (piercing - 1);
     if (!others || others & (others - 1)) return false;
     const uint32_t bit[2] = {(uint32_t)__builtin_ctz(piercing), (uint32_t)__builtin_ctz(others)};
-    const int goes_in[2] = {sides[side_at_start[bit[0]]] > 0, sides[side_at_start[bit[1]]] > 0};
+    const int goes_in[2] = {!signbit(sides[side_at_start[bit[0]]]), !signbit(sides[side_at_start[bit[1]]])};
     const int which = goes_in[0] ^ triangle_of_bit[bit[0]]; /* end of bit[0] */
     if (which == (goes_in[1] ^ triangle_of_bit[bit[1]])) return false;
     for (int end = 0; end < 2; end++) {
@@ -310,19 +310,17 @@ static inline uint32_t find_edge_values4(const struct triangles4 pairs[2], const
     return ct_v4l_to_bits(needs_integers);
 }
 
-/* The edges that pierce the other triangle, in each lane: bit i for edge i of the first triangle, 3 + j for edge j of
- * the second. Their ends are on two sides of the plane, and their orientations to the other triangle's edges are the
- * same.
- */
+/* The edges that pierce the other triangle, in each lane: bit i for edge i of the first triangle, 3 + j for edge j of the
+ * second. Their ends are on two sides of the plane, and their orientations to the other triangle's edges are the same. */
 static inline ct_v4l find_piercing(const struct values4 sides[2], const struct values4 e[3]) {
     ct_v4l pierce = {0, 0, 0, 0};
     for (int i = 0; i < 3; i++) {
         const ct_v4l x = e[i].value[0] > 0, y = e[i].value[1] > 0, z = e[i].value[2] > 0;
-        pierce |= (((sides[0].value[i] > 0) ^ (sides[0].value[(i + 1) % 3] > 0)) & ~(x ^ y) & ~(y ^ z)) & (1 << i);
+        pierce |= (((sides[0].value[i] > 0) ^ (sides[0].value[(i + 1) % 3] > 0)) & are_alike(x, y, z)) & (1 << i);
     }
     for (int j = 0; j < 3; j++) {
         const ct_v4l x = e[0].value[j] > 0, y = e[1].value[j] > 0, z = e[2].value[j] > 0;
-        pierce |= (((sides[1].value[j] > 0) ^ (sides[1].value[(j + 1) % 3] > 0)) & ~(x ^ y) & ~(y ^ z)) & (8 << j);
+        pierce |= (((sides[1].value[j] > 0) ^ (sides[1].value[(j + 1) % 3] > 0)) & are_alike(x, y, z)) & (8 << j);
     }
     return pierce;
 }
@@ -403,9 +401,9 @@ static void keep_segment(const struct pair_queue *queue, uint32_t ta, uint32_t t
 }
 
 /* Of a lane with edges that pierce: a bit each. sides, orientations: the lane's first; most, size: of the triangle that
- * comes first, and of the other one. */
+ * comes first, and of the other one; passes: as in ct_crossing. */
 static void cross_lane(const struct pair_queue *queue, uint32_t ta, uint32_t tb, int first, const double *sides,
-                       const double *orientations, uint32_t piercing, v2d most, v2d size) {
+                       const double *orientations, uint32_t piercing, v2d most, v2d size, uint32_t passes) {
     ct_crossing_lists *lists = queue->lists;
     struct piercing_edges edges;
     if (!find_piercing_edges(sides, piercing, &edges)) {
@@ -422,19 +420,20 @@ static void cross_lane(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
         to[b]->other = number[1 - b];
         to[b]->crosses = true;
         memset(to[b]->turn, 0, sizeof to[b]->turn);
-        to[b]->passes = 3;
+        to[b]->passes = passes & BOTH_PASSES;
         to[b]->segment = 0;
     }
     struct end_numbers ends;
     find_ends2(sides, orientations, &edges, &ends);
     share_crossing2(&ends, &edges, most, size, (ct_triangle_share *[2]){&to[first]->share, &to[1 - first]->share});
-    if (lists->keeps_segments) keep_segment(queue, ta, tb, &ends, &edges, (ct_crossing *[2]){to[first], to[1 - first]});
+    if (lists->keeps_segments && passes == BOTH_PASSES)
+        keep_segment(queue, ta, tb, &ends, &edges, (ct_crossing *[2]){to[first], to[1 - first]});
 }
 
-/* Two triangles that do not cross in either pass: ct_cross_sided of them. most, size: of the triangle that comes first,
+/* Two triangles that do not cross in these passes: ct_cross_sided of them. most, size: of the triangle that comes first,
  * and of the other one. */
 static void add_apart(const struct pair_queue *queue, uint32_t ta, uint32_t tb, int first, const double most[2],
-                      const double size[2]) {
+                      const double size[2], uint32_t passes) {
     ct_triangle_share share[2];
     double left_out;
     const int found = ct_share_crossing(CT_TRIANGLES_APART, NULL, most, size, share, &left_out);
@@ -445,8 +444,8 @@ static void add_apart(const struct pair_queue *queue, uint32_t ta, uint32_t tb, 
         left_out += ct_near_growth(p[first], most[0], size[0], size[1]) +
                     ct_near_growth(p[1 - first], most[1], size[1], size[0]);
     }
-    add_found(queue->a, ta, queue->b, tb, first, found, share, BOTH_PASSES, BOTH_PASSES, queue->budget, queue->lists);
-    add_left_out_area(queue, ta, tb, left_out, BOTH_PASSES);
+    add_found(queue->a, ta, queue->b, tb, first, found, share, passes, passes, queue->budget, queue->lists);
+    add_left_out_area(queue, ta, tb, left_out, passes);
 }
 
 /* ---- crossing four pairs ---- */
@@ -454,10 +453,8 @@ static void add_apart(const struct pair_queue *queue, uint32_t ta, uint32_t tb, 
 /* Four pairs as they were measured, or decided where they have ties. */
 struct measured4 {
     const int *first;
-    const ct_v4d *size;
+    const ct_v4d *most, *size;
     const struct values4 *sides, *e;
-    const struct ties4 *ties; /* of lanes that are `tied` */
-    uint32_t tied;
 };
 
 static inline void measure_lane(const struct measured4 *four, int lane, struct measured_pair *m) {
@@ -467,7 +464,6 @@ static inline void measure_lane(const struct measured4 *four, int lane, struct m
         take_lane(&four->sides[s], lane, m->sides[s].value, m->sides[s].error);
     }
     for (int i = 0; i < 3; i++) take_lane(&four->e[i], lane, m->edges.value[i], m->edges.error[i]);
-    if (four->tied >> lane & 1) drop_tied_edges(four->ties, lane, &m->edges);
 }
 
 /* A pair of which some determinants are computed in integers, or of which little is known of the near parts. */
@@ -502,6 +498,27 @@ static void cross_pair(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
     add_left_out_area(queue, ta, tb, left_out, 2);
 }
 
+/* A pair with ties that crosses in one pass at least. piercing: its edges that do, in either. */
+static void cross_tied(const struct pair_queue *queue, uint32_t ta, uint32_t tb, const struct measured4 *four, int lane,
+                       const struct ties4 *ties, const ct_v4l piercing[2]) {
+    const double most[2] = {four->most[0][lane], four->most[1][lane]},
+                 size[2] = {four->size[0][lane], four->size[1][lane]};
+    for (int pass = 0; pass < 2; pass++) {
+        if (!piercing[pass][lane]) {
+            add_apart(queue, ta, tb, four->first[lane], most, size, 1u << pass);
+            continue;
+        }
+        struct values4 sides[2] = {four->sides[0], four->sides[1]};
+        for (int s = 0; s < 2; s++)
+            for (int k = 0; k < 3; k++) {
+                const ct_v4l is_below = ties->side[s][k] & (pass ? ties->sign[s] : ~ties->sign[s]);
+                sides[s].value[k] = (ct_v4d)((ct_v4l)sides[s].value[k] | (is_below & INT64_MIN)); /* of a tie: -0 */
+            }
+        cross_lane(queue, ta, tb, four->first[lane], (const double *)sides + lane, (const double *)four->e + lane,
+                   (uint32_t)piercing[pass][lane], (v2d){most[0], most[1]}, (v2d){size[0], size[1]}, 1u << pass);
+    }
+}
+
 /* Pairs at .. at + n - 1, n at most 4. */
 static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
     struct triangles4 pairs[2];
@@ -527,6 +544,7 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
     if (!all) return;
     const uint32_t tied = ties.tied & all;
     uint32_t apart = 0; /* tied lanes that do not cross in either pass */
+    ct_v4l of_ties[2];  /* as piercing, of tied lanes in either pass */
     ct_v4l piercing = {0, 0, 0, 0};
     if (tied) {
         queue->lists->has_ties = true;
@@ -534,10 +552,12 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
         if (tied & ~apart) apart |= find_apart_at_vertex(&ties, pairs, sides) & tied;
     }
     if (all & ~apart) {
-        const uint32_t open = find_edge_values4(pairs, sides, e);
-        if (tied & ~apart) apart |= ~find_tied_piercing(&ties, pairs, sides, e) & tied;
-        needs_integers |= (open | tied) & ~apart;
+        needs_integers |= find_edge_values4(pairs, sides, e) & ~tied;
         piercing = find_piercing(sides, e);
+        if (tied & ~apart) {
+            needs_integers |= find_tied_piercing(&ties, pairs, sides, e, of_ties) & tied & ~apart;
+            apart |= ct_v4l_to_bits((of_ties[0] | of_ties[1]) == 0) & tied & ~needs_integers;
+        }
     }
     uint32_t long_way = needs_integers, matters = all;
     const ct_v4d most[2] = {find_largest_sides(&sides[0]), find_largest_sides(&sides[1])};
@@ -547,34 +567,24 @@ static void cross_queue(struct pair_queue *queue, uint32_t at, uint32_t n) {
         const ct_v4l wholly_near = (16 * size[1] >= most[0]) | (16 * size[0] >= most[1]);
         long_way |= ct_v4l_to_bits(wholly_near);
         if (queue->has_narrow) long_way |= ct_v4l_to_bits(find_narrow(pairs, size));
-        matters &= long_way | (ct_v4l_to_bits(piercing != 0) & ~apart) | ct_v4l_to_bits(near);
+        matters &= long_way | ((ct_v4l_to_bits(piercing != 0) | tied) & ~apart) | ct_v4l_to_bits(near);
         matters |= add_small_near_areas(most, size, all & ~matters, &queue->left_out);
     }
     for (uint32_t left = matters; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
         const uint32_t ta = queue->triangle[0][at + (uint32_t)lane], tb = queue->triangle[1][at + (uint32_t)lane];
         const double size_of_lane[2] = {size[0][lane], size[1][lane]}, most_of_lane[2] = {most[0][lane], most[1][lane]};
-        if (apart >> lane & 1) {
-            add_apart(queue, ta, tb, first[lane], most_of_lane, size_of_lane);
-            continue;
-        }
-        if (long_way >> lane & 1) {
-            const struct measured4 four = {first, size, sides, e, &ties, tied};
+        const struct measured4 four = {first, most, size, sides, e};
+        if ((long_way & ~apart) >> lane & 1)
             cross_pair(queue, ta, tb, &four, lane);
-            continue;
-        }
-        if (piercing[lane]) {
+        else if ((tied & ~apart) >> lane & 1)
+            cross_tied(queue, ta, tb, &four, lane, &ties, of_ties);
+        else if (piercing[lane] && !(apart >> lane & 1))
             cross_lane(queue, ta, tb, first[lane], (const double *)sides + lane, (const double *)e + lane,
                        (uint32_t)piercing[lane], (v2d){most_of_lane[0], most_of_lane[1]},
-                       (v2d){size_of_lane[0], size_of_lane[1]});
-            continue;
-        }
-        ct_triangle_share share[2];
-        double left_out;
-        const int found = ct_share_crossing(CT_TRIANGLES_APART, NULL, most_of_lane, size_of_lane, share, &left_out);
-        add_found(queue->a, ta, queue->b, tb, first[lane], found, share, BOTH_PASSES, BOTH_PASSES, queue->budget,
-                  queue->lists);
-        add_left_out_area(queue, ta, tb, left_out, BOTH_PASSES);
+                       (v2d){size_of_lane[0], size_of_lane[1]}, BOTH_PASSES);
+        else
+            add_apart(queue, ta, tb, first[lane], most_of_lane, size_of_lane, BOTH_PASSES);
     }
 }
 

@@ -179,33 +179,41 @@ static uint32_t find_apart_at_vertex(const struct ties4 *ties, const struct tria
     return ct_v4l_to_bits(fits & ~is_open & ~pierces);
 }
 
-/* Of lanes whose sides are decided: those in which an edge pierces the other triangle in either pass, or in which
- * doubles do not tell. Edges with a common end have a determinant of 0. */
+/* The edges that pierce the other triangle in either pass, as find_piercing has them, of lanes whose sides are decided;
+ * returns those in which doubles do not tell. A determinant of two edges is 0 where they have an end in common, and where
+ * all terms of b - a times their cross product are 0, as they are on a plane of two axes; its value and error become 0, as
+ * ct_decide_edges makes them. */
 static uint32_t find_tied_piercing(const struct ties4 *ties, const struct triangles4 pairs[2],
-                                   const struct values4 sides[2], const struct values4 e[3]) {
-    ct_v4l above[2][3][3], is_open = {0, 0, 0, 0}, pierces = {0, 0, 0, 0}; /* above[pass][i][j]: the sign of e[i][j] */
-    ct_v4l changes[2][2][3];                                               /* [pass][s][k]: edge k meets the plane */
-    for (int pass = 0; pass < 2; pass++)
-        for (int s = 0; s < 2; s++)
-            for (int k = 0; k < 3; k++)
-                changes[pass][s][k] = is_above(ties, sides, s, k, pass) ^ is_above(ties, sides, s, (k + 1) % 3, pass);
+                                   const struct values4 sides[2], struct values4 e[3], ct_v4l piercing[2]) {
+    ct_v4l signs[2][3][3], is_open = {0, 0, 0, 0}; /* signs[pass][i][j]: whether e[i][j] is above 0 */
+    ct_v4l changes[2][2][3];                       /* [pass][s][k]: edge k meets the plane */
+    for (int pass = 0; pass < 2; pass++) {
+        piercing[pass] = (ct_v4l){0, 0, 0, 0};
+        for (int s = 0; s < 2; s++) {
+            const ct_v4l at[3] = {is_above(ties, sides, s, 0, pass), is_above(ties, sides, s, 1, pass),
+                                  is_above(ties, sides, s, 2, pass)};
+            for (int k = 0; k < 3; k++) changes[pass][s][k] = at[k] ^ at[(k + 1) % 3];
+        }
+    }
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
             const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
-            const ct_v4l tie =
-                ties->coincides[i][j] | ties->coincides[i][j1] | ties->coincides[i1][j] | ties->coincides[i1][j1];
+            const struct vector4 *a = &pairs[0].corner[i], *a1 = &pairs[0].corner[i1];
+            const struct vector4 *b = &pairs[1].corner[j], *b1 = &pairs[1].corner[j1];
             const ct_v4l matters =
                 changes[0][0][i] | changes[1][0][i] | changes[0][1][j] | changes[1][1][j]; /* as in ct_decide_edges */
-            ct_v4d cross[3], size[3];
+            ct_v4d cross[3], size[3], terms = {0, 0, 0, 0}, terms1 = {0, 0, 0, 0};
             for (int k = 0; k < 3; k++) {
                 const int x = (k + 1) % 3, y = (k + 2) % 3;
-                const ct_v4d u = (pairs[0].corner[i1].of[x] - pairs[0].corner[i].of[x]) *
-                                 (pairs[1].corner[j1].of[y] - pairs[1].corner[j].of[y]);
-                const ct_v4d v = (pairs[0].corner[i1].of[y] - pairs[0].corner[i].of[y]) *
-                                 (pairs[1].corner[j1].of[x] - pairs[1].corner[j].of[x]);
+                const ct_v4d u = (a1->of[x] - a->of[x]) * (b1->of[y] - b->of[y]);
+                const ct_v4d v = (a1->of[y] - a->of[y]) * (b1->of[x] - b->of[x]);
                 cross[k] = u - v;
                 size[k] = absolute(u) + absolute(v);
+                terms += absolute(b->of[k] - a->of[k]) * size[k];
+                terms1 += absolute(b1->of[k] - a->of[k]) * size[k];
             }
+            const ct_v4l tie = (terms == 0) | (terms1 == 0) | ties->coincides[i][j] | ties->coincides[i][j1] |
+                               ties->coincides[i1][j] | ties->coincides[i1][j1];
             const struct signs4 sign = find_perturbed_signs(cross, size);
             /* The sign of a tie is against the cross product where the second edge moves. Edges with both ends in
              * common have none, and are never asked for: both of their ends are ties, on the same side. */
@@ -214,29 +222,20 @@ static uint32_t find_tied_piercing(const struct ties4 *ties, const struct triang
             const ct_v4l of_tie = (ties->moves_second & sign.negative) | (~ties->moves_second & sign.positive);
             is_open |= matters & tie & ~is_same & ~(sign.positive | sign.negative);
             is_open |= matters & ~tie & (absolute(e[i].value[j]) <= e[i].error[j] * CT_PRECISE);
+            e[i].value[j] = (ct_v4d)(~tie & (ct_v4l)e[i].value[j]);
+            e[i].error[j] = (ct_v4d)(~tie & (ct_v4l)e[i].error[j]);
             const ct_v4l of_value = ~tie & (e[i].value[j] > 0);
-            above[0][i][j] = (tie & of_tie) | of_value;
-            above[1][i][j] = (tie & ~of_tie) | of_value;
+            signs[0][i][j] = (tie & of_tie) | of_value;
+            signs[1][i][j] = (tie & ~of_tie) | of_value;
         }
     for (int pass = 0; pass < 2; pass++)
         for (int k = 0; k < 3; k++) {
-            const ct_v4l *own = above[pass][k];
-            pierces |= changes[pass][0][k] & ~(own[0] ^ own[1]) & ~(own[1] ^ own[2]);
-            const ct_v4l of[3] = {above[pass][0][k], above[pass][1][k], above[pass][2][k]};
-            pierces |= changes[pass][1][k] & ~(of[0] ^ of[1]) & ~(of[1] ^ of[2]);
+            const ct_v4l *own = signs[pass][k];
+            piercing[pass] |= (changes[pass][0][k] & are_alike(own[0], own[1], own[2])) & (1 << k);
+            const ct_v4l of[3] = {signs[pass][0][k], signs[pass][1][k], signs[pass][2][k]};
+            piercing[pass] |= (changes[pass][1][k] & are_alike(of[0], of[1], of[2])) & (8 << k);
         }
-    return ct_v4l_to_bits(is_open | pierces);
-}
-
-/* Edges with a common end have a determinant of 0, as ct_decide_edges finds after more work. */
-static void drop_tied_edges(const struct ties4 *ties, int lane, ct_edge_signs *edges) {
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++) {
-            const int i1 = (i + 1) % 3, j1 = (j + 1) % 3;
-            if (ties->coincides[i][j][lane] | ties->coincides[i][j1][lane] | ties->coincides[i1][j][lane] |
-                ties->coincides[i1][j1][lane])
-                edges->value[i][j] = edges->error[i][j] = 0;
-        }
+    return ct_v4l_to_bits(is_open);
 }
 
 #endif
