@@ -73,7 +73,8 @@ def flexes_by_bits(model: Any) -> NDArray[np.bool_]:
 
 
 def may_touch(model: Any, geoms: Sequence[int], ignore_bits: bool = False) -> NDArray[np.bool_]:
-    """(k, k) of these geoms, by MuJoCo's own rules: bits, if they count, bodies that are one or parent and child, <exclude>, <pair>."""
+    """(k, k) of these geoms, by MuJoCo's own rules: bits, if they count, bodies that are one or parent and child, or both cannot be moved (fixed
+    to the world, or mocap), <exclude>, <pair>."""
     at = np.asarray(geoms)
     body = model.geom_bodyid[at]
     weld = model.body_weldid[body]
@@ -82,6 +83,8 @@ def may_touch(model: Any, geoms: Sequence[int], ignore_bits: bool = False) -> ND
     if not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT:
         related = (weld[:, None] == parent[None]) & (weld[:, None] != 0) & (weld[None] != 0)
         out &= ~(related | related.T)
+    is_still = model.body_treeid[body] < 0
+    out &= ~(is_still[:, None] & is_still[None])
     for signature in model.exclude_signature.tolist():
         one, other = body == signature >> 16, body == (signature & 0xFFFF)
         both = one[:, None] & other[None]

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._mujoco_model import mujoco
 
-Part = tuple[str, int]  # "geom" or "flex", and which
 Vector = NDArray[np.float64]
 LEAST_FRICTION = 1e-5  # MuJoCo's own (mjMINMU): its solver divides by friction
 _OF_PARTS = ("friction", "condim", "priority", "solmix", "solref", "solimp")
 _OF_PAIRS = ("friction", "dim", "solref", "solreffriction", "solimp")
 
 
-def parameters_of(model: Any, a: Part, b: Part) -> tuple[float, Vector, Vector, Vector]:
-    """Friction, solref, solreffriction and solimp of two parts; without friction (condim 1) the least."""
-    friction, dim, solref, solreffriction, solimp = _mixed(model, a, b)
-    if model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE):
-        friction, solimp = float(model.opt.o_friction[0]), np.array(model.opt.o_solimp)
-        solref = solreffriction = np.array(model.opt.o_solref)
-    return LEAST_FRICTION if dim == 1 else max(friction, LEAST_FRICTION), solref, solreffriction, solimp
+def _is_overridden(model: Any) -> bool:
+    return bool(model.opt.enableflags & int(mujoco.mjtEnableBit.mjENBL_OVERRIDE))
 
 
-def _mixed(model: Any, a: Part, b: Part) -> tuple[float, int, Vector, Vector, Vector]:
-    """Friction, condim, solref, solreffriction and solimp."""
-    if a[0] == b[0] == "geom":
-        for k, pair in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
-            if set(pair) == {a[1], b[1]}:
-                return (float(model.pair_friction[k][0]), int(model.pair_dim[k]), model.pair_solref[k], model.pair_solreffriction[k],
-                        model.pair_solimp[k])
-    (friction, dim, priority, solmix, solref, solimp), of_b = (
-        [getattr(model, f"{kind}_{name}")[k] for name in _OF_PARTS] for kind, k in (a, b))
-    friction, dim, nothing = float(friction[0]), int(dim), np.zeros(2)
-    if priority != of_b[2]:
-        if priority < of_b[2]:
-            friction, dim, solref, solimp = float(of_b[0][0]), int(of_b[1]), of_b[4], of_b[5]
-        return friction, dim, solref, nothing, solimp
-    weights = np.maximum(np.array([solmix, of_b[3]]), 1e-15)
+def frictions_of(model: Any, geoms: Sequence[int], flexes: Sequence[int] = ()) -> Vector:
+    """(n, n) of geoms, then flexes; without friction (condim 1) the least."""
+    at, soft = list(geoms), list(flexes)
+    friction, dim, priority = (np.concatenate([getattr(model, f"geom_{name}")[at], getattr(model, f"flex_{name}")[soft]]) for name in _OF_PARTS[:3])
+    friction = friction[:, 0]
+    first, second = priority[:, None] > priority, priority[:, None] < priority
+    mixed, dims = (np.where(first, values[:, None], np.where(second, values, np.maximum(values[:, None], values))) for values in (friction, dim))
+    place = {geom: k for k, geom in enumerate(geoms)}
+    for k, (a, b) in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
+        if a in place and b in place:
+            for i, j in ((place[a], place[b]), (place[b], place[a])):
+                mixed[i, j], dims[i, j] = model.pair_friction[k][0], model.pair_dim[k]
+    if _is_overridden(model):
+        mixed[:] = model.opt.o_friction[0]
+    return np.where(dims == 1, LEAST_FRICTION, np.maximum(mixed, LEAST_FRICTION))
+
+
+def softness_of(model: Any, a: int, b: int) -> tuple[Vector, Vector, Vector]:
+    """solref, solreffriction and solimp of two geoms."""
+    if _is_overridden(model):
+        return np.array(model.opt.o_solref), np.array(model.opt.o_solref), np.array(model.opt.o_solimp)
+    for k, pair in enumerate(zip(model.pair_geom1.tolist(), model.pair_geom2.tolist())):
+        if set(pair) == {a, b}:
+            return model.pair_solref[k], model.pair_solreffriction[k], model.pair_solimp[k]
+    first, second, nothing = int(model.geom_priority[a]), int(model.geom_priority[b]), np.zeros(2)
+    if first != second:
+        chosen = a if first > second else b
+        return model.geom_solref[chosen], nothing, model.geom_solimp[chosen]
+    weights = np.maximum(np.array([model.geom_solmix[a], model.geom_solmix[b]]), 1e-15)
     share = float(weights[0] / weights.sum())
-    both = np.stack([solref, of_b[4]])
+    both = np.stack([model.geom_solref[a], model.geom_solref[b]])
     solref = share * both[0] + (1 - share) * both[1] if (both[:, 0] > 0).all() else both.min(axis=0)
-    return max(friction, float(of_b[0][0])), max(dim, int(of_b[1])), solref, nothing, share * solimp + (1 - share) * of_b[5]
+    return solref, nothing, share * model.geom_solimp[a] + (1 - share) * model.geom_solimp[b]
 
 
 def read_parameters(model: Any) -> Callable[[], bytes]:

@@ -40,7 +40,7 @@ from . import _arrays
 from ._judge import Report, judge_scene
 from ._mujoco_flex import Flexes, choose_flexes
 from ._mujoco_model import Geoms, Takeover, choose, mujoco, name_of
-from ._mujoco_parameters import Part, parameters_of, read_parameters
+from ._mujoco_parameters import frictions_of, read_parameters, softness_of
 from ._own_engine import own_engine
 from ._want import Want
 from .client import Client, Closing
@@ -124,10 +124,8 @@ class Attachment:
             self._geoms = Geoms(model, data, self.scene, geoms, making, ignore_bits, **material)
             self._flexes = Flexes(model, data, self.scene, flexes, self._geoms, making, **material) if flexes else None
             self._read = read_parameters(model)
-            self._frictions: dict[tuple[Part, Part], float] = {}  # of pairs, as the scene has them
-            self._set_at = b""
             if how == "wrenches":
-                self._set_frictions()
+                self._begin_frictions()
             self._takeover = Takeover(model, geoms, flexes)
             self._is_taken = np.zeros(model.ngeom + 1, bool)  # the last is that of no geom, -1
             self._is_taken[self.geoms] = True
@@ -263,7 +261,8 @@ class Attachment:
     def _pair(self, a: int, b: int) -> tuple[Any, float]:
         contact = mujoco.MjContact()
         one, other = self.geoms[a], self.geoms[b]
-        friction, solref, solreffriction, solimp = parameters_of(self.model, ("geom", one), ("geom", other))
+        friction = float(frictions_of(self.model, (one, other))[0, 1])
+        solref, solreffriction, solimp = softness_of(self.model, one, other)
         contact.solref = solref if self._solref is None else self._solref
         contact.solimp = solimp if self._solimp is None else self._solimp
         contact.geom1, contact.geom2, contact.geom = one, other, (one, other)
@@ -273,24 +272,26 @@ class Attachment:
         self._known.pairs[a, b] = contact, friction
         return contact, friction
 
+    def _begin_frictions(self) -> None:
+        """What the scene has where nobody has said more: the geometric mean of bodies' own."""
+        ids = self._flexes.ids if self._flexes else []
+        own = np.sqrt(np.concatenate([self.model.geom_friction[self.geoms, 0], self.model.flex_friction[ids, 0]]))
+        touch = np.triu(self._geoms.touch, 1)
+        if self._flexes:
+            touch = np.block([[touch, self._flexes.touch.T], [np.zeros((len(ids), len(own)), bool)]])
+        self._frictions, self._friction_pairs, self._set_at = own[:, None] * own, touch, b""
+        self._set_frictions()
+
     def _set_frictions(self) -> None:
-        """Of pairs that have another one in the scene, where bodies' own come to their geometric mean if nobody has said more."""
+        """Of pairs whose friction the scene does not have."""
         now = self._read()
         if now == self._set_at:
             return
-        bodies: dict[Part, Any] = {("geom", geom): body for geom, body in zip(self.geoms, self._geoms.bodies)}
-        pairs = [(("geom", self.geoms[a]), ("geom", self.geoms[b])) for a, b in np.argwhere(np.triu(self._geoms.touch, 1)).tolist()]
-        if self._flexes:
-            bodies |= {("flex", flex): body for flex, body in zip(self._flexes.ids, self._flexes.bodies)}
-            pairs += [(("flex", self._flexes.ids[a]), ("geom", self.geoms[b])) for a, b in np.argwhere(self._flexes.touch).tolist()]
-        for pair in pairs:
-            friction = parameters_of(self.model, *pair)[0]
-            before = self._frictions.get(pair)
-            if before is None:
-                before = math.sqrt(math.prod(float(getattr(self.model, f"{kind}_friction")[k][0]) for kind, k in pair))
-            if not math.isclose(friction, before):
-                self.scene.set_pair(bodies[pair[0]], bodies[pair[1]], friction=friction)
-            self._frictions[pair] = friction
+        bodies = [*self._geoms.bodies, *(self._flexes.bodies if self._flexes else ())]
+        wanted = frictions_of(self.model, self.geoms, self._flexes.ids if self._flexes else ())
+        for a, b in np.argwhere(self._friction_pairs & ~np.isclose(wanted, self._frictions, rtol=1e-9, atol=0)).tolist():
+            self.scene.set_pair(bodies[a], bodies[b], friction=float(wanted[a, b]))
+            self._frictions[a, b] = wanted[a, b]
         self._set_at = now
 
     def _add_wrenches(self, data: Any) -> None:

@@ -202,20 +202,22 @@ def test_what_is_not_taken_stays_with_mujoco(cm):
 
 
 def test_pairs_are_mujocos(cm):
-    """Bits, parents, <exclude> and <pair>; bodies fixed to the world do not touch."""
+    """Bits, parents, <exclude> and <pair>; bodies that are fixed to the world, or mocap, do not touch each other."""
     nested = ("<body name='p' pos='0 0 1'><freejoint/><geom name='p' type='box' size='.1 .1 .1'/><body name='c' pos='0 0 .1'>"
               "<joint type='hinge'/><geom name='c' type='box' size='.1 .1 .1'/></body></body>")
     bits = "type='box' size='.1 .1 .1'"
     more = "<contact><exclude body1='x' body2='y'/><pair geom1='x' geom2='quiet'/></contact>"
     model, data = made(scene(nested, free("x", bits), free("y", bits), free("quiet", bits + " contype='0' conaffinity='0'"),
-                             "<geom name='wall' type='box' size='.1 .1 .1'/>", more=more))
+                             "<geom name='wall' type='box' size='.1 .1 .1'/>",
+                             "<body mocap='true'><geom name='hand' type='box' size='.1 .1 .1'/></body>", more=more))
     from contactd._mujoco_model import may_touch
 
     names = [model.geom(k).name for k in range(model.ngeom)]
     touch = may_touch(model, range(model.ngeom))
     found = {frozenset({names[i], names[j]}) for i, j in np.argwhere(touch)}
     expected = {frozenset(pair.split()) for pair in (
-        "floor p", "floor c", "floor x", "floor y", "wall p", "wall c", "wall x", "wall y", "p x", "p y", "c x", "c y", "x quiet")}
+        "floor p", "floor c", "floor x", "floor y", "wall p", "wall c", "wall x", "wall y", "p x", "p y", "c x", "c y", "x quiet",
+        "hand p", "hand c", "hand x", "hand y")}
     assert found == expected
     run(model, data, 0.002)
     for pair in data.contact.geom:
