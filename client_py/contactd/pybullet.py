@@ -76,11 +76,11 @@ class Contacts:
         self._set_own_contacts(False)
 
     def close(self) -> None:
-        """Gives the bodies' contacts back to PyBullet. Closing twice is allowed."""
-        if self._bodies:
+        """Gives the bodies' contacts back to PyBullet, if the simulation is there still. Closing twice is allowed."""
+        self.scene.close()
+        if self._bodies and bullet.isConnected(self.physics):
             self._set_own_contacts(True)
-            self._bodies = []
-            self.scene.close()
+        self._bodies = []
 
     def __enter__(self) -> "Contacts":
         return self

@@ -117,6 +117,16 @@ def test_its_own_contacts_are_switched_off_and_come_back(cb):
     assert bullet.getContactPoints(lower, upper)
 
 
+def test_a_simulation_that_ends_first(cb):
+    physics = bullet.connect(bullet.DIRECT)
+    numbers = [bullet.createMultiBody(1.0, basePosition=[0, 0, z], physicsClientId=physics) for z in (0.05, 0.1499)]
+    with cb.Contacts(dict.fromkeys(numbers, PLATE), physics=physics) as contacts:
+        assert len(contacts.apply()) == 1
+        bullet.disconnect(physics)
+    with pytest.raises(errors.StaleHandleError):
+        contacts.scene.step()
+
+
 def test_pairs_that_are_ignored(cb):
     numbers = [body(0.5, [0, 0, 0.0999 * k]) for k in range(3)]
     contacts = cb.Contacts(dict.fromkeys(numbers, PLATE), ground=None, ignore=[(numbers[0], (numbers[1], -1))])
