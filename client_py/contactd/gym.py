@@ -75,6 +75,9 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
         self.num_envs, self._client = _arrays.unsigned(num_envs, field="num_envs"), client or own_engine()
         self._observe, self._reward, self._terminated, self._act, self._randomize = observe, reward, terminated, act, randomize
         self._dt, self._substeps, self._max_time = _arrays.real(dt, field="dt"), _arrays.unsigned(substeps, field="substeps"), max_time
+        for name, value in (("num_envs", self.num_envs), ("dt", self._dt), ("substeps", self._substeps)):
+            if not value > 0:
+                raise error_for(ErrorCode.OUT_OF_RANGE, f"expected more than 0, got {value:g}", field=name)
         self._gravity = np.array(_arrays.vector(gravity, (3,), field="gravity"))
         template = self._client.open_scene(method="exact", law="pressure", name="gym", stiction_speed=STICTION * self._dt)
         try:
@@ -83,6 +86,8 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
             if self._mass.shape != (len(bodies),):
                 raise error_for(ErrorCode.WRONG_LENGTH, f"expected {len(bodies)} masses, one for each body of the scene, got "
                                 f"{self._mass.shape}", field="build")
+            if not ((self._mass >= 0) & np.isfinite(self._mass)).all():
+                raise error_for(ErrorCode.OUT_OF_RANGE, f"expected masses of 0 kg or more, got {self._mass.tolist()}", field="build")
             self._start = np.array([body.pose for body in bodies], float).reshape(-1, 3, 4)
             self._measure(template)
             self._scenes = self._client.open_scenes(self.num_envs, template)
@@ -131,11 +136,19 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
         if again.any():
             self._set(again, self.np_random)
         state = self.state
-        reward = np.where(again, 0.0, self._reward(state, given))
-        terminated = np.zeros(self.num_envs, bool) if self._terminated is None else np.asarray(self._terminated(state), bool) & ~again
+        reward = np.where(again, 0.0, self._of_each(self._reward(state, given), "reward"))
+        terminated = np.zeros(self.num_envs, bool) if self._terminated is None else self._of_each(self._terminated(state), "terminated").astype(bool)
+        terminated &= ~again
         truncated = np.zeros(self.num_envs, bool) if self._max_time is None else (state.time >= self._max_time - 1e-9) & ~again
         self._ended = terminated | truncated
         return self._observations(), reward, terminated, truncated, {}
+
+    def _of_each(self, value: Any, name: str) -> NDArray[Any]:
+        """(n,): one shaped (n, 1) would broadcast to a table."""
+        array = np.asarray(value)
+        if array.shape not in ((), (self.num_envs,)):
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected {name} ({self.num_envs},), one for each environment, got {array.shape}", field=name)
+        return np.broadcast_to(array, (self.num_envs,))
 
     def close_extras(self, **_: Any) -> None:
         for scene in self._scenes:
@@ -156,7 +169,10 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
 
     def _wrenches_of(self, actions: Array) -> Array:
         if self._act is not None:
-            return np.asarray(self._act(self.state, actions), float)
+            given = np.asarray(self._act(self.state, actions), float)
+            if given.shape != (shape := self.state.velocities.shape):
+                raise error_for(ErrorCode.WRONG_LENGTH, f"expected wrenches {shape}, got {given.shape}", field="act")
+            return given
         out = np.zeros((self.num_envs, len(self._mass), 6))
         out[:, self._moves] = actions.reshape(self.num_envs, -1, 6)
         return out

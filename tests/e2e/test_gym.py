@@ -100,6 +100,19 @@ def test_bad_input(cg):
         cg.VectorScenes(2, lambda scene: build(scene) and [1.0, 1.0], None, None)
     with pytest.raises(errors.WrongLengthError, match=r"actions: expected shape \(4, 6\)"):
         made(cg).step(np.zeros((4, 2)))
+    with pytest.raises(errors.OutOfRangeError, match="masses of 0 kg or more"):
+        cg.VectorScenes(2, lambda scene: build(scene) and [0.0, -1.0], None, None)
+    for wrong in ({"n": 0}, {"dt": 0.0}, {"substeps": 0}):
+        with pytest.raises(errors.OutOfRangeError, match=f"{'num_envs' if 'n' in wrong else next(iter(wrong))}: expected more than 0"):
+            made(cg, **wrong)
+    observe = lambda state: state.poses[:, 1, :, 3]  # noqa: E731
+    for more, field in (({"reward": lambda state, actions: state.poses[:, 1, :1, 3]}, "reward"), ({"terminated": lambda state: np.zeros((4, 1), bool)}, "terminated"),
+                        ({"act": lambda state, actions: np.zeros((4, 1, 6))}, "act")):
+        env = cg.VectorScenes(4, build, observe, **{"reward": lambda state, actions: 0.0, **more})
+        env.reset(seed=1)
+        with pytest.raises(errors.WrongLengthError, match=f"{field}: expected"):
+            env.step(np.zeros((4, 6)))
+        env.close()
 
 
 def test_observations_stay_as_they_were(cg):
