@@ -28,6 +28,11 @@ static int unknown_option(const char *arg, size_t length) {
                  : ctl_mistake("unknown option %.*s; contactctl --help lists them", (int)length, arg);
 }
 
+/* Whether the words so far end with the command that `record FILE COMMAND` runs: what follows is its own. */
+static bool begins_command(const char **words, int n) {
+    return n == 3 && strcmp(words[0], "record") == 0;
+}
+
 /* Splits the line into options and words. EXIT_OK, or EXIT_USAGE after a message. */
 static int parse(ctl *ctl, int argc, char **argv, const char **words, int *n_words) {
     bool only_words = false;
@@ -37,6 +42,7 @@ static int parse(ctl *ctl, int argc, char **argv, const char **words, int *n_wor
         if (only_words || arg[0] != '-' || arg[1] == 0) {
             if (*n_words == (int)(sizeof ctl->args / sizeof *ctl->args)) return ctl_mistake("too many arguments");
             words[(*n_words)++] = arg;
+            only_words = only_words || begins_command(words, *n_words);
             continue;
         }
         if (strcmp(arg, "--") == 0) {

@@ -3,9 +3,12 @@
  *
  * Each client has a connection to the server of its own, as the server knows clients by their connections. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -149,23 +152,39 @@ static bool pass_all(recorder *r) {
 
 /* ---- the command ---- */
 
-static bool start_command(recorder *r) {
+/* In the child. Returns, with errno, where the command cannot be run. */
+static void become_command(const recorder *r) {
     char *words[256] = {0};
-    if (r->ctl->n_args < 2) return true;
     for (int i = 1; i < r->ctl->n_args; i++) words[i - 1] = (char *)(uintptr_t)r->ctl->args[i];
+    setenv("CONTACTD_SERVER", r->endpoint, 1);
+    unsetenv("CONTACTD_SERVER_KEY"); /* the recorder speaks for it */
+    unsetenv("CONTACTD_CLIENT_KEY");
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    execvp(words[0], words);
+}
+
+/* A pipe that closes as the command begins says why it did not. */
+static bool start_command(recorder *r) {
+    int ends[2], cause = 0;
+    if (r->ctl->n_args < 2) return true;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        r->code = ctl_mistake("cannot run %s: %s", r->ctl->args[1], strerror(errno));
+        return false;
+    }
     r->child = fork();
     if (r->child == 0) {
-        setenv("CONTACTD_SERVER", r->endpoint, 1);
-        unsetenv("CONTACTD_SERVER_KEY"); /* the recorder speaks for it */
-        unsetenv("CONTACTD_CLIENT_KEY");
-        signal(SIGINT, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
-        execvp(words[0], words);
-        ctl_say("cannot run %s: %s", words[0], strerror(errno));
-        _exit(127);
+        become_command(r);
+        _exit(write(ends[1], &errno, sizeof errno) == (ssize_t)sizeof errno ? 127 : 126);
     }
-    if (r->child > 0) return true;
-    r->code = ctl_mistake("cannot start %s: %s", words[0], strerror(errno));
+    if (r->child < 0) cause = errno;
+    close(ends[1]);
+    if (r->child > 0 && read(ends[0], &cause, sizeof cause) != (ssize_t)sizeof cause) cause = 0;
+    close(ends[0]);
+    if (!cause) return true;
+    if (r->child > 0) waitpid(r->child, NULL, 0);
+    r->code = ctl_mistake("cannot run %s: %s", r->ctl->args[1], strerror(cause));
+    unlink(r->path); /* nothing is in it, and it would be in the way of the next try */
     return false;
 }
 
@@ -192,6 +211,17 @@ static void end_command(recorder *r) {
 
 /* ---- all of it ---- */
 
+/* ZeroMQ replaces a socket file that it finds, and would take over that of a server, be it the one recorded. */
+static bool is_served(const char *endpoint) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(endpoint + 6) >= sizeof address.sun_path) return false;
+    memcpy(address.sun_path, endpoint + 6, strlen(endpoint + 6) + 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool served = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0) close(fd);
+    return served;
+}
+
 static bool open_door(recorder *r) {
     const char *listen = r->ctl->options[OPT_LISTEN] ? r->ctl->options[OPT_LISTEN] : "tcp://127.0.0.1:*";
     size_t size = sizeof r->endpoint;
@@ -207,9 +237,11 @@ static bool open_door(recorder *r) {
     }
     ctl_set_common(r->door);
     if (strchr(listen, '[')) zmq_setsockopt(r->door, ZMQ_IPV6, &(int){1}, sizeof(int));
-    if (zmq_bind(r->door, listen) == 0 && zmq_getsockopt(r->door, ZMQ_LAST_ENDPOINT, r->endpoint, &size) == 0)
+    const bool is_taken = is_served(listen);
+    if (!is_taken && zmq_bind(r->door, listen) == 0 &&
+        zmq_getsockopt(r->door, ZMQ_LAST_ENDPOINT, r->endpoint, &size) == 0)
         return true;
-    ctl_mistake("--listen: cannot listen on %s: %s", listen, zmq_strerror(zmq_errno()));
+    ctl_mistake("--listen: cannot listen on %s: %s", listen, zmq_strerror(is_taken ? EADDRINUSE : zmq_errno()));
     return false;
 }
 

@@ -67,7 +67,7 @@ const ctl_command ctl_commands[] = {
      "status --json\n"},
     {"record", NULL, "FILE [COMMAND...]",
      "pass all messages between simulators and the server on, and keep them in FILE; until Ctrl-C, or until COMMAND "
-     "ends, which finds the way in CONTACTD_SERVER",
+     "ends, which finds the way in CONTACTD_SERVER; what follows COMMAND is its own",
      1, 255, CTL_BIT(OPT_LISTEN), ctl_record,
      "record bug.rec -- python3 simulation.py --steps 100\n"
      "record bug.rec --listen tcp://127.0.0.1:6000\n"},

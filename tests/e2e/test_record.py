@@ -409,3 +409,31 @@ def test_a_command_that_fails(server, tmp_path):
                           text=True, timeout=60 * SLOW)  # fmt: skip
     assert done.returncode == OK and "false ended with exit code 1" in done.stderr
     assert shutil.which("false")
+
+
+def test_a_command_that_cannot_be_run(server, tmp_path):
+    """It is said, no recording is left, and the same name can be used again."""
+    path = tmp_path / "f.rec"
+    said = run("--server", server.stream, "record", path, "--", str(tmp_path / "missing"), expect=USAGE)
+    assert said.strip().endswith(f"cannot run {tmp_path}/missing: No such file or directory") and not path.exists()
+    record(server, path, "true")
+    assert path.exists()
+
+
+def test_the_address_of_a_server_is_not_taken_over(make_server, tmp_path):
+    """ZeroMQ would replace the socket's file, and the recorder pass what it gets on to itself."""
+    address = f"ipc://{tmp_path}/stream"
+    server = make_server("--stream", address)
+    said = run("--server", server.stream, "record", tmp_path / "f.rec", "--listen", address, "--", "true", expect=USAGE)
+    assert f"cannot listen on {address}: Address already in use" in said and not (tmp_path / "f.rec").exists()
+    with contactd.connect(address) as client:
+        assert len(client.open_scene().step().contacts) == 0
+
+
+def test_a_commands_options_are_its_own(server, tmp_path):
+    """With or without "--": also those that contactctl has, too."""
+    for flags, sent in (((), ["-c", "echo $0 $@", "--json", "--", "--listen"]), (("--",), ["-c", "echo $0 $@", "--json"])):
+        path = tmp_path / f"f{len(flags)}.rec"
+        out = run("record", path, "--server", server.stream, *flags, "sh", *sent)
+        assert out.splitlines()[-1] == " ".join(sent[2:]), out
+        assert path.exists()
