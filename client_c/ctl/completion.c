@@ -20,7 +20,7 @@ static bool is_first_of_noun(int i) {
 static bool is_choice(const char *value) {
     if (!value || !strchr(value, '|')) return false;
     for (; *value; value++)
-        if (!islower((unsigned char)*value) && *value != '|') return false;
+        if (!islower((unsigned char)*value) && *value != '_' && *value != '|') return false;
     return true;
 }
 
@@ -69,13 +69,14 @@ static ctl_set options_with_value(void) {
     return out;
 }
 
-/* Cases of the shell's `case`, by option, of what its value is. */
+/* Cases of the shell's `case`, by option, of what its value is. --output of snapshot is a file. */
 static void put_bash_values(void) {
     for (int o = 0; o < OPT_COUNT; o++) {
         const char *value = ctl_options[o].value;
         if (!value || (!is_choice(value) && !is_file(value))) continue;
         printf("    %s%s) ", ctl_options[o].name, o == OPT_OUTPUT ? " | -o" : "");
         if (is_choice(value)) {
+            if (o == OPT_OUTPUT) fputs("[[ $noun == snapshot ]] && files=1 || ", stdout);
             fputs("words='", stdout);
             put_words(value);
             puts("' ;;");
@@ -191,6 +192,7 @@ static void put_zsh_values(void) {
         const char *value = ctl_options[o].value;
         if (!value) continue;
         printf("    %s%s) ", ctl_options[o].name, o == OPT_OUTPUT ? "|-o" : "");
+        if (o == OPT_OUTPUT) fputs("if [[ $noun == snapshot ]]; then _files; return; fi; ", stdout);
         if (is_choice(value)) {
             fputs("compadd ", stdout);
             put_words(value);
@@ -318,6 +320,13 @@ static void put_fish_functions(void) {
          "function __contactctl_only # is these words\n"
          "    set -l words (__contactctl_words)\n"
          "    test \"$words\" = \"$argv\"\n"
+         "end\n"
+         "function __contactctl_outputs # of snapshot a file\n"
+         "    if __contactctl_is snapshot\n"
+         "        __fish_complete_path (commandline -ct)\n"
+         "    else");
+    printf("        string split '|' '%s'\n", ctl_options[OPT_OUTPUT].value);
+    puts("    end\n"
          "end");
 }
 
@@ -334,7 +343,9 @@ static void put_fish_option(int option, const ctl_command *of) {
     printf(" -l %s", row->name + 2);
     if (option == OPT_OUTPUT) fputs(" -s o", stdout);
     if (option == OPT_HELP) fputs(" -s h", stdout);
-    if (is_choice(row->value)) {
+    if (option == OPT_OUTPUT) {
+        fputs(" -x -a '(__contactctl_outputs)'", stdout);
+    } else if (is_choice(row->value)) {
         fputs(" -x -a '", stdout);
         put_words(row->value);
         putchar('\'');

@@ -128,6 +128,8 @@ def test_bash_completes_what_is_begun(tmp_path, monkeypatch):
     (tmp_path / "bug.rec").touch()
     assert complete("replay", "b") == ["bug.rec"] and complete("--client-key", "b") == ["bug.rec"]
     assert complete("status", "b") == []
+    assert complete("snapshot", "3", "-o", "b") == ["bug.rec"] == complete("snapshot", "3", "--output", "b")
+    assert complete("scene", "set", "3", "--allocation", "") == ["optimal", "published", "per_pixel"]
 
 
 # ---- the other shells ----
@@ -257,6 +259,8 @@ def test_zsh_and_fish_complete(shell, table, common, request):
     assert offered("contactctl completion ") == {"bash", "zsh", "fish"}
     assert offered("contactctl replay b") == {"bug.rec"} and offered("contactctl --client-key b") == {"bug.rec"}
     assert offered("contactctl status b") == set()
+    assert offered("contactctl snapshot 3 -o b") == {"bug.rec"} == offered("contactctl snapshot 3 --output b")
+    assert offered("contactctl scene set 3 --allocation ") == {"optimal", "published", "per_pixel"}
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
