@@ -317,6 +317,7 @@ ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, 
     if (!snapshot) return ct_fail(error, CT_OUT_OF_MEMORY, "snapshot", "no memory for a snapshot");
     snapshot->engine = scene->engine;
     snapshot->options = *options;
+    memcpy(scene->only_pair, options->contact, sizeof scene->only_pair);
     if (options->show & CT_SHOW_SAMPLES) status = compute_spans(scene, snapshot, error);
     if (!status) status = copy_bodies(scene, snapshot, error);
     if (!status) {
@@ -324,6 +325,7 @@ ct_status ct_snapshot_take(ct_scene *scene, const ct_snapshot_options *options, 
         if (ct_is_cancelled()) status = ct_fail_cancelled(error);
         if (!status) status = mark_method(scene, snapshot, error);
     }
+    memset(scene->only_pair, 0, sizeof scene->only_pair);
     if (status) ct_snapshot_free(&snapshot);
     *out = snapshot;
     return status;

@@ -56,11 +56,22 @@ void ct_scene_refresh(ct_scene *scene) {
     scene->ignored_stale = false;
 }
 
+/* Bodies that are in no pair that is wanted have no group and no mask. */
+static void leave_out_others(ct_scene *scene) {
+    for (uint32_t b = 0; b < scene->n_bodies; b++) {
+        const uint32_t id = scene->bodies[b]->id;
+        ct_broad_body *body = &scene->broad_bodies[b];
+        body->meets_itself = false;
+        if (id != scene->only_pair[0] && id != scene->only_pair[1]) body->group = body->mask = 0;
+    }
+}
+
 void ct_scene_find_pairs(ct_scene *scene, ct_error *error) {
     ct_scene_refresh(scene);
     for (uint32_t b = 0; b < scene->n_bodies; b++) {
         const ct_body *body = scene->bodies[b];
         scene->broad_bodies[b] = (ct_broad_body){body->box, body->group, body->mask, body->self_contact};
     }
+    if (scene->only_pair[0]) leave_out_others(scene);
     ct_broadphase_run(&scene->broad, scene->broad_bodies, scene->n_bodies, scene->ignored, scene->n_ignored, error);
 }

@@ -140,6 +140,7 @@ struct ct_scene {
 
     ct_broadphase broad;         /* holds the pairs of the last step */
     ct_broad_body *broad_bodies; /* [body_capacity] the broad phase's input */
+    uint32_t only_pair[2]; /* ids: the CPU's broad phase may leave out other pairs, for a picture of one; 0: none */
 };
 
 /* The body with this handle. NULL with *error (NOT_FOUND): it is unknown, or was removed. */

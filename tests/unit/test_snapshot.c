@@ -142,6 +142,11 @@ static void one_contact_of_many(void **state) {
     assert_int_equal(snapshot->bodies[0].id, f->stage.body[1]);
     assert_int_equal(snapshot->contacts[0].first_span, 0);
     assert_int_equal(snapshot->contacts[0].n_spans, snapshot->n_spans);
+    assert_int_equal(f->stage.scene->broad.n_pairs, 1); /* no other was looked at */
+    ct_snapshot_options_init(&o);
+    ct_snapshot *all = take(f, &o);
+    assert_int_equal(all->n_contacts, 3);
+    ct_snapshot_free(&all);
     /* The snapshot outlives its bodies. */
     assert_int_equal(ct_scene_remove_body(f->stage.scene, third, NULL), CT_OK);
     ct_mesh_info info;
