@@ -58,17 +58,23 @@ static char *unquote(char *at, char **field) {
     return at;
 }
 
+/* A field without quotation marks, in place, without the blanks around it; returns where it ends. */
+static char *unblank(char *at, char **field) {
+    char *end = at + strcspn(at, ","), *last = end;
+    while (last > at && (last[-1] == ' ' || last[-1] == '\t')) last--;
+    *field = at;
+    if (last < end) *last = 0;
+    return end;
+}
+
 /* Cuts a line at its commas, in place. The number of fields; more than MOST_COLUMNS: there are too many. */
 static size_t split(char *line, char **fields) {
     size_t n = 0;
     for (char *at = line;; at++) {
         if (n == MOST_COLUMNS) return n + 1;
         at = skip_blanks(at);
-        if (*at == '"') {
-            at = unquote(at, &fields[n++]);
-        } else {
-            fields[n++] = at;
-        }
+        at = *at == '"' ? unquote(at, &fields[n]) : unblank(at, &fields[n]);
+        n++;
         at += strcspn(at, ",");
         if (!*at) return n;
         *at = 0;

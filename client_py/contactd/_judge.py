@@ -316,21 +316,23 @@ def _read_csv(path: pathlib.Path, names: Sequence[str]) -> tuple[np.ndarray, NDA
     rows: dict[float, dict[int, list[float]]] = {}
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file, skipinitialspace=True)
+        reader.fieldnames = [name.rstrip(" \t") for name in reader.fieldnames or ()]
         if missing := [column for column in _COLUMNS if column not in (reader.fieldnames or ())]:
             raise error_for(ErrorCode.PARSE_ERROR, f"expected the columns {', '.join(_COLUMNS)}; {', '.join(missing)} is missing",
                             object=str(path))
         for row in reader:
             where = f"{path}, line {reader.line_num}"
-            if row["body"] not in place:
-                raise error_for(ErrorCode.PARSE_ERROR, f"there is no mesh for {row['body']!r}; there are {', '.join(names)}", object=where)
+            name = row["body"] if row["body"] in place else (row["body"] or "").rstrip(" \t")
+            if name not in place:
+                raise error_for(ErrorCode.PARSE_ERROR, f"there is no mesh for {name!r}; there are {', '.join(names)}", object=where)
             try:
                 numbers = [float(row[column]) for column in _COLUMNS if column != "body"]
             except (TypeError, ValueError):
                 raise error_for(ErrorCode.PARSE_ERROR, f"expected numbers, got {list(row.values())}", object=where) from None
             here = rows.setdefault(numbers[0], {})
-            if place[row["body"]] in here:
-                raise error_for(ErrorCode.PARSE_ERROR, f"{row['body']} is there twice at {numbers[0]:g} s", object=where)
-            here[place[row["body"]]] = numbers[1:]
+            if place[name] in here:
+                raise error_for(ErrorCode.PARSE_ERROR, f"{name} is there twice at {numbers[0]:g} s", object=where)
+            here[place[name]] = numbers[1:]
     times = np.array(sorted(rows))
     poses = np.zeros((len(times), len(names), 7))
     poses[:, :, 6] = 1

@@ -205,6 +205,14 @@ def test_contactctl_takes_names_with_commas_and_a_byte_order_mark(files, ctl):
     assert report.worst.volume == json.loads(text)["worst"]["volume"]
 
 
+def test_blanks_around_fields(files, ctl):
+    expected = contactd.judge(BOXES, files / "poses.csv").to_dict()
+    given = ctl("poses.csv", *MESHES, "--json")
+    (files / "poses.csv").write_text((files / "poses.csv").read_text().replace(",", " \t, ").replace("\n", " \n"))
+    assert contactd.judge(BOXES, files / "poses.csv").to_dict() == expected
+    assert ctl("poses.csv", *MESHES, "--json") == given
+
+
 @pytest.mark.parametrize("change, message", [
     (("right,0.5", "wrong,0.5"), 'poses.csv, line 3: there is no mesh for "wrong"; there are left, right'),
     (("0.5,0,0,0", "0.5,0,zero,0"), 'poses.csv, line 3: z is "zero", expected a finite number'),
