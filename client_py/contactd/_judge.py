@@ -18,7 +18,7 @@ import pathlib
 import zipfile
 import zlib
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -177,7 +177,7 @@ _STYLE = ("body{font:15px system-ui,sans-serif;max-width:900px;margin:2em auto;c
           "td:first-child,th:first-child{text-align:left}")
 
 
-def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frames: Sequence[Sequence[ArrayLike]] | None = None,
+def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frames: Iterable[Iterable[ArrayLike]] | None = None,
           names: Sequence[str] | None = None, times: ArrayLike | None = None, dt: float | None = None,
           ignore: Sequence[tuple[str, str]] = (), unit: Unit = "m", client: Client | None = None) -> Report:
     """Measures a trajectory.
@@ -207,7 +207,19 @@ def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frame
         raise error_for(ErrorCode.INVALID_ARGUMENT, "expected poses or frames, one of them", field="poses")
     if isinstance(poses, (str, os.PathLike)):
         poses, times = _read(pathlib.Path(poses), names, times)
-    count = len(frames) if frames is not None else len(np.asarray(poses))
+    surfaces: list[list[ArrayLike]] = []
+    if frames is None:
+        try:
+            poses = np.asarray(poses, float)
+        except (TypeError, ValueError) as e:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected an array of numbers: {e}", field="poses") from None
+        count = len(poses) if poses.ndim else 0
+    else:
+        count = len(surfaces := [list(frame) for frame in frames])
+        for t, surface in enumerate(surfaces):
+            if len(surface) != len(names):
+                raise error_for(ErrorCode.WRONG_LENGTH, f"expected {len(names)} arrays of positions, one for each body, got {len(surface)}",
+                                object=f"frame {t}", field="frames")
     if times is None:
         times = np.arange(count) * (1.0 if dt is None else _arrays.real(dt, field="dt"))
     with client.open_scene(method="exact", patches=True, name="judge") as scene:
@@ -216,9 +228,12 @@ def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frame
             scene.add_body(mesh, np.eye(4) if frames is None else None, ignore=left_out)
         if frames is None:
             return judge_scene(scene, poses, names, times)
-        rows = [np.concatenate([_arrays.points(v, field=f"frame {t}", object=name, rows=mesh.vertex_count) for v, name, mesh in
-                                zip(frame, names, registered)]) for t, frame in enumerate(frames)]
-        return judge_scene(scene, None, names, times, np.stack(rows))
+        rows = [[_arrays.points(v, field=f"frame {t}", object=name, rows=mesh.vertex_count) for v, name, mesh in zip(frame, names, registered)]
+                for t, frame in enumerate(surfaces)]
+        positions = np.zeros((count, sum(mesh.vertex_count for mesh in registered), 3))
+        for place, row in zip(positions, rows):
+            np.concatenate(row, out=place)
+        return judge_scene(scene, None, names, times, positions)
 
 
 def _check_ignored(ignore: Sequence[Sequence[str]], names: Sequence[str]) -> None:

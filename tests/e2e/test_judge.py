@@ -77,6 +77,12 @@ def test_deforming_surfaces():
     report = contactd.judge([UNIT_BOX, UNIT_BOX], frames=frames)
     assert report.names == ["body 0", "body 1"]
     assert report.volume[:, 0] == pytest.approx([0.1, 0.05 * 0.81, 0], abs=1e-9)
+    again = contactd.judge([UNIT_BOX, UNIT_BOX], frames=(iter(frame) for frame in frames))
+    assert again.volume.tolist() == report.volume.tolist()
+    assert contactd.judge([UNIT_BOX, UNIT_BOX], frames=[]).to_dict() == {"frames": 0, "worst": None, "pairs": []}
+    for wrong in (frames[0][:1], frames[0] * 2):
+        with pytest.raises(errors.WrongLengthError, match=f"frame 1, frames: expected 2 arrays of positions, one for each body, got {len(wrong)}"):
+            contactd.judge([UNIT_BOX, UNIT_BOX], frames=[frames[0], wrong])
 
 
 def test_pairs_that_are_ignored():
@@ -294,6 +300,8 @@ def test_bad_input():
         contactd.judge(BOXES, POSES[:, :1])
     with pytest.raises(errors.WrongLengthError, match="expected 5 times"):
         contactd.judge(BOXES, POSES, times=[1.0])
+    with pytest.raises(errors.InvalidArgumentError, match="poses: expected an array of numbers"):
+        contactd.judge(BOXES, iter(POSES))
     with pytest.raises(errors.InvalidArgumentError, match="poses or frames"):
         contactd.judge(BOXES)
     with pytest.raises(errors.InvalidMeshError, match="right"):
