@@ -34,7 +34,8 @@ static uint16_t place_of(const uint32_t *vertices, uint32_t n, uint32_t vertex) 
     return (uint16_t)lo;
 }
 
-void ct_cluster_place(ct_searched_cluster *placed, const ct_surface *surface, uint32_t cluster) {
+/* Nothing, if it is placed already. */
+static void place_cluster(ct_searched_cluster *placed, const ct_surface *surface, uint32_t cluster) {
     if (placed->surface == surface && placed->cluster == cluster) return;
     const ct_mesh *mesh = surface->body->mesh;
     const ct_clusters *clusters = surface->clusters;
@@ -60,7 +61,8 @@ void ct_cluster_place(ct_searched_cluster *placed, const ct_surface *surface, ui
     }
 }
 
-void ct_cluster_turn(ct_searched_cluster *placed, const ct_search_axes *axes) {
+/* Of a placed cluster; nothing, if it is turned to these axes already. */
+static void turn_cluster(ct_searched_cluster *placed, const ct_search_axes *axes) {
     if (placed->axes == axes->number) return;
     placed->axes = axes->number;
     for (uint32_t v = 0; v < placed->n_vertices; v++) ct_search_turn(axes, placed->world[v], placed->turned[v]);
@@ -117,8 +119,10 @@ static void list_face(const struct listing *l, uint32_t t) {
         ct_closest_face_of(world[corner[0]], world[corner[1]], world[corner[2]]);
 }
 
-bool ct_cluster_list_near(const ct_searched_cluster *placed, uint32_t part, const ct_box *box, double squared,
-                          double error, ct_closest_part *features) {
+/* Of the triangles of a part without halves that may be within a distance of a box: the features that may be.
+ * squared: m^2, of the distance. False: there are none. */
+static bool list_near(const ct_searched_cluster *placed, uint32_t part, const ct_box *box, double squared, double error,
+                      ct_closest_part *features) {
     const struct listing l = {placed, box, squared, error, features};
     const uint32_t first = (part - CT_PLACED_LEAVES) * CT_PART_TRIANGLES;
     const uint32_t end = first + CT_PART_TRIANGLES < placed->n ? first + CT_PART_TRIANGLES : placed->n;
@@ -324,8 +328,8 @@ static void compare_features(ct_pair_distance *s, const uint32_t part[2]) {
     ct_closest_query *c = &s->closest;
     ct_closest_part *const *of = s->part;
     const uint64_t before = c->compared;
-    if (ct_cluster_list_near(s->placed[0], part[0], &s->placed[1]->parts[part[1]], c->best.squared, c->error, of[0]) &&
-        ct_cluster_list_near(s->placed[1], part[1], &of[0]->box, c->best.squared, c->error, of[1]))
+    if (list_near(s->placed[0], part[0], &s->placed[1]->parts[part[1]], c->best.squared, c->error, of[0]) &&
+        list_near(s->placed[1], part[1], &of[0]->box, c->best.squared, c->error, of[1]))
         ct_closest_of_parts(of[0], of[1], c);
     is_ended(s, 2 * CT_PART_TRIANGLES + (c->compared - before));
 }
@@ -350,9 +354,9 @@ static void compare_parts(ct_pair_distance *s, uint32_t a, uint32_t b) {
 
 static void compare_clusters(ct_pair_distance *s, const uint32_t at[2]) {
     for (int side = 0; side < 2; side++) {
-        ct_cluster_place(s->placed[side], s->surface[side], at[side]);
+        place_cluster(s->placed[side], s->surface[side], at[side]);
         if (s->placed[side]->axes != s->axes.number) is_ended(s, CT_CLUSTER_TRIANGLES);
-        ct_cluster_turn(s->placed[side], &s->axes);
+        turn_cluster(s->placed[side], &s->axes);
     }
     compare_parts(s, ct_placed_root(s->placed[0]), ct_placed_root(s->placed[1]));
     if (++s->loaded == s->load_limit && !s->has_boxes) s->is_over = true;
@@ -569,7 +573,7 @@ static void begin(ct_pair_distance *s, const ct_surface *const surface[2], doubl
     s->load_limit = LOADS_OF_CLUSTER * ((uint64_t)surface[0]->clusters->n + surface[1]->clusters->n);
     for (int side = 0; side < 2; side++) {
         s->surface[side] = surface[side];
-        if (surface[side]->clusters->n == 1) ct_cluster_place(s->placed[side], surface[side], 0);
+        if (surface[side]->clusters->n == 1) place_cluster(s->placed[side], surface[side], 0);
     }
 }
 

@@ -49,22 +49,12 @@ static inline void ct_search_turn(const ct_search_axes *axes, const double p[3],
     for (int i = 0; i < 3; i++) out[i] = axes->row[i][0] * p[0] + axes->row[i][1] * p[1] + axes->row[i][2] * p[2];
 }
 
-/* Nothing, if it is placed already. */
-void ct_cluster_place(ct_searched_cluster *placed, const ct_surface *surface, uint32_t cluster);
-/* Of a placed cluster; nothing, if it is turned to these axes already. */
-void ct_cluster_turn(ct_searched_cluster *placed, const ct_search_axes *axes);
-
 /* The smallest part that has all triangles. */
 static inline uint32_t ct_placed_root(const ct_searched_cluster *placed) {
     uint32_t root = 1;
     while (root < CT_PLACED_LEAVES && 2 * root * placed->n <= CT_CLUSTER_TRIANGLES) root *= 2;
     return root;
 }
-
-/* Of the triangles of a part without halves that may be within a distance of a box: the features that may be.
- * squared: m^2, of the distance. False: there are none. */
-bool ct_cluster_list_near(const ct_searched_cluster *placed, uint32_t part, const ct_box *box, double squared,
-                          double error, ct_closest_part *features);
 
 /* ---- the search ---- */
 

@@ -57,7 +57,8 @@ bool server_fail(server_error *error, contactd_code code, const char *object, co
     return false;
 }
 
-contactd_code server_code_of(ct_status status) {
+/* The one place where the engine's statuses become codes. */
+static contactd_code code_of(ct_status status) {
     switch (status) {
     case CT_OK:
         return CONTACTD_OK;
@@ -93,7 +94,7 @@ bool server_fail_engine(server_error *error, const char *object, const ct_error 
     if (cause->status == CT_OK) {
         return server_fail(error, CONTACTD_INTERNAL, object, "", "the engine failed without saying why");
     }
-    return server_fail(error, server_code_of(cause->status), object, cause->field, "%s",
+    return server_fail(error, code_of(cause->status), object, cause->field, "%s",
                        cause->message[0] ? cause->message : ct_status_text(cause->status));
 }
 

@@ -38,8 +38,6 @@ static inline void server_copy(server_error *to, const server_error *from) {
 __attribute__((format(printf, 5, 6))) bool server_fail(server_error *error, contactd_code code, const char *object,
                                                        const char *field, const char *format, ...);
 
-/* The one place where the engine's statuses become codes. */
-contactd_code server_code_of(ct_status status);
 /* Takes over what the engine said about `object`; returns false. */
 bool server_fail_engine(server_error *error, const char *object, const ct_error *cause);
 /* The same of what is no step (meshes, pictures), which has the server's limit of time; the message names it. */

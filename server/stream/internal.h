@@ -130,7 +130,6 @@ struct stream {
 void stream_finish(request *request);       /* from any thread: its answer can be sent */
 void stream_free_request(request *request); /* its frames are dropped */
 void stream_note_begin(request *request);   /* a Step or StepMany is under way: Cancel finds it */
-void stream_note_end(request *request);     /* of another: harmless */
 bool stream_is_draining(const stream *stream);
 const char *stream_successors(const stream *stream);        /* NULL: none are known */
 void stream_charge_request(request *request, size_t bytes); /* adds bytes, until it is answered */
@@ -172,8 +171,6 @@ void reply_no_memory(stream *stream, request *request);
 /* Encodes with any encoder, on any thread. */
 bool encode_with(wire_encoder *encoder, const request *request, wire_type type, wire_message *message,
                  wire_encoded *encoded);
-/* For answers to requests that can be repeated: answers BUSY instead if unread answers leave no room for `bytes`. */
-bool reply_has_room(stream *stream, request *request, uint64_t bytes);
 /* Hands the frames to ZeroMQ without waiting; cuts the connection if it is overfull. Releases the owner. */
 void send_encoded(stream *stream, request *request, const wire_encoded *encoded, frame_owner *owner);
 /* One reference. header_size: of a header that send_encoded copies into it; 0 where an encoder of its own will hold it.

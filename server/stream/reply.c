@@ -101,7 +101,8 @@ void send_encoded(stream *stream, request *request, const wire_encoded *encoded,
     frame_owner_release(owner);
 }
 
-bool reply_has_room(stream *stream, request *request, uint64_t bytes) {
+/* For answers to requests that can be repeated: answers BUSY instead if unread answers leave no room for `bytes`. */
+static bool has_room(stream *stream, request *request, uint64_t bytes) {
     uint64_t room = peer_answer_room(request->peer);
     if (bytes <= room || bytes <= WIRE_INLINE_BYTES) return true;
     server_error error = {0};
@@ -310,7 +311,7 @@ void reply_geometry(stream *stream, request *request, const mesh_record *record,
                             }};
     wire_encoded encoded;
     const bool is_ready = encode(stream, request, WIRE_MESH_GEOMETRY, &message, &encoded) &&
-                          reply_has_room(stream, request, bytes_of(&encoded));
+                          has_room(stream, request, bytes_of(&encoded));
     frame_owner *owner = is_ready ? own_copy(stream, request, &encoded) : NULL;
     if (!owner) {
         free(copy);
@@ -392,8 +393,7 @@ void reply_picture(stream *stream, request *request) {
                             }};
     wire_encoded encoded;
     frame_owner *owner = NULL;
-    if (encode(stream, request, WIRE_SNAPSHOT, &message, &encoded) &&
-        reply_has_room(stream, request, bytes_of(&encoded)))
+    if (encode(stream, request, WIRE_SNAPSHOT, &message, &encoded) && has_room(stream, request, bytes_of(&encoded)))
         owner = own_copy(stream, request, &encoded);
     if (!owner) {
         free(picture->png);
@@ -409,7 +409,7 @@ void reply_report(stream *stream, request *request, json_out *report) {
     wire_message message = {.u.report.json = {WIRE_U8, report->size, report->data}};
     wire_encoded encoded;
     frame_owner *owner = NULL;
-    if (encode(stream, request, WIRE_REPORT, &message, &encoded) && reply_has_room(stream, request, bytes_of(&encoded)))
+    if (encode(stream, request, WIRE_REPORT, &message, &encoded) && has_room(stream, request, bytes_of(&encoded)))
         owner = own_copy(stream, request, &encoded);
     if (!owner) {
         json_out_free(report);

@@ -82,12 +82,20 @@ static void destroy_request(request *request) {
     free(request);
 }
 
+/* Of one that is not under way: harmless. */
+static void note_end(request *request) {
+    if (!request->is_under_way) return;
+    request->is_under_way = false;
+    if (request->older) request->older->newer = request->newer;
+    *(request->newer ? &request->newer->older : &request->stream->newest) = request->older;
+}
+
 void stream_free_request(request *request) {
     stream *stream = request->stream;
     size_t allocated = allocated_bytes(request);
     for (size_t i = 0; i < request->n_frames; i++) zmq_msg_close(&request->frames[i]);
     zmq_msg_close(&request->client);
-    stream_note_end(request);
+    note_end(request);
     free(request->changes);
     request->changes = NULL;
     many_free(&request->many);
@@ -113,13 +121,6 @@ void stream_note_begin(request *request) {
     if (stream->newest) stream->newest->newer = request;
     stream->newest = request;
     request->is_under_way = true;
-}
-
-void stream_note_end(request *request) {
-    if (!request->is_under_way) return;
-    request->is_under_way = false;
-    if (request->older) request->older->newer = request->newer;
-    *(request->newer ? &request->newer->older : &request->stream->newest) = request->older;
 }
 
 void stream_charge_request(request *request, size_t bytes) {

@@ -23,7 +23,9 @@ enum { POLL = 1024 }; /* triangles, edges or vertices between polls */
 
 #define NONE UINT32_MAX
 
-void ct_note_change(ct_mesh_changes *changes, ct_change_kind kind, uint64_t index, const double at[3], uint32_t edges) {
+/* Notes one change, and where, as long as there is room. */
+static void note_change(ct_mesh_changes *changes, ct_change_kind kind, uint64_t index, const double at[3],
+                        uint32_t edges) {
     ct_mesh_change *change = &changes->of[kind];
     if (change->count++ >= CT_CHANGE_EXAMPLES) return;
     struct ct_change_example *to = &change->first[change->count - 1];
@@ -35,7 +37,7 @@ void ct_note_change(ct_mesh_changes *changes, ct_change_kind kind, uint64_t inde
 static void note_vertex(const ct_soup *soup, ct_mesh_changes *changes, ct_change_kind kind, uint64_t index,
                         uint32_t vertex) {
     const float *p = soup->positions + 3 * (size_t)vertex;
-    ct_note_change(changes, kind, index, (double[]){(double)p[0], (double)p[1], (double)p[2]}, 0);
+    note_change(changes, kind, index, (double[]){(double)p[0], (double)p[1], (double)p[2]}, 0);
 }
 
 static ct_status no_memory(const ct_soup *soup, ct_error *error) {
@@ -630,7 +632,7 @@ static ct_status fill_loop(struct filling *f, const ct_loop *loop, uint32_t shel
         return no_memory(soup, error);
     for (size_t t = before; t < soup->n_triangles; t++) f->surface->shell[t] = shell;
     f->changes->fill_triangles += soup->n_triangles - before;
-    ct_note_change(f->changes, CT_CHANGE_FILLED, loop->vertices[0], middle, (uint32_t)loop->n);
+    note_change(f->changes, CT_CHANGE_FILLED, loop->vertices[0], middle, (uint32_t)loop->n);
     return CT_OK;
 }
 

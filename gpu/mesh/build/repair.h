@@ -28,9 +28,6 @@ static inline uint64_t ct_edge_key(uint32_t a, uint32_t b) {
     return a < b ? (uint64_t)a << 32 | b : (uint64_t)b << 32 | a;
 }
 
-/* Notes one change, and where, as long as there is room. */
-void ct_note_change(ct_mesh_changes *changes, ct_change_kind kind, uint64_t index, const double at[3], uint32_t edges);
-
 /* A closed walk along open edges, against the direction of their triangles: the direction of those that fill it. */
 typedef struct ct_loop {
     const uint32_t *vertices;

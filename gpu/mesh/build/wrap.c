@@ -57,7 +57,9 @@ static void measure_triangle(const ct_wrap_grid *grid, double p[3][3], int n_spl
     measure_triangle(grid, middle, n_splits + 1, most);
 }
 
-double ct_measure_wrap(const ct_wrap_grid *grid, const ct_wrap_surface *surface) {
+/* What no point of the surface is further from the triangles, at most a tenth above the furthest, or 0.01. Cancelled: any
+ * number. */
+static double measure_wrap(const ct_wrap_grid *grid, const ct_wrap_surface *surface) {
     uint32_t nearest;
     double bound = 0;
     for (size_t v = 0; v < surface->n_points; v++) {
@@ -114,7 +116,7 @@ ct_status ct_take_wrap(ct_soup *soup, double resolution, double *deviation, ct_e
     if (status == CT_OK && (!ct_march_wrap(&grid, &surface) || !ct_simplify_wrap(&surface, SIMPLIFY)))
         status = ct_fail(error, CT_OUT_OF_MEMORY, "resolution", "no memory for a wrap of %zu triangles",
                          surface.n_triangles);
-    if (status == CT_OK) *deviation = grid.side * ct_measure_wrap(&grid, &surface);
+    if (status == CT_OK) *deviation = grid.side * measure_wrap(&grid, &surface);
     if (status == CT_OK && ct_is_cancelled()) status = ct_fail_cancelled(error);
     if (status == CT_OK) status = put_surface(soup, &grid, &surface, error);
     ct_free_wrap_surface(&surface);

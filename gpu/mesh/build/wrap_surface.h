@@ -19,10 +19,6 @@ bool ct_march_wrap(const ct_wrap_grid *grid, ct_wrap_surface *surface);
  * triangle turns by much. False: out of memory, or cancelled. */
 bool ct_simplify_wrap(ct_wrap_surface *surface, double most);
 
-/* What no point of the surface is further from the triangles, at most a tenth above the furthest, or 0.01. Cancelled: any
- * number. */
-double ct_measure_wrap(const ct_wrap_grid *grid, const ct_wrap_surface *surface);
-
 void ct_free_wrap_surface(ct_wrap_surface *surface);
 
 #endif

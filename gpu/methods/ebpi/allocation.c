@@ -16,7 +16,8 @@ static uint8_t lesser(int a, int b) {
     return (uint8_t)(a < b ? a : b);
 }
 
-ct_ebpi_cut ct_ebpi_most_cut(const ct_ebpi_view *view, const ct_ebpi_tile *tile, uint8_t most) {
+/* How often a tile's sides can be halved, to single pitches, at most `most` times each. */
+static ct_ebpi_cut most_cut(const ct_ebpi_view *view, const ct_ebpi_tile *tile, uint8_t most) {
     return (ct_ebpi_cut){lesser(tile->shift_u - view->pitch_shift[0], most),
                          lesser(tile->shift_v - view->pitch_shift[1], most)};
 }
@@ -28,7 +29,7 @@ static uint64_t tiles_of(ct_ebpi_cut cut) {
 /* ---- optimal ---- */
 
 void ct_ebpi_plan_cuts(const ct_ebpi_view *view, const ct_ebpi_polynomial *polynomial, ct_ebpi_tile *tile) {
-    ct_ebpi_plan_parts(polynomial, ct_ebpi_most_cut(view, tile, 2), tile->cut, tile->left);
+    ct_ebpi_plan_parts(polynomial, most_cut(view, tile, 2), tile->cut, tile->left);
 }
 
 static uint64_t bits_of(double x) {
@@ -134,9 +135,9 @@ ct_ebpi_cut ct_ebpi_equal_cut(const ct_ebpi_view *view, const ct_ebpi_share *sha
     const ct_ebpi_pixel *pixel = &share->pixel[ct_ebpi_pixel_of(view, share, tile)];
     const double allowed = share->of_pitch * (double)((int64_t)1 << 2 * share->pixel_shift); /* m^3 */
     if (pixel->bound <= allowed || bound * pixel->n <= allowed) return (ct_ebpi_cut){0, 0};
-    const ct_ebpi_cut by_4 = ct_ebpi_most_cut(view, tile, 2);
+    const ct_ebpi_cut by_4 = most_cut(view, tile, 2);
     if (pixel->n > 1 || !(allowed > 0)) return by_4;
     const ct_ebpi_cut cut =
-        ct_ebpi_cut_to(polynomial, (double)tile->bound * allowed / bound, ct_ebpi_most_cut(view, tile, UINT8_MAX));
+        ct_ebpi_cut_to(polynomial, (double)tile->bound * allowed / bound, most_cut(view, tile, UINT8_MAX));
     return cut.u || cut.v ? cut : by_4;
 }

@@ -34,9 +34,6 @@ int64_t ct_ebpi_area(const ct_ebpi_view *view, const ct_ebpi_tile *tile);
 /* Bound of a tile, m^3. */
 double ct_ebpi_bound_of(const ct_ebpi_view *view, const ct_ebpi_tile *tile, double unit);
 
-/* How often a tile's sides can be halved, to single pitches, at most `most` times each. */
-ct_ebpi_cut ct_ebpi_most_cut(const ct_ebpi_view *view, const ct_ebpi_tile *tile, uint8_t most);
-
 /* Sets a measured tile's cuts, and what they should leave, from its polynomial. */
 void ct_ebpi_plan_cuts(const ct_ebpi_view *view, const ct_ebpi_polynomial *polynomial, ct_ebpi_tile *tile);
 

@@ -56,7 +56,8 @@ static int32_t choose_first_pixels(const ct_ebpi_refinement *of, int32_t most) {
     return first < most ? (int32_t)first : most;
 }
 
-double ct_ebpi_unit_of(const ct_window *window, int w) {
+/* m^3 of a lattice unit of depth over a pitch, of a view. */
+static double unit_of(const ct_window *window, int w) {
     const ct_lattice *axis = window->axis;
     return axis[ct_view_u(w)].pitch * axis[ct_view_v(w)].pitch * axis[w].unit;
 }
@@ -68,7 +69,7 @@ static bool begin_share(ct_ebpi_refinement *of, int w, int32_t most) {
     of->share[w] = (ct_ebpi_share){.pixel_shift = fine.pixel_shift,
                                    .columns = fine.columns,
                                    .rows = fine.rows,
-                                   .unit = ct_ebpi_unit_of(of->window, w),
+                                   .unit = unit_of(of->window, w),
                                    .pixel = ct_arena_alloc(of->arena, of->budget, pixels * sizeof(ct_ebpi_pixel))};
     return of->share[w].pixel != NULL;
 }
@@ -120,7 +121,7 @@ static bool make_first_tiles(ct_ebpi_refinement *of) {
 /* In the tiles' order, which depends on no order of faces or threads. */
 static void add_up(ct_ebpi_refinement *of) {
     double unit[3];
-    for (int w = 0; w < 3; w++) unit[w] = ct_ebpi_unit_of(of->window, w);
+    for (int w = 0; w < 3; w++) unit[w] = unit_of(of->window, w);
     memset(of->totals, 0, sizeof of->totals);
     for (uint32_t i = 0; i < of->n; i++) {
         const ct_ebpi_tile *tile = &of->tiles[i];
@@ -245,7 +246,7 @@ static ct_ebpi_pass pass_of(const ct_ebpi_refinement *of, int w, double target, 
     return (ct_ebpi_pass){.view = &of->view[w],
                           .tiles = of->tiles + first,
                           .n = first_of_view(of, w + 1) - first,
-                          .unit = ct_ebpi_unit_of(of->window, w),
+                          .unit = unit_of(of->window, w),
                           .bound = of->totals[w].bound,
                           .target = target,
                           .most = most,
@@ -381,7 +382,7 @@ void ct_ebpi_describe_tile(const ct_ebpi_refinement *of, const ct_ebpi_tile *til
     const ct_lattice *u = &axis[view->u], *v = &axis[view->v], *w = &axis[view->axis];
     *to = (ct_ray_tile){.axis = (uint32_t)view->axis,
                         .length = (float)(tile->length * w->unit),
-                        .bound = ct_ebpi_bound_of(view, tile, ct_ebpi_unit_of(of->window, view->axis))};
+                        .bound = ct_ebpi_bound_of(view, tile, unit_of(of->window, view->axis))};
     memset(part, 0, 4 * sizeof *part);
     part[0][view->u] = u->origin + tile->u * u->unit;
     part[0][view->v] = v->origin + tile->v * v->unit;

@@ -91,9 +91,6 @@ void ct_ebpi_memory_free(ct_ebpi_memory **memory);
 void ct_ebpi_memory_use(ct_ebpi_memory *memory, ct_ebpi_refinement *of); /* drops what was allocated for the last one */
 void *ct_ebpi_memory_alloc(ct_ebpi_memory *memory, size_t bytes);        /* until then */
 
-/* m^3 of a lattice unit of depth over a pitch, of a view. */
-double ct_ebpi_unit_of(const ct_window *window, int w);
-
 /* The tiles that a cut makes of one. */
 static inline uint32_t ct_ebpi_count_parts(ct_ebpi_cut cut) {
     return 1u << (cut.u + cut.v);

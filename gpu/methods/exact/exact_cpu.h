@@ -309,12 +309,6 @@ extern const ct_search_cpu ct_search_cpu_avx2;
 /* Appends a pair. pairs: ct_cluster_pair, grows. False: out of memory. */
 bool ct_add_cluster_pair(ct_buffer *pairs, size_t *n_pairs, ct_budget *budget, ct_cluster_pair pair);
 
-/* As ct_search_cpu, for a body and a block that stands for a half-space (scene/half_space_k.h): pairs of the block's only
- * cluster with those clusters whose boxes meet the plane of its top, z = 0 in its own axes. block_first: the block is
- * `a` of the pairs. */
-bool ct_find_clusters_at_top(const ct_exact_body *body, const ct_exact_body *block, bool block_first, ct_buffer *pairs,
-                             size_t *n_pairs, ct_budget *budget);
-
 /* Calls visit(argument, cluster) for each cluster whose box meets the ray from p to far, along an axis. */
 void ct_find_clusters_towards(const ct_exact_body *body, const double p[3], const double far[3],
                               void (*visit)(void *argument, uint32_t cluster), void *argument);
@@ -366,7 +360,5 @@ typedef struct ct_exact_scratch {
     ct_buffer gradient[2];   /* int64_t [vertices][3], zero between pairs */
     ct_buffer touched[2];    /* ct_exact_gradient.touched, groups and marks, zero between pairs */
 } ct_exact_scratch;
-
-void ct_exact_scratch_free(ct_exact_scratch *scratch, ct_budget *budget);
 
 #endif

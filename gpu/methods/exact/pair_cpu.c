@@ -71,7 +71,7 @@ static ct_status plan_pair(const ct_device *device, const ct_scene_settings *set
 
 /* ---- memory ---- */
 
-void ct_exact_scratch_free(ct_exact_scratch *scratch, ct_budget *budget) {
+static void free_scratch(ct_exact_scratch *scratch, ct_budget *budget) {
     ct_buffer *buffers[] = {&scratch->lists.of_body[0], &scratch->lists.of_body[1], &scratch->lists.touching,
                             &scratch->lists.segments,   &scratch->cluster_pairs,    &scratch->gradient[0],
                             &scratch->gradient[1],      &scratch->touched[0],       &scratch->touched[1]};
@@ -383,8 +383,7 @@ static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t w
 
 static void release(ct_workspace *workspace) {
     ct_device *device = workspace->device;
-    for (uint32_t w = 0; w < device->threads; w++)
-        ct_exact_scratch_free(ct_exact_scratch_of(workspace, w), &device->budget);
+    for (uint32_t w = 0; w < device->threads; w++) free_scratch(ct_exact_scratch_of(workspace, w), &device->budget);
 }
 
 static const ct_exact_kernels kernels_base = {&ct_exact_cpu_base, &ct_search_cpu_base, &ct_second_cpu_base};

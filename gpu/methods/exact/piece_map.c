@@ -567,7 +567,8 @@ static ct_region find_region_before(const struct line_search *line, double where
     return region;
 }
 
-ct_region ct_find_region(ct_piece_search *search, const ct_triangle_map *map, const double at[2]) {
+/* The region of the point `at` of a placed triangle. */
+static ct_region find_region(ct_piece_search *search, const ct_triangle_map *map, const double at[2]) {
     int best = 0;
     for (int k = 1; k < 3; k++)
         if (map->gaps[k].length * height_over_edge(k, at) > map->gaps[best].length * height_over_edge(best, at))
@@ -707,7 +708,7 @@ uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle,
         return ct_winding_at(search, pass, b, triangle, 0) ? ct_corner_node(search, pass, b, triangle, 0)
                                                            : (uint32_t)CT_NO_NODE;
     if (!ct_map_triangle(search, pass, b, range.first, &map)) return CT_NO_NODE;
-    const ct_region region = ct_find_region(search, &map, at);
+    const ct_region region = find_region(search, &map, at);
     *is_at_curve = region.is_at_curve;
     return region.winding ? region.node : (uint32_t)CT_NO_NODE;
 }

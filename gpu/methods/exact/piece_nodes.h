@@ -276,9 +276,6 @@ typedef struct ct_region {
     bool is_at_curve; /* so near to a curve that rounding may have chosen its side */
 } ct_region;
 
-/* The region of the point `at` of a placed triangle. */
-ct_region ct_find_region(ct_piece_search *search, const ct_triangle_map *map, const double at[2]);
-
 /* Unites the holes in a triangle's parts with what lies around them. */
 void ct_join_holes(ct_piece_search *search, int pass);
 
@@ -306,9 +303,6 @@ typedef struct ct_ray_hits {
 /* Lists the triangles that the ray from p along +x meets, in no order that matters: all up to the largest x of this
  * triangle, which it meets, at least. Begins the list anew, which is empty at first, or another ray's. */
 void ct_list_hits(ct_piece_search *search, const double p[3], int b, uint32_t triangle, ct_ray_hits *hits);
-
-/* pieces.c: unites the boundaries of cavities with those around them. */
-void ct_join_cavities(ct_piece_search *search, int pass);
 
 /* piece_passes.c: unites the pieces that both perturbations find. */
 void ct_join_passes(ct_piece_search *search);

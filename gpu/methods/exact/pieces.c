@@ -465,7 +465,8 @@ static void join_cavity(const struct boundaries *all, uint32_t root) {
     if (hit.node != CT_NO_NODE) ct_unite(all->search, root, hit.node);
 }
 
-void ct_join_cavities(ct_piece_search *search, int pass) {
+/* Unites the boundaries of cavities with those around them. */
+static void join_cavities(ct_piece_search *search, int pass) {
     struct boundaries all = {.search = search, .pass = pass};
     measure_volumes(search, pass);
     if (search->has_failed) return;
@@ -781,7 +782,7 @@ bool ct_find_pieces(ct_piece_search *search) {
             return true;
         }
         ct_enter_phase("finding cavities");
-        ct_join_cavities(search, pass);
+        join_cavities(search, pass);
         ct_enter_phase("finding patches");
     }
     if (search->n_passes == 2 && !search->has_failed) ct_join_passes(search);

@@ -71,8 +71,11 @@ static void search_top(struct top_search *search, const struct node *node) {
     }
 }
 
-bool ct_find_clusters_at_top(const ct_exact_body *body, const ct_exact_body *block, bool block_first, ct_buffer *pairs,
-                             size_t *n_pairs, ct_budget *budget) {
+/* As ct_search_cpu, for a body and a block that stands for a half-space (scene/half_space_k.h): pairs of the block's only
+ * cluster with those clusters whose boxes meet the plane of its top, z = 0 in its own axes. block_first: the block is
+ * `a` of the pairs. */
+static bool find_clusters_at_top(const ct_exact_body *body, const ct_exact_body *block, bool block_first,
+                                 ct_buffer *pairs, size_t *n_pairs, ct_budget *budget) {
     struct top_search search = {.pairs = pairs,
                                 .budget = budget,
                                 .body = body,
@@ -316,8 +319,8 @@ static bool find_cluster_pairs(ct_exact_pair *exact, ct_buffer *pairs) {
         return ct_exact_search_of(exact)->find_own_pairs(&exact->part[0].body, pairs, &exact->n_cluster_pairs, budget);
     for (int b = 0; b < 2; b++)
         if (exact->pair->body[b]->is_half_space)
-            return ct_find_clusters_at_top(&exact->part[1 - b].body, &exact->part[b].body, b == 0, pairs,
-                                           &exact->n_cluster_pairs, budget);
+            return find_clusters_at_top(&exact->part[1 - b].body, &exact->part[b].body, b == 0, pairs,
+                                        &exact->n_cluster_pairs, budget);
     return ct_exact_search_of(exact)->find_pairs(&exact->part[0].body, &exact->part[1].body, pairs,
                                                  &exact->n_cluster_pairs, budget);
 }

@@ -64,7 +64,9 @@ static void split_items(struct item *items, uint32_t n) {
     split_items(items + left, n - left);
 }
 
-void ct_order_blocks(const float *positions, const uint32_t *triangles, uint32_t n, uint8_t *order) {
+/* Lists n triangles, at most CT_CLUSTER_TRIANGLES, block by block: block i are order[8 i .. 8 i + 7]. triangles:
+ * [n][3], vertices in positions. Splits by the triangles' centroids, as order.h does. */
+static void order_blocks(const float *positions, const uint32_t *triangles, uint32_t n, uint8_t *order) {
     struct item items[CT_CLUSTER_TRIANGLES];
     for (uint32_t t = 0; t < n; t++) {
         const float *p = positions + 3 * (size_t)triangles[3 * t], *q = positions + 3 * (size_t)triangles[3 * t + 1],
@@ -395,8 +397,8 @@ static bool make_arrays(const ct_mesh *mesh, struct owned_topology *owned) {
     for (uint32_t c = 0; ok && c < clusters->n; c++) {
         if (CT_POLL_EVERY(c, CLUSTER_POLL) && ct_is_cancelled()) ok = false;
         const uint32_t first = c * CT_CLUSTER_TRIANGLES, left = mesh->n_triangles - first;
-        ct_order_blocks(mesh->positions, mesh->triangles + 3 * (size_t)first,
-                        left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES, owned->block_order + first);
+        order_blocks(mesh->positions, mesh->triangles + 3 * (size_t)first,
+                     left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES, owned->block_order + first);
     }
     free(local);
     return ok && mark_shared_vertices(mesh, owned) && connect_units(mesh, owned);

@@ -18,10 +18,6 @@
 /* Triangles of a block, and blocks of a cluster. */
 enum { CT_EXACT_BLOCK = 8, CT_EXACT_BLOCKS = CT_CLUSTER_TRIANGLES / CT_EXACT_BLOCK };
 
-/* Lists n triangles, at most CT_CLUSTER_TRIANGLES, block by block: block i are order[8 i .. 8 i + 7]. triangles:
- * [n][3], vertices in positions. Splits by the triangles' centroids, as order.h does. */
-void ct_order_blocks(const float *positions, const uint32_t *triangles, uint32_t n, uint8_t *order);
-
 /* ---- units ---- */
 
 /* A unit is a connected piece of a cluster; triangles that share a vertex are connected. Most clusters are one unit. A

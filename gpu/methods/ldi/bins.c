@@ -3,7 +3,10 @@
 
 #include "gpu/methods/ldi/raster_gl.h"
 
-ct_binned_tile ct_bin_tile(const ct_tile *tile, int view, int32_t max_samples, int32_t max_columns, uint32_t first) {
+/* Cuts a tile into bins of at most `max_samples` samples (at least one row), numbered from `first` on. A bin is as wide
+ * as its tile up to `max_columns` samples. */
+static ct_binned_tile bin_tile(const ct_tile *tile, int view, int32_t max_samples, int32_t max_columns,
+                               uint32_t first) {
     ct_binned_tile t = {.tile = *tile, .view = view, .first = first};
     while ((int64_t)1 << t.shift_u < tile->n_u && (int64_t)2 << t.shift_u <= max_columns) t.shift_u++;
     if (tile->n_u <= max_columns) /* one bin across, however many samples that is */
@@ -20,7 +23,7 @@ ct_bin_plan ct_bin_plan_views(const ct_window *window, int32_t max_samples, int3
     uint32_t n = 0;
     for (int w = 0; w < 3; w++) {
         const ct_tile tile = ct_uniform_tile(window, w);
-        tiles[w] = ct_bin_tile(&tile, w, max_samples, max_columns, n);
+        tiles[w] = bin_tile(&tile, w, max_samples, max_columns, n);
         n += tiles[w].columns * tiles[w].rows;
     }
     return (ct_bin_plan){.tiles = tiles, .n_bins = n};

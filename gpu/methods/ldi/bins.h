@@ -22,10 +22,6 @@ typedef struct ct_bin_plan {
     uint32_t n_bins;
 } ct_bin_plan;
 
-/* Cuts a tile into bins of at most `max_samples` samples (at least one row), numbered from `first` on. A bin is as wide
- * as its tile up to `max_columns` samples. */
-ct_binned_tile ct_bin_tile(const ct_tile *tile, int view, int32_t max_samples, int32_t max_columns, uint32_t first);
-
 /* The plan of a window's three views; tiles: [3], filled here and kept by the plan. */
 ct_bin_plan ct_bin_plan_views(const ct_window *window, int32_t max_samples, int32_t max_columns,
                               ct_binned_tile tiles[3]);

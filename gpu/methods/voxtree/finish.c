@@ -100,7 +100,9 @@ static void finish_point(const ct_voxel_pair *pair, const double pose[12], const
     point->id = 0;
 }
 
-void ct_voxel_finish_primitives(const ct_voxel_pair *pair, const double *const poses[2], ct_point *points) {
+/* The points that the primitives stand for, [answer.n_primitives], as they are before reduction: weight is P of
+ * equation 1. Of a pair with keeps_primitives. */
+static void finish_primitives(const ct_voxel_pair *pair, const double *const poses[2], ct_point *points) {
     const ct_voxel_group_sums *primitives = pair->answer.primitives.data;
     for (uint32_t i = 0; i < pair->answer.n_primitives; i++) {
         finish_point(pair, poses[1 - pair->driver], &primitives[i], &points[i]);
@@ -126,7 +128,7 @@ bool ct_voxel_list_primitives(const ct_voxel_tree *const trees[2], const double 
         is_done = ct_voxel_cpu_base.descend(&pair, 0, &budget) == CT_VOXEL_DONE;
     *n = pair.answer.n_primitives;
     *points = is_done ? malloc((*n ? *n : 1) * sizeof **points) : NULL;
-    if (*points) ct_voxel_finish_primitives(&pair, poses, *points);
+    if (*points) finish_primitives(&pair, poses, *points);
     ct_voxel_pair_free(&pair, &budget);
     return *points;
 }

@@ -13,10 +13,6 @@ bool ct_voxel_finish_contact(const ct_voxel_pair *pair, const double *const pose
  * gradient, or of primitives. Returns how many: at most n. */
 uint32_t ct_voxel_finish_points(const ct_voxel_pair *pair, const double *const poses[2], uint32_t n, ct_point *points);
 
-/* The points that the primitives stand for, [answer.n_primitives], as they are before reduction: weight is P of
- * equation 1. Of a pair with keeps_primitives. */
-void ct_voxel_finish_primitives(const ct_voxel_pair *pair, const double *const poses[2], ct_point *points);
-
 /* All primitives of two bodies' trees at the level of the first one's cubes that a step came to, level[0], and the
  * second one's, level[1], as points for the caller to free; for pictures. Starts from the roots. False: out of memory.
  */

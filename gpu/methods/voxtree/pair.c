@@ -10,12 +10,13 @@
 
 enum { FIRST_SLOTS = 64 };
 
-void ct_voxel_clear_groups(ct_voxel_group_table *table) {
+/* Keeps the memory. */
+static void clear_groups(ct_voxel_group_table *table) {
     table->n = 0;
     if (table->n_slots) memset(table->slots.data, 0, table->n_slots * sizeof(uint32_t));
 }
 
-void ct_voxel_free_groups(ct_voxel_group_table *table, ct_budget *budget) {
+static void free_groups(ct_voxel_group_table *table, ct_budget *budget) {
     ct_buffer_free(&table->sums, budget);
     ct_buffer_free(&table->slots, budget);
     table->n = table->n_slots = 0;
@@ -80,7 +81,7 @@ static void clear_answer(ct_voxel_answer *answer) {
     const ct_buffer open = answer->open, primitives = answer->primitives;
     const ct_voxel_group_table groups = answer->groups;
     *answer = (ct_voxel_answer){.open = open, .groups = groups, .primitives = primitives};
-    ct_voxel_clear_groups(&answer->groups);
+    clear_groups(&answer->groups);
 }
 
 /* Which of two bodies with equally fine cubes drives: by their trees, then by where they are, so that their order does
@@ -129,17 +130,18 @@ void ct_voxel_pair_begin(ct_voxel_pair *pair, const ct_voxel_tree *const trees[2
             pair->most_area = fmax(pair->most_area, (double)trees[b]->level[l].most_area);
     clear_answer(&pair->answer);
     pair->answer.n_children = 1;
-    ct_voxel_clear_groups(&pair->settled_groups);
+    clear_groups(&pair->settled_groups);
 }
 
-uint32_t ct_voxel_stop_level(const ct_voxel_pair *pair, int side) {
+/* The finest level that a side (0: the driver) is followed to. */
+static uint32_t stop_level(const ct_voxel_pair *pair, int side) {
     const uint32_t finest = pair->tree[side]->finest;
     return pair->options.level < finest ? pair->options.level : finest;
 }
 
 bool ct_voxel_pair_can_descend(const ct_voxel_pair *pair) {
     if (!pair->answer.is_examined) return true;
-    return pair->answer.n_open && pair->answer.level[0] < ct_voxel_stop_level(pair, 0);
+    return pair->answer.n_open && pair->answer.level[0] < stop_level(pair, 0);
 }
 
 bool ct_voxel_pair_is_limited(const ct_voxel_pair *pair) {
@@ -159,7 +161,7 @@ static void find_geometry(const ct_voxel_pair *pair, uint32_t level, uint32_t ot
     *g = (ct_voxel_geometry){.a = a->level[level],
                              .b = b->level[other],
                              .has_finer = level < a->finest,
-                             .finds_estimates = pair->options.every_level || level == ct_voxel_stop_level(pair, 0),
+                             .finds_estimates = pair->options.every_level || level == stop_level(pair, 0),
                              .finds_points = pair->options.wants_points,
                              .settles_points = pair->options.wants_points && !is_plain,
                              .has_center_normals = pair->options.center_normals,
@@ -205,8 +207,7 @@ void ct_voxel_begin_level(ct_voxel_pair *pair, ct_voxel_geometry *geometry) {
     ct_voxel_answer *next = &pair->next;
     const uint32_t level = pair->answer.is_examined ? pair->answer.level[0] + 1 : 0;
     uint32_t other = 0;
-    while (other < ct_voxel_stop_level(pair, 1) && b->level[other + 1].size >= a->level[level].size * (1 - 1e-9))
-        other++;
+    while (other < stop_level(pair, 1) && b->level[other + 1].size >= a->level[level].size * (1 - 1e-9)) other++;
     find_geometry(pair, level, other, geometry);
     clear_answer(next);
     next->is_examined = true;
@@ -315,6 +316,6 @@ void ct_voxel_pair_free(ct_voxel_pair *pair, ct_budget *budget) {
     ct_buffer *buffers[] = {&pair->answer.primitives, &pair->next.primitives, &pair->answer.open, &pair->next.open};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) ct_buffer_free(buffers[i], budget);
     ct_voxel_group_table *tables[] = {&pair->answer.groups, &pair->next.groups, &pair->settled_groups};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) ct_voxel_free_groups(tables[i], budget);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free_groups(tables[i], budget);
     *pair = (ct_voxel_pair){0};
 }

@@ -29,10 +29,6 @@ typedef struct ct_voxel_group_table {
     uint32_t n, n_slots;
 } ct_voxel_group_table;
 
-/* Keeps the memory. */
-void ct_voxel_clear_groups(ct_voxel_group_table *table);
-void ct_voxel_free_groups(ct_voxel_group_table *table, ct_budget *budget);
-
 /* Gives a pair of groups that the table does not have sums of 0. NULL: out of memory. */
 ct_voxel_group_sums *ct_voxel_add_group(ct_voxel_group_table *table, ct_budget *budget, uint32_t a, uint32_t b);
 
@@ -120,8 +116,6 @@ void ct_voxel_pair_begin(ct_voxel_pair *pair, const ct_voxel_tree *const trees[2
 bool ct_voxel_pair_can_descend(const ct_voxel_pair *pair);
 /* Whether only options.level keeps it from going on. */
 bool ct_voxel_pair_is_limited(const ct_voxel_pair *pair);
-/* The finest level that a side (0: the driver) is followed to. */
-uint32_t ct_voxel_stop_level(const ct_voxel_pair *pair, int side);
 /* Cubes that the next level compares. */
 uint64_t ct_voxel_pair_next_tests(const ct_voxel_pair *pair);
 
