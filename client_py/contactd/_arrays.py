@@ -33,6 +33,7 @@ def points(value: Any, *, field: str, object: Any = "", rows: int | None = None,
 def indices(value: Any, *, field: str, object: Any = "", columns: int | None = None) -> np.ndarray:
     """Integers, (n,) or (n, columns), as contiguous little-endian uint32."""
     array = np.asarray(value)
+    _check_masks(value, field, object)
     if array.size == 0:
         array = array.astype("<u4")
     if array.dtype.kind not in "iu":
@@ -169,7 +170,11 @@ def numbers(value: Any, field: str, object: Any) -> np.ndarray:
             found = f"dtype {array.dtype}"
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected float32 or float64 numbers, got {found}",
                         object=str(object), field=field)
+    _check_masks(value, field, object)
+    return array
+
+
+def _check_masks(value: Any, field: str, object: Any) -> None:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected numbers, got an array of which {int(np.count_nonzero(np.ma.getmaskarray(value)))} are masked",
                         object=str(object), field=field)
-    return array

@@ -80,6 +80,9 @@ class Entries:
         """(k, 3) N: -stiffness V dV/dx by the law "volume", or the pressure's forces, without friction."""
         return self._result._array("forces", FORCES, 3)
 
+    def __repr__(self) -> str:
+        return f"<Entries of {len(self.offsets)} contacts: {len(self.vertex)}>"
+
 
 def _values(tables: Any, field: str, shape: tuple[int, ...]) -> np.ndarray:
     """As the wire's table has it; whole numbers as int64, flags as bool."""

@@ -549,6 +549,9 @@ class StepWarning:
 class Cells(Columns):
     """The cells of all contacts: the columns of a result, but for cells; see Contact.cells."""
 
+    def __repr__(self) -> str:
+        return f"<Cells of {self._of}: {len(self)}>"
+
     @property
     def cubes(self) -> NDArray[np.int64]:
         """(n, 3): a cell is the cube from here to one more, times the cell_size, along x, y and z."""

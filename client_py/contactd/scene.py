@@ -7,6 +7,7 @@ server restarts: what it lost is registered again, and the steps in flight are r
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import math
 import operator
@@ -26,7 +27,7 @@ from ._state import BodyState, Direction, PoseUpdates, Request, SceneState, Upda
 from ._want import WANT, Want, want_bits
 from ._wire import Decoded
 from .body import Body
-from .errors import ContactdError, ErrorCode, StaleHandleError, error_for
+from .errors import ClosedError, ContactdError, ErrorCode, StaleHandleError, error_for
 from .result import StepResult, method_name
 from .shapes import ShapeAdder
 
@@ -684,7 +685,7 @@ class Scene(SceneSettings, ShapeAdder):
         self.client.reset([self], timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Closes the scene on the server, which frees its memory. Closing twice is allowed."""
+        """Closes the scene on the server, which frees its memory. Closing twice is allowed, and so is closing in a forked process, which does nothing."""
         if self._state.closed or self.client.closed:
             return
         self._state.close()
@@ -694,8 +695,8 @@ class Scene(SceneSettings, ShapeAdder):
                 self._state.link.scenes.remove(self._state)
             self.client._forget_scene(self._state)
 
-        self._state.link.call(Request("CloseScene", lambda: ({"scene": self._state.id}, None), done,
-                                       timeout=self.client._timeout(timeout)))
+        with contextlib.suppress(ClosedError):
+            self._state.link.call(Request("CloseScene", lambda: ({"scene": self._state.id}, None), done, timeout=self.client._timeout(timeout)))
 
     def __enter__(self) -> "Scene":
         return self

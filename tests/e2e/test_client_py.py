@@ -223,6 +223,8 @@ def test_arrays_that_are_not_numbers_here(client):
     masked[2] = np.ma.masked
     with pytest.raises(errors.InvalidArgumentError, match="3 are masked"):
         client.register_mesh(masked, triangles)
+    with pytest.raises(errors.InvalidArgumentError, match="1 are masked"):
+        client.register_mesh(vertices, np.ma.array(triangles, mask=np.arange(triangles.size).reshape(triangles.shape) == 4))
 
 
 def test_large_arrays_travel_as_frames(client):

@@ -93,6 +93,7 @@ def test_rows_are_the_contacts(client, settings, want, has_slip):
     if want != "all":
         return
     entries = result.entries
+    assert repr(entries) == f"<Entries of {len(contacts)} contacts: {len(entries.vertex)}>"
     for contact, sides in zip(contacts, entries.offsets):
         for body, (begin, end) in zip(contact.bodies, sides):
             vertices, gradient = contact.gradient(body)

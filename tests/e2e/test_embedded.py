@@ -126,19 +126,21 @@ def test_ends_with_its_process(how):
 def test_fork():
     """The child cannot use its parent's client, does not keep nor end its server, and may have one of its own."""
     program = run("""
+scene = client.open_scene()
 child = os.fork()
 if child == 0:
     try:
         client.ping()
     except contactd.errors.ClosedError as e:
         assert "forked" in str(e)
+    scene.close()
     client.close()
     with contactd.connect("embedded") as other:
         assert other.ping() > 0 and other._own_server.pid != server.pid
     print("child done", flush=True)
     sys.stdin.readline()
     os._exit(0)
-print("parent", client.ping() > 0, flush=True)
+print("parent", client.ping() > 0 and len(scene.step()) == 0, flush=True)
 client.close()
 print("closed", flush=True)
 sys.stdin.readline()

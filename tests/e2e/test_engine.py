@@ -279,7 +279,9 @@ def test_threads_share_an_engine(engine):
     assert expected[0.1][1:] == pytest.approx(expected[0.2][:-1]) and len(expected) == 3
 
 
-def in_child(engine) -> None:
+def in_child(engine, scene) -> None:
+    scene.close()
+    scene.close()
     try:
         engine.ping()
         os._exit(1)
@@ -293,7 +295,7 @@ def in_child(engine) -> None:
 
 def test_after_a_fork(engine):
     scene = engine.open_scene("exact")
-    child = multiprocessing.get_context("fork").Process(target=in_child, args=(engine,))
+    child = multiprocessing.get_context("fork").Process(target=in_child, args=(engine, scene))
     child.start()
     child.join(PATIENT)
     assert child.exitcode == 7 and len(scene.step()) == 0
