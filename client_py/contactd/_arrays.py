@@ -32,7 +32,10 @@ def points(value: Any, *, field: str, object: Any = "", rows: int | None = None,
 
 def indices(value: Any, *, field: str, object: Any = "", columns: int | None = None) -> np.ndarray:
     """Integers, (n,) or (n, columns), as contiguous little-endian uint32."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as e:  # ragged lists
+        raise error_for(ErrorCode.WRONG_LENGTH, str(e), object=str(object), field=field) from None
     _check_masks(value, field, object)
     if array.size == 0:
         array = array.astype("<u4")
@@ -147,7 +150,7 @@ def text(value: Any, *, field: str, object: Any = "") -> str:
 
 def resolution(value: Any) -> tuple[int, ...]:
     """One number for all three axes, or three."""
-    values: Sequence[Any] = tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (value,)
+    values: Sequence[Any] = tuple(value) if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) else (value,)
     if len(values) not in (1, 3):
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected one number or three, got {len(values)}", field="resolution")
     return tuple(unsigned(v, field="resolution") for v in values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import warnings
 from typing import Any, Iterator, Sequence
 
@@ -32,15 +33,15 @@ def _kind(model: Any, geom: int) -> str:
 
 def choose(model: Any, geoms: str | Sequence[str | int], groups: Sequence[int] | None, ignore_bits: bool = False, n_flexes: int = 0) -> list[int]:
     """The geoms that are taken, in rising order; n_flexes: that are taken, too. NOT_FOUND, INVALID_ARGUMENT."""
-    known = {model.geom(k).name: k for k in range(model.ngeom)}
+    known = {name: k for k in range(model.ngeom) if (name := model.geom(k).name)}
     if isinstance(geoms, str):
         if geoms != "all":
             raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected "all" or a list of geoms, got {geoms!r}', field="geoms")
         chosen = [k for k in range(model.ngeom) if ignore_bits or model.geom_contype[k] or model.geom_conaffinity[k]]
     else:
         for geom in geoms:
-            if isinstance(geom, str) and geom not in known or not isinstance(geom, str) and not 0 <= int(geom) < model.ngeom:
-                names = ", ".join(sorted(filter(None, known))[:20])
+            if isinstance(geom, str) and geom not in known or not isinstance(geom, str) and not 0 <= operator.index(geom) < model.ngeom:
+                names = ", ".join(sorted(known)[:20])
                 raise error_for(ErrorCode.NOT_FOUND, f"the model has no geom {geom!r}; its {model.ngeom} geoms are {names}", field="geoms")
         chosen = sorted({known[geom] if isinstance(geom, str) else int(geom) for geom in geoms})
     if groups is not None:

@@ -18,7 +18,8 @@ how="wrenches": the contact law "pressure" acts as forces, with friction as MuJo
 has to be well below the mass over the time step's square. It is done in MuJoCo's passive callback, likewise. Flexes that `flexes` names get forces
 on their vertices.
 
-Both count for all MjData of the model, also those that mj_step is given in turn or by several threads. Frictions, solref and solimp may change while
+Both count for all MjData of the model, also those that mj_step is given in turn or by several threads. A copy of a model that is attached has
+neither these contacts nor MuJoCo's: copy it before. Frictions, solref and solimp may change while
 the model is attached; margins are not taken. mj_inverse calls no control callback: it knows of wrenches alone. MuJoCo cannot compile models while a callback of Python is
 set ("Python exception raised"): load all models before the first is attached. Needs the package mujoco.
 """
@@ -115,6 +116,9 @@ class Attachment:
                  making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, patches: bool, points: int, flexes: Sequence[int]) -> None:
         self._solref, self._solimp = (None if v is None else np.array(_arrays.vector(v, (n,), field=name)) for v, n, name in (
             (solref, 2, "solref"), (solimp, 5, "solimp")))
+        for field, given in (("solref", self._solref), ("solimp", self._solimp)):
+            if given is not None and not np.isfinite(given).all():  # with which MuJoCo does not return
+                raise error_for(ErrorCode.NON_FINITE, f"expected finite numbers, got {given.tolist()}", field=field)
         self.model, self.how, self.geoms = model, how, list(geoms)
         self._want: tuple[Want, ...] = ("frame", *(("points",) if points else ()), *(("forces", "friction") if flexes else ()))
         self.result: StepResult | None = None

@@ -223,6 +223,10 @@ def test_arrays_that_are_not_numbers_here(client):
     masked[2] = np.ma.masked
     with pytest.raises(errors.InvalidArgumentError, match="3 are masked"):
         client.register_mesh(masked, triangles)
+    with pytest.raises(errors.WrongLengthError, match="triangles: .*inhomogeneous"):
+        client.register_mesh(vertices, [[0, 1, 2], [0, 1]])
+    one, other = (client.open_scene("ldi", resolution=k).step().settings["resolution"] for k in (np.array(16), 16))
+    assert one == other
     with pytest.raises(errors.InvalidArgumentError, match="1 are masked"):
         client.register_mesh(vertices, np.ma.array(triangles, mask=np.arange(triangles.size).reshape(triangles.shape) == 4))
 

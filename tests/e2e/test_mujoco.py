@@ -525,6 +525,14 @@ def test_bad_input(cm):
     model, data = made(scene(box))
     with pytest.raises(errors.NotFoundError, match="no geom 'b'; its 2 geoms are a, floor"):
         cm.attach(model, data, geoms=["b"])
+    unnamed = made("<mujoco><worldbody><geom type='sphere' size='1'/></worldbody></mujoco>")
+    with pytest.raises(errors.NotFoundError, match="no geom ''"):
+        cm.attach(*unnamed, geoms=[""])
+    with pytest.raises(TypeError):
+        cm.attach(model, data, geoms=[0.5])
+    for field, value in (("solref", [np.nan, 1]), ("solimp", [0.9, np.inf, 1e-3, 0.5, 2])):
+        with pytest.raises(errors.NonFiniteError, match=f"{field}: expected finite"):
+            cm.attach(model, data, **{field: value})
     with pytest.raises(errors.InvalidArgumentError, match='expected "constraints" or "wrenches"'):
         cm.attach(model, data, how="points")
     with pytest.raises(errors.InvalidArgumentError, match="no geom is taken"):
