@@ -600,7 +600,7 @@ class StepResult(Columns, Source):
             self._contacts = [Contact(twin, twin, number) for number in range(len(self))]
         return self._contacts
 
-    @property
+    @functools.cached_property
     def bodies(self) -> list[Body]:
         """The scene's bodies at the time of the step, to which `body_pairs` points."""
         return [self.scene._body(state) for state in self._by_id.values()]
@@ -614,13 +614,20 @@ class StepResult(Columns, Source):
     def body_wrenches(self) -> NDArray[np.float64]:
         """(b, 6): N and N m about the body's origin, of all contacts on each of `bodies`, in their order: zeros where it has
         none. Of a scene with law="pressure"."""
-        out = np.zeros((len(self._by_id), 6))
-        np.add.at(out, self.body_pairs, self.wrenches)
-        return out
+        made = self._made.get("body_wrenches")
+        if made is None:
+            made = np.zeros((len(self._by_id), 6))
+            np.add.at(made, self.body_pairs, self.wrenches)
+            self._made["body_wrenches"] = made
+        return made
 
     def wrench(self, body: Body) -> NDArray[np.float64]:
-        """(6,): the body's row of body_wrenches."""
-        return np.asarray(self.body_wrenches[list(self._by_id).index(self._id(body))])
+        """(6,): a copy of the body's row of body_wrenches."""
+        return np.array(self.body_wrenches[self._rows[self._id(body)]])
+
+    @functools.cached_property
+    def _rows(self) -> dict[int, int]:
+        return {number: row for row, number in enumerate(self._by_id)}
 
     @property
     def begun_ids(self) -> NDArray[np.int64]:

@@ -209,22 +209,22 @@ class Scene(SceneSettings, ShapeAdder):
                                    material=_material(modulus, friction, dissipation, static_friction),
                                    vertices=mesh.vertex_count - mesh.closing_vertices), timeout)
 
-    def add_bodies(self, meshes: "Mesh | Sequence[Mesh]", poses: ArrayLike, *, group: int = 1, mask: int = 0xFFFFFFFF,
+    def add_bodies(self, meshes: "Mesh | Sequence[Mesh]", poses: ArrayLike | None = None, *, group: int = 1, mask: int = 0xFFFFFFFF,
                    ignore: Iterable[Body] = (), self_contact: bool = False, modulus: float | None = None,
                    friction: float | None = None, dissipation: float | None = None, static_friction: float | None = None,
                    timeout: float | None = None) -> list[Body]:
-        """Adds many rigid bodies in one request, or in one for each 65,536 of them: all or none. An older server gets a request
-        for each body.
+        """Adds many bodies: all or none. Rigid ones go in one request, or in one for each 65,536 of them; deformable ones, and
+        all to an older server, in a request each, which wait for each other's answers no more than they have to.
 
         Args:
             meshes: of each body, or one of all.
-            poses: (n, 4, 4), (n, 3, 4) or (n, 7), as of step.
+            poses: (n, 4, 4), (n, 3, 4) or (n, 7), as of step. Without them the bodies are deformable, one for each of `meshes`.
             group, mask, ignore, self_contact, modulus, friction, dissipation, static_friction: of each, as of add_body.
             timeout: seconds, of all of it.
-        Returns: the bodies in the order of `poses`, in which they also stand in `bodies`, behind those before.
+        Returns: the bodies in the order of `meshes` and `poses`, in which they also stand in `bodies`, behind those before.
         """
-        each = list(meshes) if isinstance(meshes, Sequence) else [meshes] * len(np.asarray(poses))
-        rows = _arrays.poses(poses, len(each)).tolist()
+        each = list(meshes) if isinstance(meshes, Sequence) else [meshes] * (1 if poses is None else len(np.asarray(poses)))
+        rows: list[Any] = [None] * len(each) if poses is None else _arrays.poses(poses, len(each)).tolist()
         flags, others = (_arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask")), \
             [self._own(b, "ignore") for b in ignore]
         material = _material(modulus, friction, dissipation, static_friction)
@@ -233,10 +233,11 @@ class Scene(SceneSettings, ShapeAdder):
             if mesh not in on_link:
                 self.client._own(mesh)
                 on_link[mesh] = self.client._mesh_on(self._state.link, mesh, timeout)
-        states = [BodyState(on_link[mesh], _state.RIGID, tuple(row), *flags, list(others), self_contact=bool(self_contact),
+        kind = _state.DEFORMABLE if poses is None else _state.RIGID
+        states = [BodyState(on_link[mesh], kind, row and tuple(row), *flags, list(others), self_contact=bool(self_contact),
                             material=material, vertices=mesh.vertex_count - mesh.closing_vertices)
                   for mesh, row in zip(each, rows)]
-        if not _link_scenes.knows(self._state.link, "AddBodies"):
+        if poses is None or not _link_scenes.knows(self._state.link, "AddBodies"):
             return self._add_each(states, timeout)
         try:
             return self._add_all(states, rows, timeout)

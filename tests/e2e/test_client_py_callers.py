@@ -158,6 +158,16 @@ def test_many_bodies_are_as_those_one_by_one(place, is_old, monkeypatch):
         assert len(a) == 39 and (a.body_pairs == b.body_pairs).all() and (a.wrenches == b.wrenches).all()
 
 
+def test_many_deformable_bodies(place):
+    scene, mesh = place.open_scene(method="exact"), place.register_mesh(*UNIT_BOX)
+    bodies = scene.add_bodies([mesh] * 5, group=2, mask=2)
+    assert scene.bodies == bodies and {body.kind for body in bodies} == {"deformable"}
+    x = UNIT_BOX[0] + np.arange(5)[:, None, None] * [0.75, 0, 0]
+    result = scene.step(positions=(bodies, x))
+    assert len(result) == 4 and np.allclose(result.volumes, 0.25)
+    assert scene.add_bodies([]) == [] and [body.kind for body in scene.add_bodies(mesh)] == ["deformable"]
+
+
 def test_many_bodies_are_all_or_none(place):
     client = place
     scene, mesh = client.open_scene(method="exact"), client.register_mesh(*UNIT_BOX)
