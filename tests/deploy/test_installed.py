@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -25,7 +26,7 @@ def make(*arguments: str) -> None:
     cuda = "shim" if "CT_CUDA_SHIM" in flags else "1" if "CT_HAVE_CUDA" in flags else "0"
     compilers = {"CC": flags.split(" -std=")[0], "CXX": re.search(r"/ (\S.*?) -std=c\+\+", flags)[1].split("/ ")[-1]}
     # What was given to the make that runs these tests, such as CUDA_ARCHS.
-    given = os.environ.get("MAKEFLAGS", "").partition(" -- ")[2].split()
+    given = shlex.split(os.environ.get("MAKEFLAGS", "").partition(" -- ")[2])
     switches = [*given, f"CUDA={cuda}", f"EGL={int('CT_HAVE_EGL' in flags)}", f"B={conftest.BUILD.relative_to(needs.ROOT)}"]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")} | compilers
     done = subprocess.run(["make", *switches, *arguments], cwd=needs.ROOT, env=environment, text=True,

@@ -195,15 +195,15 @@ def test_the_c_example_as_a_user_builds_it(server, binaries, tmp_path):
     """With pkg-config alone: shared and static; it is no longer than promised."""
     source = ROOT / "client_c" / "examples" / "simple.c"
     assert len(source.read_text().splitlines()) <= 60
-    compiler = os.environ.get("CC", "cc").split()[0]
-    if shutil.which(compiler) is None or shutil.which("pkg-config") is None:
+    compiler = os.environ.get("CC", "cc").split()
+    if shutil.which(compiler[0]) is None or shutil.which("pkg-config") is None:
         pytest.skip("no C compiler or no pkg-config here")
     if INSTRUMENTED:
         pytest.skip("the instrumented libraries want an instrumented program")
     env = os.environ | {"PKG_CONFIG_PATH": str(BUILD)}
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "contactd"], capture_output=True, text=True, env=env, check=True)
     program = tmp_path / "simple"
-    subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", str(source), *flags.stdout.split(), "-o", str(program)], check=True)
+    subprocess.run([*compiler, "-Wall", "-Wextra", "-Werror", str(source), *flags.stdout.split(), "-o", str(program)], check=True)
     out = subprocess.run([program, server.stream], capture_output=True, text=True, timeout=20 * SLOW)
     assert out.returncode == 0, out.stderr
     assert "volume 0.015625 m^3" in out.stdout and "-0.0625 -0.0625 -0.0625" in out.stdout
