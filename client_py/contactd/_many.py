@@ -15,7 +15,7 @@ from ._columns import Columns, Source
 from ._contact_columns import COLUMNS, ContactColumns
 from ._want import FRAME, IDS, INERTIA, Want, want_bits
 from .errors import ContactdError, ErrorCode, error_for
-from .result import StepResult
+from .result import StepResult, record_of
 from .scene import Scene
 
 FRAME_OR_LESS = FRAME | INERTIA | IDS
@@ -151,11 +151,23 @@ class ManyResult(ContactColumns):
     def body_wrenches(self) -> NDArray[np.float64]:
         """(s, b, 6) N and N m about the body's origin, of all contacts on each body of each scene, b the most bodies of a
         scene. Of scenes with law="pressure"."""
-        most = max((len(scene._state.bodies) for scene in self.scenes), default=0)
-        out = np.zeros((len(self.scenes), most, 6))
+        out = np.zeros((len(self.scenes), self._most_bodies(), 6))
         index, pairs, wrenches = self.scene_index, self.body_pairs, self.wrenches
         np.add.at(out, (index[:, None], pairs), wrenches)
         return out
+
+    def _most_bodies(self) -> int:
+        return max((len(scene._state.bodies) for scene in self.scenes), default=0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its scenes are then what is known of them, as in StepResult's pickles."""
+        columns: dict[str, np.ndarray | ContactdError] = {}
+        for name in (name for name, column in COLUMNS.items() if column.group != "cell"):
+            try:
+                columns[name] = self._column(name)
+            except ContactdError as e:
+                columns[name] = e
+        return KeptResult, ([record_of(scene) for scene in self.scenes], np.diff(self.offsets), self.errors, columns, self.body_pairs, self._most_bodies())
 
     def __repr__(self) -> str:
         return f"<ManyResult of {len(self.scenes)} scenes: {len(self)} contacts>"
@@ -202,6 +214,28 @@ class StackedResult(ManyResult):
     @property
     def body_pairs(self) -> NDArray[np.int64]:
         return np.concatenate([part.body_pairs for part in self._parts] or [np.zeros((0, 2), np.int64)])
+
+
+class KeptResult(ManyResult):
+    """That comes out of a pickle, or is a copy."""
+
+    def __init__(self, scenes: Sequence[Any], counts: NDArray[np.int64], errors: dict[int, ContactdError], columns: dict[str, np.ndarray | ContactdError],
+                 body_pairs: NDArray[np.int64], most_bodies: int) -> None:
+        super().__init__(scenes, counts, errors)
+        self._columns, self._pairs, self._most = columns, body_pairs, most_bodies
+
+    def _column(self, name: str) -> np.ndarray:
+        column = self._columns[name]
+        if isinstance(column, ContactdError):
+            raise column.with_traceback(None)
+        return column
+
+    @property
+    def body_pairs(self) -> NDArray[np.int64]:
+        return self._pairs
+
+    def _most_bodies(self) -> int:
+        return self._most
 
 
 class Motion:

@@ -815,7 +815,7 @@ class Client(SceneOpener, ShapeMaker):
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         raise error_for(ErrorCode.INVALID_ARGUMENT, "a client, its scenes, bodies and meshes belong to this process, and cannot be copied "
-                        "or pickled: make a client where they are to be; a StepResult can be pickled", object=repr(self))
+                        "or pickled: make a client where they are to be; results can be pickled", object=repr(self))
 
     def __del__(self) -> None:
         servers, link = getattr(self, "_servers", None), getattr(self, "_link", None)

@@ -701,8 +701,7 @@ class StepResult(Columns, Source):
             self._carried = frames.follow(keys, self.normals, self.tangents)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        scene = self.scene if isinstance(self.scene, SceneRecord) else SceneRecord(
-            self.scene._state.key, self.scene.id, self.scene.name, self.scene.stiffness)
+        scene = record_of(self.scene)
         bodies = [body._state if isinstance(body._state, BodyRecord) else BodyRecord(
             scene, body.id, body._state.kind, body.vertices) for body in self.bodies]
         return _result_again, (scene, bodies, self._answer, self.want, self.sequence, self.latency, self._carried)
@@ -899,6 +898,12 @@ class SceneRecord:
 
     def __str__(self) -> str:
         return f"scene {self.id}"
+
+
+def record_of(scene: "Scene | SceneRecord") -> SceneRecord:
+    if isinstance(scene, SceneRecord):
+        return scene
+    return SceneRecord(scene._state.key, scene.id, scene.name, scene.stiffness)
 
 
 @dataclass(frozen=True, slots=True)

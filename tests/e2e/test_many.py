@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
+import re
 import time
 import weakref
 
@@ -14,6 +17,7 @@ from contactd import errors
 from contactd._line import Line
 from contactd._contact_columns import COLUMNS
 from contactd._link import Link
+from contactd._many import Motion, Together, step_each
 from contactd._schema import UNION_NUMBER
 from contactd._state import Request
 from geometry import UNIT_BOX, icosphere, moved
@@ -207,6 +211,31 @@ def test_nothing_moves_and_no_scenes(client):
     assert np.array_equal(client.step_many(scenes).volumes[:1], scenes[0].step().volumes[:1])
     nothing = client.step_many([])
     assert len(nothing) == 0 and nothing.body_pairs.shape == (0, 2) and nothing.scene_index.shape == (0,)
+
+
+def test_results_pickle_and_copy(client):
+    """Of one batch, and of steps made one by one; of others one fails."""
+    scenes, poses = scenes_of(client, 3, law="pressure"), motions(3)[0]
+    gathered = client.step_many(scenes, ([1, 2], poses))
+    stacked = step_each(Motion(Together.of(scenes, None), scenes, ([1, 2], poses), None, None), "volume", None)
+    poses[1, :, :, :3] *= 2
+    failed = client.step_many(scenes, ([1, 2], poses), return_errors=True)
+    assert list(failed.errors) == [1] and len(gathered) > len(failed) > 0
+    for result in (gathered, stacked, failed):
+        for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(pickle.loads(pickle.dumps(result)))):
+            assert repr(again) == repr(result) and again.offsets.tolist() == result.offsets.tolist()
+            assert [scene.id for scene in again.scenes] == [scene.id for scene in scenes]
+            assert {k: str(e) for k, e in again.errors.items()} == {k: str(e) for k, e in result.errors.items()}
+            assert np.array_equal(again.volumes, result.volumes) and np.array_equal(again.body_pairs, result.body_pairs)
+            assert np.array_equal(again.scene_index, result.scene_index)
+            for name in ("normals", "ids", "wrenches", "body_wrenches"):
+                try:
+                    expected = getattr(result, name)
+                except contactd.ContactdError as e:
+                    with pytest.raises(type(e), match=re.escape(str(e))):
+                        getattr(again, name)
+                else:
+                    assert np.array_equal(getattr(again, name), expected)
 
 
 @pytest.mark.parametrize("how, error, field", [
