@@ -90,9 +90,12 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
                 raise error_for(ErrorCode.OUT_OF_RANGE, f"expected masses of 0 kg or more, got {self._mass.tolist()}", field="build")
             self._start = np.array([body.pose for body in bodies], float).reshape(-1, 3, 4)
             self._measure(template)
-            self._scenes = self._client.open_scenes(self.num_envs, template)
+            self._make_spaces(observe, action_size, action_limit)
+            self._scenes = self._client.open_scenes(self.num_envs, template)  # last: what fails before leaves none open
         finally:
             template.close()
+
+    def _make_spaces(self, observe: Callable[[State], Array], action_size: int | None, action_limit: float) -> None:
         self.state, self._ended = State(self.num_envs, len(self._mass)), np.zeros(self.num_envs, bool)
         self._set(np.ones(self.num_envs, bool), np.random.default_rng(0))
         size = 6 * int(self._moves.sum()) if action_size is None else action_size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contactd
 import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED
@@ -100,6 +101,10 @@ def test_bad_input(cg):
         cg.VectorScenes(2, lambda scene: build(scene) and [1.0, 1.0], None, None)
     with pytest.raises(errors.WrongLengthError, match=r"actions: expected shape \(4, 6\)"):
         made(cg).step(np.zeros((4, 2)))
+    with contactd.Engine() as engine:
+        with pytest.raises(errors.WrongLengthError, match="observations"):
+            cg.VectorScenes(2, build, lambda state: state.time, None, client=engine)
+        assert engine.status()["scenes"] == 0
     with pytest.raises(errors.OutOfRangeError, match="masses of 0 kg or more"):
         cg.VectorScenes(2, lambda scene: build(scene) and [0.0, -1.0], None, None)
     for wrong in ({"n": 0}, {"dt": 0.0}, {"substeps": 0}):
