@@ -231,49 +231,88 @@ static bool make_frame(zmq_msg_t *to, const wire_frame *from, ctc_step *step) {
     return true;
 }
 
+/* All frames of a message. None is sent before all are made: what is sent next would be taken for the rest of half a
+ * message. */
+typedef struct outgoing {
+    zmq_msg_t frames[1 + WIRE_MAX_FRAMES];
+    size_t n, sent;
+} outgoing;
+
+/* What was sent is ZeroMQ's. */
+static void close_rest(outgoing *o) {
+    for (; o->sent < o->n; o->sent++) zmq_msg_close(&o->frames[o->sent]);
+}
+
+static bool make_frames(contactd_client *client, outgoing *o, const wire_encoded *encoded, bool is_hello,
+                        ctc_step *step) {
+    for (o->n = o->sent = 0; o->n < encoded->n_frames; o->n++) {
+        zmq_msg_t *to = &o->frames[o->n];
+        const wire_frame *from = &encoded->frames[o->n];
+        if (is_hello ? make_hello(client, to, from) : make_frame(to, from, step)) continue;
+        close_rest(o);
+        return false;
+    }
+    return true;
+}
+
+/* Waits a moment for the connection, or for room in it. OK: to be tried again. */
+static contactd_code wait_for_room(contactd_client *client, bool is_held) {
+    uint64_t now = ctc_now();
+    ctc_drain_monitor(client);
+    ctc_servers_tend(client);
+    if (client->unauthenticated) return fail_unauthenticated(client);
+    if (now >= client->deadline_ns) return ctc_timed_out(client, "server", "room to send");
+    uint64_t left = (client->deadline_ns - now) / 1000000u + 1;
+    zmq_pollitem_t item = {.socket = is_held ? client->monitor : client->socket,
+                           .events = is_held ? ZMQ_POLLIN : ZMQ_POLLOUT};
+    zmq_poll(&item, 1, left < SLICE_MS ? (long)left : SLICE_MS);
+    return CONTACTD_OK;
+}
+
+static contactd_code send_frames(contactd_client *client, outgoing *o, bool wait) {
+    while (o->sent < o->n) {
+        int flags = (o->sent + 1 < o->n ? ZMQ_SNDMORE : 0) | (o->sent == 0 ? ZMQ_DONTWAIT : 0);
+        bool is_held = client->awaits_handshake && o->sent == 0;
+        if (!is_held && zmq_msg_send(&o->frames[o->sent], client->socket, flags) >= 0) {
+            o->sent++;
+            continue;
+        }
+        int why = is_held ? EAGAIN : zmq_errno();
+        if (why == EINTR) continue;
+        if (why != EAGAIN)
+            return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "sending failed: %s", zmq_strerror(why));
+        if (!wait) return CONTACTD_BUSY;
+        contactd_code code = wait_for_room(client, is_held);
+        if (code != CONTACTD_OK) return code;
+    }
+    return CONTACTD_OK;
+}
+
+static uint64_t bytes_of(const wire_encoded *encoded) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < encoded->n_frames; i++)
+        if (__builtin_add_overflow(total, encoded->frames[i].size, &total)) return UINT64_MAX;
+    return total;
+}
+
 contactd_code ctc_send(contactd_client *client, wire_message *m, ctc_step *step, bool wait) {
-    static const char no_room[] = "the request";
     m->request = step && step->request ? step->request : ++client->request;
     m->session = client->session;
     m->epoch = client->epoch;
     m->traceparent = client->traceparent[0] ? client->traceparent : NULL;
     if (m->type == WIRE_HELLO) m->session = m->epoch = 0;
     wire_encoded encoded;
-    if (!wire_encode(client->encoder, m, WIRE_INLINE_BYTES, &encoded)) return ctc_no_memory(client, no_room);
-    uint64_t total = 0;
-    for (size_t i = 0; i < encoded.n_frames; i++) total += encoded.frames[i].size;
-    if (client->greeted && client->welcome.max_message_bytes && total > client->welcome.max_message_bytes)
+    outgoing o;
+    if (!wire_encode(client->encoder, m, WIRE_INLINE_BYTES, &encoded)) return ctc_no_memory(client, "the request");
+    const uint64_t total = bytes_of(&encoded), most = client->greeted ? client->welcome.max_message_bytes : 0;
+    if (most && total > most)
         return ctc_fail(client, CONTACTD_TOO_LARGE, wire_type_name(m->type), "",
-                        "the message has %llu bytes; this server accepts %llu (its option --max-message-bytes)",
-                        (unsigned long long)total, (unsigned long long)client->welcome.max_message_bytes);
-    for (size_t i = 0; i < encoded.n_frames;) {
-        zmq_msg_t frame;
-        bool made = m->type == WIRE_HELLO ? make_hello(client, &frame, &encoded.frames[i])
-                                          : make_frame(&frame, &encoded.frames[i], step);
-        if (!made) return ctc_no_memory(client, no_room);
-        int flags = (i + 1 < encoded.n_frames ? ZMQ_SNDMORE : 0) | (i == 0 ? ZMQ_DONTWAIT : 0);
-        bool is_held = client->awaits_handshake && i == 0;
-        if (!is_held && zmq_msg_send(&frame, client->socket, flags) >= 0) {
-            i++;
-            continue;
-        }
-        int why = is_held ? EAGAIN : zmq_errno();
-        zmq_msg_close(&frame);
-        if (why == EINTR) continue;
-        if (why != EAGAIN)
-            return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "sending failed: %s", zmq_strerror(why));
-        if (!wait) return CONTACTD_BUSY;
-        uint64_t now = ctc_now();
-        ctc_drain_monitor(client);
-        ctc_servers_tend(client);
-        if (client->unauthenticated) return fail_unauthenticated(client);
-        if (now >= client->deadline_ns) return ctc_timed_out(client, "server", "room to send");
-        uint64_t left = (client->deadline_ns - now) / 1000000u + 1;
-        zmq_pollitem_t item = {.socket = is_held ? client->monitor : client->socket,
-                               .events = is_held ? ZMQ_POLLIN : ZMQ_POLLOUT};
-        zmq_poll(&item, 1, left < SLICE_MS ? (long)left : SLICE_MS);
-    }
-    return CONTACTD_OK;
+                        "the message has %llu bytes; this server accepts %llu (its option --max-message)",
+                        (unsigned long long)total, (unsigned long long)most);
+    if (!make_frames(client, &o, &encoded, m->type == WIRE_HELLO, step)) return ctc_no_memory(client, "the request");
+    contactd_code code = send_frames(client, &o, wait);
+    close_rest(&o);
+    return code;
 }
 
 /* ---- receiving ---- */

@@ -195,6 +195,8 @@ static void test_meshes(void **state) {
     NULL_IS_REFUSED(contactd_register_mesh_f64(client, "m", doubles, 4, triangles, 4, NULL), "out");
     blames(contactd_register_mesh(client, "m", positions, SIZE_MAX, triangles, 4, &out), CONTACTD_LIMIT_EXCEEDED,
            "positions");
+    blames(contactd_register_mesh_bytes(client, "m", "file", SIZE_MAX, CONTACTD_FORMAT_AUTO, &out), CONTACTD_TOO_LARGE,
+           "");
     blames(contactd_register_mesh(client, "m", positions, 4, triangles, SIZE_MAX, &out), CONTACTD_LIMIT_EXCEEDED,
            "triangles");
     assert_int_equal(contactd_register_mesh(client, NULL, positions, 4, triangles, 4, &out), CONTACTD_OK);

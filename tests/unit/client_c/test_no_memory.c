@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <zmq.h>
 
 #include "client_c/contactd.h"
 #include "tests/unit/client_c/fake_server.h"
@@ -43,6 +44,13 @@ void *__wrap_calloc(size_t n, size_t size) {
 }
 void *__wrap_realloc(void *old, size_t size) {
     return may_allocate() ? __real_realloc(old, size) : NULL;
+}
+
+int __real_zmq_msg_init_size(zmq_msg_t *message, size_t size);
+int __wrap_zmq_msg_init_size(zmq_msg_t *message, size_t size);
+/* Of a frame, which the library allocates. */
+int __wrap_zmq_msg_init_size(zmq_msg_t *message, size_t size) {
+    return may_allocate() ? __real_zmq_msg_init_size(message, size) : -1;
 }
 
 static bool has_failed(void) {
