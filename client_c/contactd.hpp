@@ -14,6 +14,10 @@
 #ifndef CONTACTD_HPP
 #define CONTACTD_HPP
 
+#if __cplusplus < 201703L
+#error "contactd.hpp needs C++17 or newer: compile with -std=c++17"
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -75,9 +75,9 @@ int main(int argc, char **argv) {
         contactd_many_column(result, CONTACTD_COLUMN_WRENCH, &wrench);
         contactd_many_column(result, CONTACTD_COLUMN_BODIES, &bodies);
         for (size_t i = 0; i < wrench.n; i++) {
-            const double(*both)[6] = (const void *)((const char *)wrench.data + i * wrench.stride);
+            const double *both = (const void *)((const char *)wrench.data + i * wrench.stride); /* [2][6] */
             const contactd_body *pair = (const void *)((const char *)bodies.data + i * bodies.stride);
-            twists[result->scene_index[i]][2] += both[pair[1] == ball][2] / mass * dt;
+            twists[result->scene_index[i]][2] += both[6 * (pair[1] == ball) + 2] / mass * dt;
         }
         for (size_t k = 0; k < n; k++) poses[k][11] += twists[k][2] * dt;
         n_contacts += result->n_contacts;

@@ -79,6 +79,19 @@ def test_the_cpp_example(server, binaries, tmp_path):
     assert lost.returncode == 1 and lost.stderr.startswith("simple: INVALID_ARGUMENT: "), lost.stderr
 
 
+@pytest.mark.parametrize("name", ["client_c/examples/simple.c", "docs/examples/loop.c", "docs/examples/many.c"])
+def test_the_examples_have_no_warnings(binaries, name):
+    flags = ["-std=c17", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    done = subprocess.run([*CC, *flags, str(ROOT / name), *pkg_config(binaries)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_cpp_header_names_the_standard_that_it_needs(binaries):
+    done = subprocess.run([*CXX, "-std=c++14", "-fsyntax-only", "-include", "contactd.hpp", "-x", "c++", "/dev/null",
+                           *pkg_config(binaries, "--cflags")], capture_output=True, text=True)  # fmt: skip
+    assert done.returncode != 0 and "contactd.hpp needs C++17 or newer" in done.stderr.splitlines()[1], done.stderr
+
+
 def test_cpp(server, binaries, tmp_path):
     """Owners, columns, spans, exceptions: what each check of client.cpp says."""
     done = run_cpp(ROOT / "tests" / "e2e" / "client.cpp", binaries, tmp_path, server.stream)
