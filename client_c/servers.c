@@ -12,6 +12,7 @@
 
 #include "client_c/base.h"
 #include "client_c/greeting.h"
+#include "proto/endpoint.h"
 
 enum {
     REACH_MS = 250,    /* without a connection where nothing listens, before another server is tried */
@@ -32,15 +33,19 @@ static bool add_file(ctc_servers *s, const char *path) {
     FILE *file = fopen(path, "r");
     if (!file) return false;
     char line[512];
-    bool good = true;
+    bool good = true, have_ports = true;
     while (good && fgets(line, sizeof line, file)) {
         line[strcspn(line, "#\r\n")] = 0;
         char *begin = line + strspn(line, " \t"), *end = begin + strcspn(begin, " \t");
         *end = 0;
-        if (*begin) good = add(s, begin);
+        if (!endpoint_has_port(begin, 1))
+            have_ports = false;
+        else if (*begin)
+            good = add(s, begin);
     }
     fclose(file);
-    return good;
+    if (good && !have_ports) errno = EINVAL;
+    return good && have_ports;
 }
 
 /* A name that begins with a dot, or has a suffix that is no number, is a file that is being written. */
@@ -96,7 +101,7 @@ contactd_code ctc_servers_ask(ctc_servers *s, char *why, size_t size) {
         errno = 0;
         bool good = strncmp(item, "file:", 5) == 0    ? add_folder(s, item + 5)
                     : strncmp(item, "dns://", 6) == 0 ? add_name(s, item + 6)
-                                                      : *item && add(s, item);
+                                                      : *item && endpoint_has_port(item, 1) && add(s, item);
         if (good) continue;
         if (errno == ENOMEM)
             code = CONTACTD_OUT_OF_MEMORY;
@@ -166,7 +171,7 @@ void ctc_servers_learn(contactd_client *client, const char *successors) {
     }
     for (char *item; rest && (item = strsep(&rest, ","));) {
         bool is_address = strncmp(item, "tcp://", 6) == 0 || strncmp(item, "ipc://", 6) == 0;
-        if (is_address && !add(s, item)) break;
+        if (is_address && endpoint_has_port(item, 1) && !add(s, item)) break;
     }
     if (strchr(successors, '[')) zmq_setsockopt(client->socket, ZMQ_IPV6, &(int){1}, sizeof(int));
     free(copy); /* where there is no memory for all of them, the server's next word names them again */

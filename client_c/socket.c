@@ -11,6 +11,7 @@
 #include "client_c/greeting.h"
 #include "client_c/keys.h"
 #include "client_c/servers.h"
+#include "proto/endpoint.h"
 
 #define HANDSHAKE_FAILED                                                                                               \
     (ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
@@ -57,10 +58,11 @@ contactd_code ctc_socket_open(contactd_client *client, const contactd_options *o
         return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "no socket monitor: %s", zmq_strerror(zmq_errno()));
     contactd_code code = ctc_keys_set(client, options->server_key, options->client_key);
     if (code != CONTACTD_OK) return code;
-    if (zmq_connect(client->socket, client->address))
+    const bool has_port = endpoint_has_port(client->address, 1);
+    if (!has_port || zmq_connect(client->socket, client->address))
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", "server",
                         "%s is not an address to connect to (%s); expected tcp://HOST:PORT or ipc://PATH",
-                        client->address, zmq_strerror(zmq_errno()));
+                        client->address, has_port ? zmq_strerror(zmq_errno()) : "its port is none of 1 to 65535");
     return CONTACTD_OK;
 }
 

@@ -17,6 +17,7 @@
 #include "client_c/ctl/record_meshes.h"
 #include "client_c/ctl/recording.h"
 #include "client_c/ctl/sockets.h"
+#include "proto/endpoint.h"
 
 enum {
     CLIENTS = 128,  /* at once; the one silent for longest makes room */
@@ -237,11 +238,12 @@ static bool open_door(recorder *r) {
     }
     ctl_set_common(r->door);
     if (strchr(listen, '[')) zmq_setsockopt(r->door, ZMQ_IPV6, &(int){1}, sizeof(int));
-    const bool is_taken = is_served(listen);
-    if (!is_taken && zmq_bind(r->door, listen) == 0 &&
+    const bool is_taken = is_served(listen), has_port = endpoint_can_listen(listen);
+    if (has_port && !is_taken && zmq_bind(r->door, listen) == 0 &&
         zmq_getsockopt(r->door, ZMQ_LAST_ENDPOINT, r->endpoint, &size) == 0)
         return true;
-    ctl_mistake("--listen: cannot listen on %s: %s", listen, zmq_strerror(is_taken ? EADDRINUSE : zmq_errno()));
+    ctl_mistake("--listen: cannot listen on %s: %s", listen,
+                has_port ? zmq_strerror(is_taken ? EADDRINUSE : zmq_errno()) : "expected a port from 1 to 65535, or *");
     return false;
 }
 

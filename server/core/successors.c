@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/endpoint.h"
+
 typedef struct address_list {
     char *text; /* [SUCCESSORS_MAX_BYTES] */
     size_t size;
@@ -17,10 +19,7 @@ static const char file_prefix[] = "file:";
 static bool is_address(const char *text) {
     if (strpbrk(text, ", \t\r\n")) return false;
     if (strncmp(text, "ipc://", 6) == 0) return text[6] != 0;
-    const char *colon = strrchr(text, ':');
-    if (strncmp(text, "tcp://", 6) != 0 || colon < text + 7) return false;
-    size_t digits = strspn(colon + 1, "0123456789");
-    return digits >= 1 && digits <= 5 && colon[1 + digits] == 0;
+    return strncmp(text, "tcp://", 6) == 0 && text[6] != ':' && endpoint_has_port(text, 1);
 }
 
 static bool fail_address(server_error *error, const char *object, const char *text) {

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "proto/endpoint.h"
 #include "server/base/log.h"
 #include "server/stream/internal.h"
 
@@ -97,6 +98,10 @@ static bool bind_one(stream *stream, const char *endpoint, server_error *error) 
     if (!ipc && strncmp(endpoint, "tcp://", 6) != 0) {
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream",
                            "an endpoint is tcp://HOST:PORT or ipc://PATH");
+    }
+    if (!endpoint_can_listen(endpoint)) {
+        return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream",
+                           "an endpoint has a port from 1 to 65535, or 0 for a free one: tcp://HOST:PORT");
     }
     if (!prepare(stream, endpoint, ipc, error)) return false;
     int cause = ipc && is_served(endpoint + 6) ? EADDRINUSE : bind_socket(stream, endpoint, ipc);

@@ -442,7 +442,9 @@ def test_an_unwritable_log(binaries, tmp_path):
 
 @pytest.mark.parametrize("flags, says", [(["--threads", "-1"], "threads"), (["--nonsense"], "nonsense"),
                                          (["--lease", "5"], "lease"), (["--config", "/nonexistent"], "/nonexistent"),
-                                         (["--backend", "magic"], "backend"), (["--stream", "carrier-pigeon"], "carrier")])
+                                         (["--backend", "magic"], "backend"), (["--stream", "carrier-pigeon"], "carrier"),
+                                         (["--stream", "tcp://127.0.0.1:99999"], "a port from 1 to 65535"),
+                                         (["--stream", "tcp://127.0.0.1:12x"], "a port from 1 to 65535")])
 def test_options_that_are_none(binaries, flags, says):
     run = subprocess.run([binaries / "contactd", "--http", "off", *flags], capture_output=True, text=True,
                          timeout=20 * SLOW)

@@ -186,6 +186,21 @@ def test_unreachable(ctl, box):
         assert address in ctl(*arguments, "--timeout", 0.5, expect=UNREACHABLE, server=address)
 
 
+def test_ports_that_are_none(ctl, server, tmp_path):
+    """ZeroMQ reads ports as far as they are numbers, and keeps 16 bits: it would find the server there."""
+    host, port = server.stream.rsplit(":", 1)
+    path = tmp_path / "servers"
+    for wrong in (f"{host}:{int(port) + 65536}", f"{host}:{port}x", f"{host}:-{65536 - int(port)}"):
+        said = ctl("status", expect=USAGE, server=wrong)
+        assert f"{wrong} is not an address to connect to (its port is none of 1 to 65535)" in said
+        said = ctl("status", expect=USAGE, server=f"{wrong},{server.stream}")
+        assert f"{wrong}: not an address" in said
+        path.write_text(f"{wrong}\n")
+        assert "Invalid argument" in ctl("status", expect=USAGE, server=f"file:{path}")
+        said = ctl("record", tmp_path / "a.rec", "--listen", wrong, expect=USAGE)
+        assert "expected a port from 1 to 65535" in said
+
+
 def test_help_and_version(ctl):
     assert "contact" in ctl("--help", server=None) and "0.1.0" in ctl("--version", server=None)
     assert "--pose-a" in ctl("contact", "--help", server=None)

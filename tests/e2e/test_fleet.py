@@ -224,6 +224,8 @@ def test_two_names_of_one_server(program, three, tmp_path):
     ("file:/nowhere/at/all", "INVALID_ARGUMENT", "No such file"),
     ("nonsense", "INVALID_ARGUMENT", "not an address"),
     ("tcp://127.0.0.1:9,,tcp://127.0.0.1:10", "INVALID_ARGUMENT", "not an address"),
+    ("tcp://127.0.0.1:9,tcp://127.0.0.1:65546", "INVALID_ARGUMENT", "tcp://127.0.0.1:65546: not an address"),
+    ("tcp://127.0.0.1:9x", "INVALID_ARGUMENT", "tcp://127.0.0.1:9x: not an address"),
 ])
 def test_addresses_that_are_none(program, given, code, words):
     fleet = Fleet(program, given, timeout=0.5)

@@ -50,8 +50,9 @@ static void addresses_come_once_and_in_order(void **state) {
 
 static void what_is_no_address_is_named(void **state) {
     (void)state;
-    static char *const bad[] = {"",           "localhost:1", "tcp://a",    "tcp://:1", "tcp://a:", "tcp://a:123456",
-                                "tcp://a:1x", "http://a:1",  "tcp://a:1,", "ipc://",   "file:",    "tcp://a b:1"};
+    static char *const bad[] = {"",           "localhost:1",  "tcp://a",    "tcp://:1", "tcp://a:", "tcp://a:123456",
+                                "tcp://a:1x", "http://a:1",   "tcp://a:1,", "ipc://",   "file:",    "tcp://a b:1",
+                                "tcp://a:0",  "tcp://a:65536"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         server_error error = {0};
         config_list list = {.n = 1, .items = {bad[i]}};

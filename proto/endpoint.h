@@ -1,0 +1,26 @@
+/* endpoint.h - the ports of addresses, for server and clients. ZeroMQ reads them as far as they are numbers, and keeps
+ * 16 bits: it takes 99999 for 34463, and 12x for 12. */
+#ifndef CONTACTD_ENDPOINT_H
+#define CONTACTD_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the address is tcp://HOST:PORT with a port from `least` to 65535, or of another kind. */
+static inline bool endpoint_has_port(const char *endpoint, unsigned least) {
+    if (strncmp(endpoint, "tcp://", 6) != 0) return true;
+    const char *colon = strrchr(endpoint + 6, ':');
+    const size_t n = colon ? strspn(colon + 1, "0123456789") : 0;
+    if (n < 1 || n > 5 || colon[1 + n]) return false;
+    const unsigned long port = strtoul(colon + 1, NULL, 10);
+    return port >= least && port <= 65535;
+}
+
+/* The same of an address to listen on, where "*" and 0 are any free port. */
+static inline bool endpoint_can_listen(const char *endpoint) {
+    const size_t n = strlen(endpoint);
+    return endpoint_has_port(endpoint, 0) || (n > 2 && strcmp(endpoint + n - 2, ":*") == 0);
+}
+
+#endif
