@@ -348,7 +348,7 @@ ct_status ct_scene_remove_body(ct_scene *scene, uint32_t id, ct_error *error) {
 }
 
 void ct_scene_count_body(ct_scene *scene, const ct_body *body, bool comes) {
-    uint64_t bytes = sizeof *body + body->device_bytes;
+    uint64_t bytes = sizeof *body + body->device_bytes + body->copy_bytes;
     if (body->kind == CT_BODY_DEFORMABLE && !body->device_bytes) bytes += 12 * (uint64_t)body->mesh->n_vertices;
     scene->body_bytes += comes ? bytes : -bytes;
     scene->body_device_bytes += comes ? body->device_bytes : -body->device_bytes;
@@ -362,7 +362,7 @@ ct_status ct_body_anew(const ct_scene *scene, const ct_body *body, ct_mesh *mesh
     out->condition = CT_WARNING_NONE;
     out->resident = NULL;
     ct_body_place(out, pose, mesh->origin);
-    out->device_bytes = 0;
+    out->device_bytes = out->copy_bytes = 0;
     out->updates_since_volume = 0;
     out->is_volume_old = false;
     return scene->engine->backend->body_create(scene->engine->devices[scene->device].device, out, error);

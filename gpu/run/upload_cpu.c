@@ -74,14 +74,39 @@ static void put_back_row(ct_resident *resident, uint64_t vertex) {
 }
 
 /* Memory for another copy of a body's positions, or of their lower parts. */
-static ct_status reserve_copy(float **copy, const ct_body *body, ct_error *error) {
-    if (!*copy) *copy = malloc((size_t)body->mesh->n_vertices * 12 + CT_VOLUME_PADDING);
+static ct_status reserve_copy(float **copy, ct_body *body, ct_error *error) {
     if (*copy) return CT_OK;
+    *copy = malloc((size_t)body->mesh->n_vertices * 12 + CT_VOLUME_PADDING);
+    if (*copy) {
+        body->copy_bytes += 12 * (uint64_t)body->mesh->n_vertices;
+        return CT_OK;
+    }
     return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %u vertices",
                    body->mesh->n_vertices);
 }
 
-/* Memory for what the updates of a step overwrite of deformable bodies. */
+/* Memory for what an update overwrites of a deformable body. */
+static ct_status reserve_for(const ct_update *u, ct_body *body, ct_error *error) {
+    ct_resident *resident = body->resident;
+    ct_body_before *before = &resident->before;
+    ct_status status = CT_OK;
+    if (u->kind == CT_UPDATE_POSITIONS) status = reserve_copy(&resident->other, body, error);
+    if (!status && resident->takes_low) {
+        status = reserve_copy(&resident->low, body, error);
+        if (!status) status = reserve_copy(&resident->other_low, body, error);
+    }
+    if (status || u->kind == CT_UPDATE_POSITIONS) return status;
+    before->n_rows += u->count;
+    if (before->n_rows <= before->row_capacity) return CT_OK;
+    float *grown = realloc(before->rows, before->n_rows * 24);
+    if (!grown)
+        return ct_fail(error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %zu vertices", before->n_rows);
+    body->copy_bytes += 24 * (uint64_t)(before->n_rows - before->row_capacity);
+    before->rows = grown;
+    before->row_capacity = before->n_rows;
+    return CT_OK;
+}
+
 static ct_status reserve_before(ct_step *step) {
     for (size_t i = 0; i < step->n_updates; i++)
         ct_scene_find(step->scene, step->updates[i].body, NULL)->resident->before.n_rows = 0;
@@ -89,24 +114,10 @@ static ct_status reserve_before(ct_step *step) {
         const ct_update *u = &step->updates[i];
         if (u->kind == CT_UPDATE_POSE) continue;
         ct_body *body = ct_scene_find(step->scene, u->body, NULL);
-        ct_resident *resident = body->resident;
-        ct_body_before *before = &resident->before;
-        ct_status status = CT_OK;
-        if (u->kind == CT_UPDATE_POSITIONS) status = reserve_copy(&resident->other, body, &step->error);
-        if (!status && resident->takes_low) {
-            status = reserve_copy(&resident->low, body, &step->error);
-            if (!status) status = reserve_copy(&resident->other_low, body, &step->error);
-        }
+        const uint64_t had = body->copy_bytes;
+        const ct_status status = reserve_for(u, body, &step->error);
+        step->scene->body_bytes += body->copy_bytes - had;
         if (status) return status;
-        if (u->kind == CT_UPDATE_POSITIONS) continue;
-        before->n_rows += u->count;
-        if (before->n_rows <= before->row_capacity) continue;
-        float *grown = realloc(before->rows, before->n_rows * 24);
-        if (!grown)
-            return ct_fail(&step->error, CT_OUT_OF_MEMORY, "body", "no memory for the positions of %zu vertices",
-                           before->n_rows);
-        before->rows = grown;
-        before->row_capacity = before->n_rows;
     }
     return CT_OK;
 }

@@ -37,6 +37,7 @@ typedef struct ct_body {
     ct_material material;
     struct ct_resident *resident;  /* the backend's state of the body */
     uint64_t device_bytes;         /* bytes of the device's own memory, without the mesh; 0 if the device has none */
+    uint64_t copy_bytes;           /* beside its positions: what updates have needed so far to be taken back */
     uint32_t updates_since_volume; /* see ct_body_volume_is_due */
     uint32_t direction[CT_MAX_DIRECTIONS]; /* 1 + the body's part of direction k in the step's directions, 0: none; set
                                               by ct_directions_check, and only read in a step that has any */

@@ -294,11 +294,50 @@ static void test_poses(void **state) {
     stage_close(&stage);
 }
 
+/* Memory that updates need to be taken back counts as the scene's, until the scene is reset. */
+static void test_bytes(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 4);
+    const uint64_t copy = 12 * (uint64_t)ball.n_vertices, slack = copy / 4; /* answers that are kept, and the like */
+    const struct placed bodies[] = {{&ball, NULL, CT_BODY_DEFORMABLE}, {&box, NULL, CT_BODY_RIGID}};
+    ct_scene_settings settings = stage_resolution(7);
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    double *wide = malloc((size_t)ball.n_vertices * 3 * sizeof *wide);
+    assert_non_null(wide);
+    for (size_t i = 0; i < 3 * (size_t)ball.n_vertices; i++) wide[i] = 1.1 * (double)ball.positions[i];
+    const ct_update narrow = {.body = stage.body[0],
+                              .kind = CT_UPDATE_POSITIONS,
+                              .positions = ball.positions,
+                              .dtype = CT_F32,
+                              .count = ball.n_vertices};
+    ct_update of_doubles = narrow;
+    of_doubles.positions = wide;
+    of_doubles.dtype = CT_F64;
+    apply(&stage, NULL, 0);
+    const uint64_t first = ct_scene_bytes(stage.scene);
+    const struct {
+        const ct_update *update; /* NULL: a reset */
+        uint64_t copies;
+    } steps[] = {{&narrow, 1}, {&of_doubles, 3}, {&of_doubles, 3}, {&narrow, 3}, {NULL, 0}, {&narrow, 1}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (steps[i].update)
+            apply(&stage, steps[i].update, 1);
+        else
+            assert_int_equal(ct_scene_reset(stage.scene, NULL), CT_OK);
+        const uint64_t now = ct_scene_bytes(stage.scene), expected = first + steps[i].copies * copy;
+        assert_true(now + slack > expected && now < expected + slack);
+    }
+    free(wide);
+    stage_close(&stage);
+    shape_free(&ball);
+}
+
 int main(void) {
     engine = stage_engine(1, NULL);
     box = shape_box(1, 1, 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_refusals), cmocka_unit_test(test_forms),
-                                       cmocka_unit_test(test_several_of_one_body), cmocka_unit_test(test_poses)};
+                                       cmocka_unit_test(test_several_of_one_body), cmocka_unit_test(test_poses),
+                                       cmocka_unit_test(test_bytes)};
     int failed = cmocka_run_group_tests_name("update", tests, NULL, NULL);
     ct_engine_destroy(&engine);
     shape_free(&box);
