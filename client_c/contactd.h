@@ -13,6 +13,8 @@
  *
  * A pointer that is NULL where nothing says that it may be is INVALID_ARGUMENT, and the field is the argument's name.
  *
+ * Names of clients, meshes and scenes are for lists and logs, which have their first 63 bytes.
+ *
  * A client is used by one thread at a time. Clients share nothing, print nothing and install no signal handlers.
  */
 #ifndef CONTACTD_H
