@@ -139,6 +139,13 @@ def real(value: Any, *, field: str, object: Any = "") -> float:
                         field=field) from None
 
 
+def seconds(value: Any, *, field: str) -> float:
+    number = real(value, field=field)
+    if not number >= 0:
+        raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more seconds, got {number:g}", field=field)
+    return number
+
+
 def text(value: Any, *, field: str, object: Any = "") -> str:
     """That can be sent."""
     try:

@@ -88,6 +88,7 @@ def connect(address: str | Sequence[str] | None = None, *, timeout: float = 30.0
     Raises: UnreachableError where no server answers in time, UnsupportedError where gevent or eventlet has replaced threads, ConflictError where two addresses are one server, UnauthenticatedError where it refuses the key, VersionMismatchError where it speaks another protocol.
     """
     _refuse_greenlets()
+    timeout = _arrays.seconds(timeout, field="timeout")
     has_keys = bool(server_key or client_key)
     if address is None:
         address = os.environ.get("CONTACTD_SERVER") or _nearest(has_keys or "CONTACTD_CLIENT_KEY" in os.environ)
@@ -452,10 +453,9 @@ class Client(SceneOpener, ShapeMaker):
                  client_key: str | os.PathLike[str] | None = None, placement: str = "load",
                  connections: int | None = None, wait: float | None = None) -> None:
         super().__init__()
-        self.address, self.timeout = address if isinstance(address, str) else ",".join(map(str, address)), timeout
-        spin = _arrays.real(spin, field="spin")
-        if not spin >= 0:
-            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected 0 or more seconds, got {spin:g}", field="spin")
+        self.address = address if isinstance(address, str) else ",".join(map(str, address))
+        self.timeout = timeout = _arrays.seconds(timeout, field="timeout")
+        spin = _arrays.seconds(spin, field="spin")
         if placement not in ("load", "hash"):
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected load or hash, got {placement!r}", field="placement")
         if connections is not None and not 1 <= _arrays.unsigned(connections, field="connections") <= MAX_BUCKETS:

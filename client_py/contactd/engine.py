@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Sequence
 
+from . import _arrays
 from ._engine_many import ManyLink
 from ._many import ManyResult, Motion
 from .client import Client, raise_first
@@ -30,15 +32,16 @@ class Engine(Client):
 
     def __init__(self, threads: int | None = None, *, backend: str = "auto", devices: str = "all", simd: str = "auto",
                  timeout: float = 30.0) -> None:
-        if threads is not None and not (isinstance(threads, int) and 0 <= threads < 1 << 32):
+        number = 0 if threads is None else operator.index(threads) if hasattr(threads, "__index__") else -1
+        if not 0 <= number < 1 << 32:
             raise error_for(ErrorCode.INVALID_ARGUMENT, "expected a whole number that is not negative, or None for as many as the "
                             f"processor has, got {threads!r}", object="engine", field="threads")
         for field, value in (("backend", backend), ("devices", devices), ("simd", simd)):
             if not isinstance(value, str):
                 raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a text, got {value!r}", object="engine", field=field)
         ShapeMaker.__init__(self)
-        self.address, self.timeout, self._servers = "engine", timeout, None
-        self._link = ManyLink({"threads": threads or 0, "backend": backend, "devices": devices,  # type: ignore[assignment]
+        self.address, self.timeout, self._servers = "engine", _arrays.seconds(timeout, field="timeout"), None
+        self._link = ManyLink({"threads": number, "backend": backend, "devices": devices,  # type: ignore[assignment]
                                "simd": simd})
 
     def _step_batch(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:

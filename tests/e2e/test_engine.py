@@ -322,6 +322,15 @@ def test_arguments_that_are_none(arguments):
         contactd.Engine(**arguments)
 
 
+def test_numbers_of_numpy_and_times_that_are_none():
+    with contactd.Engine(threads=np.int64(1), timeout=np.float32(3)) as engine:
+        assert engine.status()["threads"] == 1 and engine.timeout == 3.0
+    for make in (contactd.Engine, contactd.connect):
+        for timeout in (None, "soon", -1.0, np.nan):
+            with pytest.raises((errors.InvalidArgumentError, errors.OutOfRangeError), match="timeout: expected"):
+                make(timeout=timeout)
+
+
 def test_a_wish_that_is_none(engine):
     scene = engine.open_scene()
     for want in (3, 0.5, object()):
