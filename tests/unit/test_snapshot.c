@@ -307,6 +307,7 @@ static void a_cancelled_one_is_not_taken(void **state) {
     ct_cancel_scope(scope);
     assert_null(snapshot);
     assert_int_equal(error.status, CT_CANCELLED);
+    assert_non_null(strstr(error.message, ": ask for a picture of two bodies"));
     ct_scene_get_settings(f->stage.scene, &after);
     assert_memory_equal(&before, &after, sizeof before);
     snapshot = take(f, &o);
