@@ -43,6 +43,7 @@ struct ct_painter {
     ct_gl_context *context;
     GLuint glass, film, span_ends, marks, resolve; /* programs */
     GLuint vertex_array;                           /* empty: the shaders fetch vertices from storage buffers */
+    double layers_a_sample;                        /* of the part drawn last */
 };
 
 /* A body's buffers. Bodies of one mesh share its triangles, and rigid bodies of one mesh also its positions and
@@ -55,7 +56,7 @@ typedef struct body_buffers {
 
 /* One picture while it is drawn. */
 typedef struct rendering {
-    const ct_painter *painter;
+    ct_painter *painter;
     const ct_snapshot *snapshot;
     body_buffers *bodies;
     GLuint span_ends;                      /* buffer */
@@ -284,9 +285,10 @@ static void make_targets(rendering *r) {
     uint64_t samples = (uint64_t)r->part_size[0] * r->part_size[1] * SCALE * SCALE;
     glCreateBuffers(1, &r->heads);
     glNamedBufferStorage(r->heads, (GLsizeiptr)(4 + 4 * samples), NULL, 0);
-    /* Two layers a sample to begin with, those of one body that fills the picture. It grows if needed, and then the
-     * part is drawn again. */
-    make_layers(r, 1 + 2 * samples < r->max_capacity ? 1 + 2 * samples : r->max_capacity);
+    /* Two layers a sample to begin with, those of one body that fills the picture, or as many as the last one had. It
+     * grows if needed, and then the part is drawn again. */
+    const uint64_t layers = 1 + (uint64_t)(fmax(2, 1.1 * r->painter->layers_a_sample) * (double)samples);
+    make_layers(r, layers < r->max_capacity ? layers : r->max_capacity);
 }
 
 static void free_all(rendering *r) {
@@ -455,10 +457,10 @@ static uint64_t collect_glass(rendering *r, const uint32_t size[2]) {
 /* Blends each pixel's layers, of which the part has n. */
 static void resolve(rendering *r, const uint32_t size[2], uint64_t n) {
     const uint64_t samples = (uint64_t)size[0] * size[1] * SCALE * SCALE;
-    /* A list is walked once for each layer of it, until the glass lets no light through. */
+    /* A list is walked once for each 8 layers of it (resolve_fragment.glsl), until the glass lets no light through. */
     const double opacity = r->snapshot->options.opacity, mean = (double)n / (double)samples;
     const double seen = opacity > 0 && opacity < 1 ? fmin(mean, 1 + log(0.002) / log1p(-opacity)) : mean;
-    const double work = (double)samples + (double)n * (1 + seen);
+    const double work = (double)samples + (double)n * (1 + seen / 8);
     uint32_t n_bands = (uint32_t)fmin(fmax(ceil(work / RESOLVED), 1), size[1]);
     if (!ct_thread_working.cancel) n_bands = 1;
     glEnable(GL_SCISSOR_TEST);
@@ -489,6 +491,7 @@ static bool draw_part(rendering *r, const uint32_t size[2]) {
         if (need > r->max_capacity) return false;
         if (retry) make_layers(r, need);
     }
+    if (has_glass) r->painter->layers_a_sample = (double)need / ((double)size[0] * size[1] * SCALE * SCALE);
     glDisable(GL_DEPTH_TEST);
 
     const double *background = snapshot->options.background;

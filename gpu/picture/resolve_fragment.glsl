@@ -15,38 +15,54 @@ layout(location = 1) uniform vec4 background; // linear
 layout(location = 2) uniform uint width;      // samples in a row of heads; 0: no glass is drawn
 out vec4 pixel;
 
-// Orders layers by depth, then by colour. The colour makes the order independent of the order in which the GPU's
-// threads appended the layers, so that a picture has the same pixels every time.
-bool is_before(uint a, uint b) {
-    if (layers[a].depth != layers[b].depth) return layers[a].depth < layers[b].depth;
+// Orders layers of one depth by colour, which makes the order independent of the order in which the GPU's threads appended
+// the layers, so that a picture has the same pixels every time.
+bool has_lesser_color(uint a, uint b) {
     uvec2 p = layers[a].color, q = layers[b].color;
     return p.x != q.x ? p.x < q.x : p.y < q.y;
 }
 
-// Returns the colour that a sample's glass adds, and in alpha the fraction of light it transmits. Selection sort: lists
-// are short, and it needs no local array, so there is no limit on the number of layers. Equal layers are blended
-// together, `same` times. Stops at 0.2 % transmission, where further layers are practically invisible.
+// Returns the colour that a sample's glass adds, and in alpha the fraction of light it transmits. Each walk along the list
+// finds the nearest SORTED layers behind those before, so there is no limit on the number of layers; equal ones are found as
+// one, and blended `same` times. Stops at 0.2 % transmission, where further layers are practically invisible.
+const int SORTED = 8;
 vec4 blend_glass(uint head) {
     vec4 sum = vec4(0, 0, 0, 1);
     uint last = 0;
+    float last_depth = -1;
     while (sum.a > 0.002) {
-        uint next = 0, same = 0;
+        uint found[SORTED], same[SORTED];
+        float depths[SORTED];
+        for (int k = 0; k < SORTED; k++) found[k] = same[k] = 0, depths[k] = 2; // nothing is so far
         for (uint i = head; i != 0; i = layers[i].next) {
-            if (last != 0 && !is_before(last, i)) continue;
-            if (next == 0 || is_before(i, next)) {
-                next = i;
-                same = 1;
-            } else if (!is_before(next, i)) {
-                same++;
+            float depth = layers[i].depth;
+            if (depth < last_depth || (depth == last_depth && !has_lesser_color(last, i))) continue;
+            // Each place keeps the nearer of what it has and what comes, and hands on the other one.
+            uint more = i, count = 1;
+            for (int k = 0; k < SORTED; k++) {
+                if (depth > depths[k] || more == 0) continue;
+                const uint had = found[k], had_same = same[k];
+                const float had_depth = depths[k];
+                if (depth == had_depth && !has_lesser_color(more, had)) {
+                    if (has_lesser_color(had, more)) continue;
+                    same[k] += count;
+                    more = 0;
+                    continue;
+                }
+                found[k] = more, same[k] = count, depths[k] = depth;
+                more = had, count = had_same, depth = had_depth;
             }
         }
-        if (next == 0) break;
-        vec2 rg = unpackHalf2x16(layers[next].color.x), ba = unpackHalf2x16(layers[next].color.y);
-        for (; same > 0; same--) {
-            sum.rgb += sum.a * vec3(rg, ba.x);
-            sum.a *= 1 - ba.y;
+        for (int k = 0; k < SORTED && sum.a > 0.002; k++) {
+            if (found[k] == 0) return sum;
+            last = found[k];
+            last_depth = depths[k];
+            vec2 rg = unpackHalf2x16(layers[last].color.x), ba = unpackHalf2x16(layers[last].color.y);
+            for (; same[k] > 0; same[k]--) {
+                sum.rgb += sum.a * vec3(rg, ba.x);
+                sum.a *= 1 - ba.y;
+            }
         }
-        last = next;
     }
     return sum;
 }
