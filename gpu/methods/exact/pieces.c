@@ -160,6 +160,13 @@ static void unite_edge(ct_piece_search *search, int pass, int b, uint32_t triang
     if (winding) ct_unite(search, node, ct_corner_node(search, pass, b, triangle, (k + 1) % 3));
 }
 
+/* Unites the corners of a triangle that nothing crosses, if it is inside the other body. */
+static void unite_corners(ct_piece_search *search, int pass, int b, uint32_t triangle) {
+    if (!ct_winding_at(search, pass, b, triangle, 0)) return;
+    const uint32_t node = ct_corner_node(search, pass, b, triangle, 0);
+    for (int k = 1; k < 3; k++) ct_unite(search, node, ct_corner_node(search, pass, b, triangle, k));
+}
+
 static void unite_edges(ct_piece_search *search, int pass, int b) {
     const ct_piece_surface *surface = &search->surface[pass][b];
     for (uint32_t i = 0; i < surface->n_crossed; i++) {
@@ -169,7 +176,10 @@ static void unite_edges(ct_piece_search *search, int pass, int b) {
             const uint32_t triangle = cluster * CT_CLUSTER_TRIANGLES + t;
             const ct_crossing_range range = ct_crossings_of(search, pass, b, triangle);
             if (CT_POLL_EVERY(t, 32) && ct_piece_is_cancelled(search, "crossings", range.first)) return;
-            for (int k = 0; k < 3; k++) unite_edge(search, pass, b, triangle, range.first, range.end, k);
+            if (range.first == range.end)
+                unite_corners(search, pass, b, triangle);
+            else
+                for (int k = 0; k < 3; k++) unite_edge(search, pass, b, triangle, range.first, range.end, k);
         }
     }
 }
