@@ -171,7 +171,7 @@ static inline void find_ends2(const double *sides, const double *orientations, c
         at[0] += orientation_step[bit0];
         at[1] += orientation_step[bit1];
     }
-    const v2d side[2] = {{*start[0], *start[1]}, {*end[0], *end[1]}};
+    const v2d side[2] = {(v2d){*start[0], *start[1]} + 0.0, {*end[0], *end[1]}}; /* 0.0: without the sign of a tie */
     const v2d side_error[2] = {{start[0][TO_ERROR], start[1][TO_ERROR]}, {end[0][TO_ERROR], end[1][TO_ERROR]}};
     const v2d length = side[0] - side[1], tau = side[0] / length, sum = e[0] + e[1] + e[2];
     const v2d size = (v2d)((v2l)length & INT64_MAX), sum_size = (v2d)((v2l)sum & INT64_MAX);
@@ -426,8 +426,7 @@ static void cross_lane(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
     struct end_numbers ends;
     find_ends2(sides, orientations, &edges, &ends);
     share_crossing2(&ends, &edges, most, size, (ct_triangle_share *[2]){&to[first]->share, &to[1 - first]->share});
-    if (lists->keeps_segments && passes == BOTH_PASSES)
-        keep_segment(queue, ta, tb, &ends, &edges, (ct_crossing *[2]){to[first], to[1 - first]});
+    if (lists->keeps_segments) keep_segment(queue, ta, tb, &ends, &edges, (ct_crossing *[2]){to[first], to[1 - first]});
 }
 
 /* Two triangles that do not cross in these passes: ct_cross_sided of them. most, size: of the triangle that comes first,
