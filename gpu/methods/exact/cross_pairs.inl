@@ -373,19 +373,29 @@ static void take_lane(const struct values4 *from, int lane, double value[3], dou
     }
 }
 
-/* Keeps the segment of the crossing that is in both lists, of the triangle that comes first in to[0]. Where corners 0 are
- * one point, either comes first for its own body (ct_recross), and nothing is kept. */
-static void keep_segment(const struct pair_queue *queue, uint32_t ta, uint32_t tb, const struct end_numbers *ends,
-                         const struct piercing_edges *edges, ct_crossing *const to[2]) {
+/* Where to keep the segment of the crossing that is in both lists, of the triangle that comes first in to[0]. Where corners 0
+ * are one point, either comes first for its own body (ct_recross), and nothing is kept. NULL: so here, or out of memory. */
+static ct_crossing_segment *begin_segment(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
+                                          ct_crossing *const to[2]) {
     ct_crossing_lists *lists = queue->lists;
     const double *p[2][3];
     load_triangle(queue->a, ta, p[0]);
     load_triangle(queue->b, tb, p[1]);
-    if (p[0][0][0] == p[1][0][0] && p[0][0][1] == p[1][0][1] && p[0][0][2] == p[1][0][2]) return;
-    if (lists->n_segments == CT_MOST_SEGMENTS) return;
+    if (p[0][0][0] == p[1][0][0] && p[0][0][1] == p[1][0][1] && p[0][0][2] == p[1][0][2]) return NULL;
+    if (lists->n_segments == CT_MOST_SEGMENTS) return NULL;
     ct_crossing_segment *segment = ct_append_segment(lists, queue->budget);
-    if (!segment) return;
-    for (int end = 0; end < 2; end++) {
+    for (int t = 0; segment && t < 2; t++) {
+        to[t]->is_second = t == 1;
+        to[t]->worker = (uint8_t)lists->worker;
+        to[t]->segment = lists->n_segments & CT_MOST_SEGMENTS;
+    }
+    return segment;
+}
+
+static void keep_segment(const struct pair_queue *queue, uint32_t ta, uint32_t tb, const struct end_numbers *ends,
+                         const struct piercing_edges *edges, ct_crossing *const to[2]) {
+    ct_crossing_segment *segment = begin_segment(queue, ta, tb, to);
+    for (int end = 0; segment && end < 2; end++) {
         const uint32_t bit = edges->bit[end];
         for (int t = 0; t < 2; t++) {
             segment->at[end][t][0] = ends->of[x_of_bit[bit][t]][end];
@@ -393,11 +403,19 @@ static void keep_segment(const struct pair_queue *queue, uint32_t ta, uint32_t t
         }
         segment->edge_of[end] = (int8_t)(edge_of_bit[bit] == 1 ? triangle_of_bit[bit] : -1);
     }
-    for (int t = 0; t < 2; t++) {
-        to[t]->is_second = t == 1;
-        to[t]->worker = (uint8_t)lists->worker;
-        to[t]->segment = lists->n_segments & CT_MOST_SEGMENTS;
-    }
+}
+
+/* The same of the crossing that was added last, of a pair that was decided. */
+static void keep_decided(const struct pair_queue *queue, uint32_t ta, uint32_t tb, const struct measured_pair *m) {
+    ct_crossing_lists *lists = queue->lists;
+    ct_crossing_ends ends;
+    if (!lists->keeps_segments || lists->is_full ||
+        ct_find_crossing_ends(m->sides, &m->edges, &ends) != CT_TRIANGLES_CROSS)
+        return;
+    ct_crossing *last[2];
+    for (int b = 0; b < 2; b++) last[b] = (ct_crossing *)lists->of_body[b].data + lists->n[b] - 1;
+    ct_crossing_segment *segment = begin_segment(queue, ta, tb, (ct_crossing *[2]){last[m->first], last[1 - m->first]});
+    if (segment) ct_keep_ends(&ends, segment);
 }
 
 /* Of a lane with edges that pierce: a bit each. sides, orientations: the lane's first; most, size: of the triangle that
@@ -488,12 +506,14 @@ static void cross_pair(const struct pair_queue *queue, uint32_t ta, uint32_t tb,
     lists->has_ties |= has_ties != 0;
     const uint32_t passes = has_ties && lists->has_both ? 1 : BOTH_PASSES;
     add_found(a, ta, b, tb, 0, found, share, passes, passes, queue->budget, lists);
+    if (found == CT_TRIANGLES_CROSS) keep_decided(queue, ta, tb, &m);
     add_left_out_area(queue, ta, tb, left_out, passes);
     if (passes == BOTH_PASSES) return;
     measure_lane(four, lane, &m); /* deciding wrote to it */
     const int found_next =
         ct_cross_measured(p, m.first, -moved_second, m.sides, m.size, &m.edges, share, &left_out, &has_ties);
     add_found(a, ta, b, tb, 0, found_next, share, 2, 2, queue->budget, lists);
+    if (found_next == CT_TRIANGLES_CROSS) keep_decided(queue, ta, tb, &m);
     add_left_out_area(queue, ta, tb, left_out, 2);
 }
 

@@ -521,6 +521,14 @@ typedef struct ct_crossing_segment {
     int8_t edge_of[2]; /* whose edge 1 -> 2 pierces at that end: 0 of the first, 1 of the other; -1: neither's */
 } ct_crossing_segment;
 
+CT_FN void ct_keep_ends(const ct_crossing_ends *ends, ct_crossing_segment *segment) {
+    for (int k = 0; k < 2; k++) {
+        for (int t = 0; t < 2; t++)
+            for (int i = 0; i < 2; i++) segment->at[k][t][i] = ends->end[k].at[t][i];
+        segment->edge_of[k] = (int8_t)(ends->edge[k] == 1 ? ends->triangle[k] : -1);
+    }
+}
+
 /* A crossing as triangle `own` of one body sees it; `other` is the other body's. */
 typedef struct ct_recrossing {
     /* Barycentric coordinates (lambda_1, lambda_2) of the segment's start and end, directed with the inside of the
@@ -606,11 +614,7 @@ CT_FN int ct_recross(const double *const own[3], const double *const other[3], i
     if (ct_find_crossing_ends(sides, &edges, &ends) != CT_TRIANGLES_CROSS) return 0;
 
     ct_crossing_segment segment;
-    for (int k = 0; k < 2; k++) {
-        for (int t = 0; t < 2; t++)
-            for (int i = 0; i < 2; i++) segment.at[k][t][i] = ends.end[k].at[t][i];
-        segment.edge_of[k] = (int8_t)(ends.edge[k] == 1 ? ends.triangle[k] : -1);
-    }
+    ct_keep_ends(&ends, &segment);
     ct_see_segment(&segment, mine, out);
     ct_see_normals(own, other, &segment, mine, out);
     return 1;
