@@ -28,7 +28,7 @@ static int unknown_option(const char *arg, size_t length) {
                  : ctl_mistake("unknown option %.*s; contactctl --help lists them", (int)length, arg);
 }
 
-/* Whether the words so far end with the command that `record FILE COMMAND` runs: what follows is its own. */
+/* True once the words are "record FILE COMMAND": options that follow belong to COMMAND. */
 static bool begins_command(const char **words, int n) {
     return n == 3 && strcmp(words[0], "record") == 0;
 }

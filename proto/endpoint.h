@@ -1,11 +1,15 @@
-/* endpoint.h - the ports of addresses, for server and clients. ZeroMQ reads them as far as they are numbers, and keeps
- * 16 bits: it takes 99999 for 34463, and 12x for 12. */
+/* endpoint.h - what ZeroMQ does not say of addresses, for server and clients. It reads ports as far as they are numbers,
+ * and keeps 16 bits: it takes 99999 for 34463, and 12x for 12. It replaces a socket file that it finds, and so takes over
+ * that of another server. */
 #ifndef CONTACTD_ENDPOINT_H
 #define CONTACTD_ENDPOINT_H
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 /* Whether the address is tcp://HOST:PORT with a port from `least` to 65535, or of another kind. */
 static inline bool endpoint_has_port(const char *endpoint, unsigned least) {
@@ -21,6 +25,19 @@ static inline bool endpoint_has_port(const char *endpoint, unsigned least) {
 static inline bool endpoint_can_listen(const char *endpoint) {
     const size_t n = strlen(endpoint);
     return endpoint_has_port(endpoint, 0) || (n > 2 && strcmp(endpoint + n - 2, ":*") == 0);
+}
+
+/* Whether a server listens at ipc://PATH: only a connection tells. False of other addresses. */
+static inline bool endpoint_is_served(const char *endpoint) {
+    struct sockaddr_un address;
+    memset(&address, 0, sizeof address);
+    address.sun_family = AF_UNIX;
+    if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(endpoint + 6) >= sizeof address.sun_path) return false;
+    memcpy(address.sun_path, endpoint + 6, strlen(endpoint + 6) + 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool served = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0) close(fd);
+    return served;
 }
 
 #endif

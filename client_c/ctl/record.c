@@ -7,8 +7,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -212,17 +210,6 @@ static void end_command(recorder *r) {
 
 /* ---- all of it ---- */
 
-/* ZeroMQ replaces a socket file that it finds, and would take over that of a server, be it the one recorded. */
-static bool is_served(const char *endpoint) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(endpoint + 6) >= sizeof address.sun_path) return false;
-    memcpy(address.sun_path, endpoint + 6, strlen(endpoint + 6) + 1);
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool served = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    if (fd >= 0) close(fd);
-    return served;
-}
-
 static bool open_door(recorder *r) {
     const char *listen = r->ctl->options[OPT_LISTEN] ? r->ctl->options[OPT_LISTEN] : "tcp://127.0.0.1:*";
     size_t size = sizeof r->endpoint;
@@ -238,7 +225,7 @@ static bool open_door(recorder *r) {
     }
     ctl_set_common(r->door);
     if (strchr(listen, '[')) zmq_setsockopt(r->door, ZMQ_IPV6, &(int){1}, sizeof(int));
-    const bool is_taken = is_served(listen), has_port = endpoint_can_listen(listen);
+    const bool is_taken = endpoint_is_served(listen), has_port = endpoint_can_listen(listen);
     if (has_port && !is_taken && zmq_bind(r->door, listen) == 0 &&
         zmq_getsockopt(r->door, ZMQ_LAST_ENDPOINT, r->endpoint, &size) == 0)
         return true;

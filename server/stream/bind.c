@@ -12,17 +12,6 @@
 #include "server/base/log.h"
 #include "server/stream/internal.h"
 
-/* ZeroMQ replaces a socket file that it finds; whether a server still listens behind it only a connection tells. */
-static bool is_served(const char *path) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path) return false;
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool served = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    if (fd >= 0) close(fd);
-    return served;
-}
-
 static bool is_loopback(const char *endpoint) {
     static const char *const local[] = {"tcp://127.", "tcp://localhost:", "tcp://[::1]:", "tcp://lo:", "ipc://"};
     for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
@@ -104,7 +93,7 @@ static bool bind_one(stream *stream, const char *endpoint, server_error *error) 
                            "an endpoint has a port from 1 to 65535, or 0 for a free one: tcp://HOST:PORT");
     }
     if (!prepare(stream, endpoint, ipc, error)) return false;
-    int cause = ipc && is_served(endpoint + 6) ? EADDRINUSE : bind_socket(stream, endpoint, ipc);
+    int cause = endpoint_is_served(endpoint) ? EADDRINUSE : bind_socket(stream, endpoint, ipc);
     if (cause) {
         return server_fail(error, CONTACTD_INVALID_ARGUMENT, endpoint, "stream", "cannot listen here: %s%s",
                            zmq_strerror(cause),

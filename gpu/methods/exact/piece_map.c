@@ -546,11 +546,18 @@ static struct line_search meet_line(ct_piece_search *search, const ct_triangle_m
 
 /* ---- regions ---- */
 
+/* Where a point of a triangle lies. */
+struct region {
+    int32_t winding;
+    uint32_t node;    /* of what bounds the region; meaningless where winding is 0 */
+    bool is_at_curve; /* so near to a curve that rounding may have chosen its side */
+};
+
 /* The region that a line reaches before this part of its way. Where curves coincide, the order of their crossings
  * decides. */
-static ct_region find_region_before(const struct line_search *line, double where) {
+static struct region find_region_before(const struct line_search *line, double where) {
     const struct ct_gap *gap = line->sight.gap;
-    ct_region region = {.winding = gap->winding, .node = gap->node};
+    struct region region = {.winding = gap->winding, .node = gap->node};
     const struct ct_meeting *nearest[2] = {NULL,
                                            NULL}; /* of stretches that lower the winding number, and that raise it */
     for (uint32_t i = 0; i < line->n; i++) {
@@ -568,13 +575,13 @@ static ct_region find_region_before(const struct line_search *line, double where
 }
 
 /* The region of the point `at` of a placed triangle. */
-static ct_region find_region(ct_piece_search *search, const ct_triangle_map *map, const double at[2]) {
+static struct region find_region(ct_piece_search *search, const ct_triangle_map *map, const double at[2]) {
     int best = 0;
     for (int k = 1; k < 3; k++)
         if (map->gaps[k].length * height_over_edge(k, at) > map->gaps[best].length * height_over_edge(best, at))
             best = k;
     const struct line_search line = meet_line(search, map, best, at);
-    ct_region region = find_region_before(&line, 1 - TOUCHING);
+    struct region region = find_region_before(&line, 1 - TOUCHING);
     region.is_at_curve = sqrt(line.nearest) < LEAST_CLEARANCE;
     return region;
 }
@@ -610,7 +617,7 @@ static int side_of_loop(const ct_piece_search *search, const ct_triangle_map *ma
 
 /* What is around a loop where a line from a gap first meets it. */
 struct surroundings {
-    ct_region region; /* in front of it */
+    struct region region; /* in front of it */
     /* Of other stretches that coincide with it there, those that lower and that raise the winding number: how many, and
      * the node of the last one. */
     uint32_t n_touching[2], touching[2];
@@ -708,7 +715,7 @@ uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle,
         return ct_winding_at(search, pass, b, triangle, 0) ? ct_corner_node(search, pass, b, triangle, 0)
                                                            : (uint32_t)CT_NO_NODE;
     if (!ct_map_triangle(search, pass, b, range.first, &map)) return CT_NO_NODE;
-    const ct_region region = find_region(search, &map, at);
+    const struct region region = find_region(search, &map, at);
     *is_at_curve = region.is_at_curve;
     return region.winding ? region.node : (uint32_t)CT_NO_NODE;
 }

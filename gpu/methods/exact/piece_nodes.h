@@ -269,13 +269,6 @@ struct ct_kept_map {
  * False: out of memory, or cancelled. */
 bool ct_map_triangle(ct_piece_search *search, int pass, int b, uint32_t first, ct_triangle_map *map);
 
-/* Where a point of a triangle lies. */
-typedef struct ct_region {
-    int32_t winding;
-    uint32_t node;    /* of what bounds the region; meaningless where winding is 0 */
-    bool is_at_curve; /* so near to a curve that rounding may have chosen its side */
-} ct_region;
-
 /* Unites the holes in a triangle's parts with what lies around them. */
 void ct_join_holes(ct_piece_search *search, int pass);
 
@@ -286,7 +279,7 @@ typedef struct ct_boundary_hit {
 } ct_boundary_hit;
 
 /* The node of a surface at a point of a triangle, in barycentric coordinates. CT_NO_NODE: the point is outside the
- * other body. is_at_curve: see ct_region. */
+ * other body. is_at_curve: it is so near to a curve that rounding may have chosen its side. */
 uint32_t ct_node_at(ct_piece_search *search, int pass, int b, uint32_t triangle, const double at[2], bool *is_at_curve);
 
 /* The nearest boundary on the ray from p along +x, not before x = least_x; not the boundary whose nodes have the root

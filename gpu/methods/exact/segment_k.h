@@ -521,6 +521,7 @@ typedef struct ct_crossing_segment {
     int8_t edge_of[2]; /* whose edge 1 -> 2 pierces at that end: 0 of the first, 1 of the other; -1: neither's */
 } ct_crossing_segment;
 
+/* The segment between the ends of a crossing. */
 CT_FN void ct_keep_ends(const ct_crossing_ends *ends, ct_crossing_segment *segment) {
     for (int k = 0; k < 2; k++) {
         for (int t = 0; t < 2; t++)
