@@ -106,8 +106,8 @@ void peers_cut_full(peers *peers, peer *peer);
  *   - that have read next to nothing for 1 s while the unread answers of all exceed `unread`, the largest first, and
  *     where they are twice that, without waiting;
  *   - whose unfinished message exceeds twice max_message, and the largest where all unfinished ones exceed the total.
- *     An ipc:// connection, whose bytes are not counted, is cut if the process grows by that total while it completes
- *     no message; so is one over TCP whose bytes could be as many frames without content;
+ *     An ipc:// connection, whose bytes are not counted, is cut if the process grows by that total while a message
+ *     comes that it does not complete; so is one over TCP whose bytes could be as many frames without content;
  *   - from which far more messages wait than a client may have in flight, and the largest of all together.
  * Clients connect again by themselves. is_drained: the socket has no complete message left.
  * Returns when it is due next, of clock_ns(); UINT64_MAX: not before a connection comes. */

@@ -52,9 +52,10 @@ struct peer {
     bool is_flooding;               /* too many were waiting at the last scan */
     uint64_t unanswered_bytes;      /* of its requests that are not answered */
     uint64_t unfinished;            /* bytes, at the last scan */
-    uint64_t resident_then; /* bytes of the process when the connection last completed a message; 0: not yet known */
-    uint64_t expected;      /* bytes of answers to steps that are queued or running */
-    atomic_uint_fast64_t read_ns; /* when it had last read READ_BYTES, or had nothing left to read */
+    bool has_begun;                 /* a message that it has not completed, as the last scan saw */
+    uint64_t resident_then;         /* bytes of the process when a scan first saw that message */
+    uint64_t expected;              /* bytes of answers to steps that are queued or running */
+    atomic_uint_fast64_t read_ns;   /* when it had last read READ_BYTES, or had nothing left to read */
     uint64_t acked_then, unread_then;
 };
 

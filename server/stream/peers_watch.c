@@ -48,16 +48,26 @@ uint64_t peers_unfinished_bytes(const peers *peers) {
     return peers->unfinished;
 }
 
+/* Bytes of all connections together. */
+static uint64_t unfinished_limit(const peers *peers) {
+    return UNFINISHED_MESSAGES * peers->limits.max_message;
+}
+
+/* Bytes in the kernel's socket buffer, which libzmq has not read. */
+static uint64_t waiting_bytes(const peer *peer) {
+    int waiting = 0;
+    if (ioctl(peer->fd, SIOCINQ, &waiting) != 0 || waiting < 0) waiting = 0;
+    return (uint64_t)waiting;
+}
+
 /* Bytes that libzmq buffers: all that it has read, less the complete messages that it has handed over. */
 static uint64_t unfinished_bytes(const peer *peer, const struct tcp_info *info, uint64_t now) {
     uint64_t age_s = (now - peer->accepted_ns) / (1000 * MILLISECOND_NS);
     uint64_t other = HANDSHAKE_BYTES + HEARTBEAT_BYTES_PER_S * age_s;
     uint64_t known = peer->received + other;
     if (info->tcpi_bytes_received <= known) return 0;
-    uint64_t bytes = info->tcpi_bytes_received - known;
-    int waiting = 0; /* in the kernel's socket buffer */
-    if (ioctl(peer->fd, SIOCINQ, &waiting) != 0 || waiting < 0) waiting = 0;
-    return bytes > (uint64_t)waiting ? bytes - (uint64_t)waiting : 0;
+    uint64_t bytes = info->tcpi_bytes_received - known, waiting = waiting_bytes(peer);
+    return bytes > waiting ? bytes - waiting : 0;
 }
 
 /* Only of a connection that has completed no message since the last scan: the bytes of one that does may be of complete
@@ -80,7 +90,7 @@ static void cut_if_unfinished(peers *peers, peer *peer) {
 }
 
 static void cut_largest_unfinished(peers *peers, peer *largest) {
-    uint64_t limit = UNFINISHED_MESSAGES * peers->limits.max_message;
+    uint64_t limit = unfinished_limit(peers);
     if (!largest || peers->unfinished <= limit) return;
     cut(peers, largest, METRICS_CUT_UNFINISHED,
         "%" PRIu64 " bytes of messages without their ends were sent, at most %" PRIu64
@@ -88,16 +98,22 @@ static void cut_largest_unfinished(peers *peers, peer *largest) {
         peers->unfinished, limit, UNFINISHED_MESSAGES, largest->unfinished);
 }
 
-/* Where the bytes say too little, the process's growth is used instead: the kernel does not count those of ipc://
- * connections, and over TCP they may be frames without content, which take far more memory than bytes. */
+/* Whether it has sent bytes of a message, as far as that shows, since it last completed one. Of an ipc:// connection it
+ * shows if a scan finds some in the kernel's buffer, as those of a long message do. */
+static bool has_begun_message(const peers *peers, const peer *peer) {
+    if (peer->is_tcp) return peer->unfinished >= unfinished_limit(peers) / QUEUED_BYTES * LEAST_WIRE_BYTES;
+    return (peer->has_begun && is_stuck(peer)) || waiting_bytes(peer) > HEARTBEAT_BYTES_PER_S;
+}
+
+/* Where the bytes say too little, the process's growth since the message began is used instead: the kernel does not
+ * count those of ipc:// connections, and over TCP they may be frames without content, which take far more memory than
+ * bytes. */
 static void cut_if_silent(peers *peers, peer *peer, uint64_t resident) {
-    uint64_t limit = UNFINISHED_MESSAGES * peers->limits.max_message;
-    if (peer->is_tcp && peer->unfinished < limit / QUEUED_BYTES * LEAST_WIRE_BYTES) return;
-    if (resident - peer->resident_then <= limit) return;
+    if (!peer->has_begun || resident - peer->resident_then <= unfinished_limit(peers)) return;
     cut(peers, peer, METRICS_CUT_UNFINISHED,
-        "it has completed no message while this process grew by %" PRIu64
-        " bytes: it may be sending one without end (at most %" PRIu64 ", %d times --max-message, are taken)",
-        resident - peer->resident_then, limit, UNFINISHED_MESSAGES);
+        "a message that it sends has not ended while this process grew by %" PRIu64
+        " bytes: it may be without end (at most %" PRIu64 ", %d times --max-message, are taken)",
+        resident - peer->resident_then, unfinished_limit(peers), UNFINISHED_MESSAGES);
 }
 
 /* ---- messages that wait ---- */
@@ -145,7 +161,8 @@ static void scan_one(peers *peers, peer *peer, uint64_t now, uint64_t resident) 
     peer->unfinished = peer->is_tcp ? unfinished_bytes(peer, &info, now) : 0;
     peer->waiting = peer->is_cut ? 0 : waiting_frames(peer);
     if (!is_stuck(peer)) peer->progress_ns = now;
-    if (peer->resident_then == 0 || resident < peer->resident_then || !is_stuck(peer)) peer->resident_then = resident;
+    if (!peer->has_begun || !is_stuck(peer) || resident < peer->resident_then) peer->resident_then = resident;
+    peer->has_begun = has_begun_message(peers, peer);
     peers->unfinished += peer->unfinished;
     peers->waiting += peer->waiting;
     note_reading(peer, now, info.tcpi_bytes_acked);

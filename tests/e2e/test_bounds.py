@@ -382,6 +382,36 @@ def test_a_message_without_end_over_ipc(make_server, tmp_path):
     bystander.finish()
 
 
+def register_balls(raw: Raw) -> None:
+    """Their meshes and the room that making them takes let the process grow by some 50 MB."""
+    for n in range(4):
+        arrays = _wire.Arrays()
+        vertices, triangles = icosphere(1.0 + 0.01 * n, 7)
+        raw.ok("RegisterMesh", {"vertices": arrays.add(vertices.astype("<f4")), "triangles": arrays.add(triangles.astype("<u4"))}, arrays)
+
+
+@measures_memory
+def test_who_waits_while_others_need_memory_sends_none(make_server, tmp_path):
+    """A connection over ipc that is idle, and one over TCP whose long message comes slowly, after much of others."""
+    path = tmp_path / "socket"
+    server = make_server("--max-message", "8M", "--stream", f"ipc://{path}")
+    idle, busy, slow = Raw(f"ipc://{path}"), Raw(server.stream), zmtp(server)
+    before, peak = resident(server.pid), Peak(server)
+    register_balls(busy)
+    assert peak.growth() > 4 * 8 * MIB
+    header = _wire.encode("GetStatus", {}, request=1, session=0, epoch=0)
+    message = frame(header, True) + frame(bytes(4 * MIB), False)
+    half = len(message) // 2
+    slow.sendall(message[:half])
+    time.sleep(1.5)  # so that it shows that nothing is completed
+    assert cuts(server, "unfinished") == 0, server.logs()
+    slow.sendall(message[half:])
+    assert select.select([slow], [], [], PATIENCE)[0] and slow.recv(1)
+    assert idle.ask("GetStatus", {}).kind == "Status"
+    assert resident(server.pid) > before and cuts(server, "unfinished") == 0
+    slow.close()
+
+
 @measures_memory
 def test_a_message_of_frames_without_content(make_server):
     """They have 2 bytes each on the wire, and 64 in the server."""
