@@ -471,7 +471,7 @@ e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: FIXED_LAYOUT = $(if $(SANITIZE),$(shell tests/tools/fixed-layout))
 e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
 	PYTHONPATH=$(abspath client_py) BUILD=$(abspath $(B)) $(FIXED_LAYOUT) $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
-	    --timeout 1500 --timeout-method thread --instafail --durations 12 --durations-min 5 \
+	    --timeout 1200 --timeout-method thread --instafail --durations 12 --durations-min 5 \
 	    -o cache_dir=$(abspath build/pytest) -rs \
 	    tests/e2e $(if $(SANITIZE),$(E2E_SANITIZED),tests/deploy tests/tools tests/manifold) $(PYTEST_ARGS)
 # Nothing that is instrumented runs in the tools' tests, nor in the Python client's against a scripted server or with the

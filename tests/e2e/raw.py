@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import weakref
 from typing import Any
 
 import zmq
@@ -16,10 +17,17 @@ from contactd import _wire  # noqa: E402
 from contactd.errors import ErrorCode  # noqa: E402
 
 
+def _close(context: zmq.Context, socket: zmq.Socket) -> None:
+    socket.close(0)
+    context.term()
+
+
 class Raw:
     def __init__(self, address: str, hello: bool = True):
         self._context = zmq.Context()
         self.socket = self._context.socket(zmq.DEALER)
+        # Where a test fails before it closes this, collecting the context before its socket would wait for ever.
+        self.close = weakref.finalize(self, _close, self._context, self.socket)
         self.socket.linger = 0
         self.socket.connect(address)
         self._numbers = itertools.count(1)
@@ -59,6 +67,3 @@ class Raw:
         answer = self.ask(kind, body, arrays)
         assert answer.kind != "Error", answer.body
         return answer.body
-
-    def close(self) -> None:
-        self._context.destroy(0)

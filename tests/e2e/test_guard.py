@@ -651,8 +651,7 @@ def knock(server: Server, keys: Keys) -> int:
     """The status code that ends the handshake of a strange key."""
     import zmq.utils.monitor
 
-    context = zmq.Context()
-    with contextlib.closing(context.socket(zmq.DEALER)) as door:
+    with zmq.Context() as context, context.socket(zmq.DEALER) as door:
         door.linger = 0
         door.curve_serverkey = re.search(r"public = (\S+)", pathlib.Path(keys.server).read_text())[1].encode()
         door.curve_publickey, door.curve_secretkey = zmq.curve_keypair()
@@ -661,8 +660,6 @@ def knock(server: Server, keys: Keys) -> int:
         assert monitor.poll(1000 * PATIENCE)
         value = zmq.utils.monitor.recv_monitor_message(monitor)["value"]
         door.disable_monitor()
-        monitor.close(0)
-    context.term()
     return value
 
 

@@ -191,18 +191,17 @@ def test_messages_that_are_none(server, bystander, messages):
 
 
 def test_other_socket_types(server, bystander):
-    context = zmq.Context()
-    for kind in (zmq.PUB, zmq.PUSH, zmq.SUB, zmq.PAIR, zmq.REQ):
-        s = context.socket(kind)
-        s.linger = 0
-        s.connect(server.stream)
-        try:
-            s.send(b"hello", zmq.NOBLOCK)
-        except zmq.ZMQError:
-            pass
-        time.sleep(0.02)
-        s.close()
-    context.destroy(0)
+    with zmq.Context() as context:
+        for kind in (zmq.PUB, zmq.PUSH, zmq.SUB, zmq.PAIR, zmq.REQ):
+            s = context.socket(kind)
+            s.linger = 0
+            s.connect(server.stream)
+            try:
+                s.send(b"hello", zmq.NOBLOCK)
+            except zmq.ZMQError:
+                pass
+            time.sleep(0.02)
+            s.close()
 
 
 def test_lengths_that_do_not_match_their_frames(server, bystander):
