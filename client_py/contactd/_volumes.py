@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import hashlib
+import math
 import os
 import threading
 import warnings
@@ -26,7 +27,7 @@ from ._own_engine import own_engine
 from ._want import Want
 from .client import Client, Mesh
 from .engine import Engine
-from .errors import ConflictError, ContactdError, ErrorCode, NotFoundError, StaleHandleError, error_for
+from .errors import ConflictError, ContactdError, ErrorCode, NonFiniteError, NotFoundError, StaleHandleError, error_for
 from .result import StepResult
 
 Kind = Literal["volume", "energy", "depth"]
@@ -164,6 +165,36 @@ def _drain(client: Client) -> None:
             kept.release()
 
 
+def number_of(stiffness: Any) -> float:
+    try:
+        number = math.nan if getattr(stiffness, "requires_grad", False) else float(stiffness)
+    except (TypeError, ValueError):  # the first is that of a tracer of JAX, too
+        number = math.nan
+    if not math.isfinite(number):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a finite number, got {stiffness!r}; an energy has no derivative by it: "
+                        "multiply that of stiffness 1 by what varies", field="stiffness")
+    return number
+
+
+def faces_of(given: Any, field: str) -> np.ndarray:
+    try:
+        array = np.asarray(given)
+        found = f"{array.shape} of {array.dtype}"
+    except ValueError:
+        found = "rows of several lengths"
+    else:
+        if array.ndim == 2 and array.shape[1] == 3 and array.dtype.kind in "iu":
+            return array
+    raise error_for(ErrorCode.WRONG_LENGTH, f"expected (m, 3) integers, got {found}", field=field)
+
+
+def _checked(client: Any) -> Client | None:
+    if client is not None and not isinstance(client, Client):
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected what contactd.connect() or contactd.Engine() gives, got {client!r}",
+                        field="client")
+    return client
+
+
 class Quantity:
     """Volume, energy or depth of surfaces.
 
@@ -178,8 +209,8 @@ class Quantity:
 
     def __init__(self, faces: Sequence[ArrayLike], kind: Kind = "volume", stiffness: float = 1.0,
                  fixed: Mapping[int, ArrayLike] | None = None, client: Client | None = None) -> None:
-        self.faces = [_arrays.indices(f, field=f"f{name_of(k)}", columns=3) for k, f in enumerate(faces)]
-        self.kind, self.stiffness, self.client = kind, _arrays.real(stiffness, field="stiffness"), client
+        self.faces = [np.array(_arrays.indices(f, field=f"f{name_of(k)}", columns=3)) for k, f in enumerate(faces)]
+        self.kind, self.stiffness, self.client = kind, number_of(stiffness), _checked(client)
         self.is_self = len(self.faces) == 1
         self.fixed = {k: np.array(_arrays.points(v, field=f"v{name_of(k)}")) for k, v in (fixed or {}).items()}
         self.moving = [k for k in range(len(self.faces)) if k not in self.fixed]
@@ -205,8 +236,9 @@ class Quantity:
         if len(faces) < 2:
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected two surfaces or more, got {len(faces)}; of one with itself: "
                             "self_intersection_volume", field="surfaces")
+        fixed = [_arrays.unsigned(k, field="fixed", maximum=len(faces) - 1) for k in (fixed if np.iterable(fixed) else [fixed])]
         if not set(fixed) < set(range(len(faces))):
-            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected some of 0 to {len(faces) - 1}, not all, got {list(fixed)}", field="fixed")
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected some of 0 to {len(faces) - 1}, not all, got {fixed}", field="fixed")
         return cls(faces, kind, stiffness, {k: rest[k] for k in fixed}, client)
 
     def check_moving(self, given: Sequence[Any]) -> None:
@@ -284,18 +316,33 @@ class Quantity:
     # ---- steps ----
 
     def _steps(self, states: list[np.ndarray], rows: Sequence[int], want: Want | Sequence[Want], client: Client, copies: list[_Copy],
-               directions: Sequence[Any] | None = None) -> list[StepResult]:
-        """Of copy k with row rows[k] of the states."""
+               directions: Sequence[Any] | None = None, moves: Sequence[Array] = ()) -> list[StepResult]:
+        """Of copy k with row rows[k] of the states, and with those directions, which are of the displacements moves."""
         steps = []
         for at, (copy, row) in enumerate(zip(copies, rows)):
             positions = {copy.bodies[k]: state[row if len(state) > 1 else 0] for k, state in zip(self.moving, states)}
             steps.append((copy.scene, {"positions": positions, "want": want,
                                        "directions": None if directions is None else directions[at]}))
-        results = client._step_each(steps)
-        for warning in (w for result in results[:1] for w in result.warnings if w.code == "BODY_INVERTED"):
-            which = [body.id for body in copies[0].bodies].index(warning.body.id)
+        try:
+            results = client._step_each(steps)
+        except NonFiniteError:  # which names a scene that the caller does not know
+            self._check_finite(states, "")
+            self._check_finite(moves, "displacements of ")
+            raise
+        for which in {copy.bodies.index(warning.body) for copy, result in zip(copies, results) if result._answer.body["warnings"]
+                      for warning in result.warnings if warning.code == "BODY_INVERTED"}:
             warnings.warn(f"surface {name_of(which)} is inside out: its volume counts negatively; turn its triangles", stacklevel=5)
         return results
+
+    def _check_finite(self, arrays: Sequence[np.ndarray], of: str) -> None:
+        for k, array in zip(self.moving, arrays):
+            with np.errstate(over="ignore"):
+                wrong = np.argwhere(~np.isfinite(array.astype(np.float32)))
+            if len(wrong):
+                row, vertex, axis = wrong[0]
+                state = f" of state {row}" if len(array) > 1 else ""
+                raise error_for(ErrorCode.NON_FINITE, f"vertex {vertex}{state} has {'xyz'[axis]} = {array[row, vertex, axis]:g}, expected "
+                                "a finite number within float32's range", field=f"{of}v{name_of(k)}")
 
     def evaluate(self, positions: Sequence[Any], with_gradient: bool) -> tuple[Array, list[Array]]:
         """The quantity (B,), and its gradient (B, n, 3) by each argument; without: no arrays."""
@@ -343,7 +390,7 @@ class Quantity:
         with self._copies(len(groups), states) as (client, copies):
             directions = [[{copy.bodies[k]: move[i if len(move) > 1 else 0] for k, move in zip(self.moving, moves)} for i in group]
                           for copy, group in zip(copies, groups)]
-            results = self._steps(states, [group[0] for group in groups], "gradient", client, copies, directions)
+            results = self._steps(states, [group[0] for group in groups], "gradient", client, copies, directions, moves)
             out = []
             for result, group in zip(results, groups):
                 for at, i in enumerate(group):
@@ -419,7 +466,7 @@ def quantity_of(faces: Sequence[Any], sizes: Sequence[int], kind: Kind, stiffnes
     arrays = [np.ascontiguousarray(f) for f in faces]
     digest = hashlib.blake2b(b"".join(a.tobytes() + repr((a.shape, a.dtype.str)).encode() for a in arrays), digest_size=16).digest()
     surfaces = (digest, tuple(sizes), id(client))
-    key = (*surfaces, kind, float(stiffness))
+    key = (*surfaces, kind, number_of(stiffness))
     with _lock:
         found = _known.get(key)
         if found is not None and found.client is client:

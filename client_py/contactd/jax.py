@@ -22,7 +22,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ._optional import check_version, need
-from ._volumes import Quantity, name_of, quantity_of
+from ._volumes import Quantity, faces_of, name_of, quantity_of
 from .client import Client
 from .errors import ErrorCode, error_for
 
@@ -179,10 +179,7 @@ def _faces(given: Any, field: str) -> np.ndarray:
     if isinstance(given, jax.core.Tracer):
         raise error_for(ErrorCode.INVALID_ARGUMENT, "faces are no arguments of JAX: leave them out of jit's and vmap's, as "
                         "jax.jit(lambda va, vb: intersection_volume(va, fa, vb, fb))", field=field)
-    array = np.asarray(given)
-    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
-        raise error_for(ErrorCode.WRONG_LENGTH, f"expected (m, 3) integers, got {array.shape} of {array.dtype}", field=field)
-    return array
+    return faces_of(given, field)
 
 
 def _apply(quantity: Quantity, states: Sequence[Array]) -> Array:

@@ -10,8 +10,8 @@ back, which waits for the GPU. A tensor is float64 or float32, and so are its gr
 
 First derivatives come with the value. Second ones (create_graph=True, gradgradcheck, torch.func.hessian) are products with the
 exact second derivative, a step of the engine each, or one for 12 products of one state, as torch.vmap makes them. Third ones are an
-error of torch's. torch.func.grad, vmap, jacrev, jacfwd and hessian work. So do threads and the processes of a DataLoader: after a fork the
-engine is opened anew.
+error. torch.func.grad, jvp, vmap, jacrev, jacfwd and hessian work, in any order, and torch.autograd.functional.hvp. So do
+torch.utils.checkpoint, threads and the processes of a DataLoader: after a fork the engine is opened anew.
 
 Faces are (m, 3) integers, counter-clockwise seen from outside, of a closed surface; where they are not, InvalidMeshError tells
 what is wrong and what mends it. They are sent once; the next call with the same ones finds the scenes of those before.
@@ -24,7 +24,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from ._optional import check_version, need
-from ._volumes import Quantity, name_of, quantity_of
+from ._volumes import Quantity, faces_of, name_of, quantity_of
 from .client import Client
 from .errors import ErrorCode, error_for
 
@@ -38,7 +38,7 @@ __all__ = ["Pair", "Scene", "intersection_volume", "penetration_depth", "penetra
 # ---- between tensors and arrays ----
 
 def _array(tensor: Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.detach().cpu().numpy()
+    array: np.ndarray = tensor.detach().cpu().resolve_neg().numpy()
     return array
 
 
@@ -47,17 +47,21 @@ def _tensor(array: np.ndarray, like: Tensor) -> Tensor:
 
 
 def _faces(given: Any, field: str) -> np.ndarray:
-    array = _array(given) if isinstance(given, torch.Tensor) else np.asarray(given)
-    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
-        raise error_for(ErrorCode.WRONG_LENGTH, f"expected (m, 3) integers, got {array.shape} of {array.dtype}", field=field)
-    return array
+    return faces_of(_array(given) if isinstance(given, torch.Tensor) else given, field)
+
+
+def _check_dtype(tensor: Any, field: str) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        found = f"{type(tensor).__name__}: use torch.as_tensor(..., dtype=torch.float64)"
+    elif tensor.dtype not in (torch.float32, torch.float64):
+        found = f"{tensor.dtype}: use .to(torch.float64)"
+    else:
+        return
+    raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a tensor of float32 or float64, got {found}", field=field)
 
 
 def _check(tensor: Any, field: str) -> Tensor:
-    if not isinstance(tensor, torch.Tensor) or tensor.dtype not in (torch.float32, torch.float64):
-        found = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a tensor of float32 or float64, got {found}: use .to(torch.float64)",
-                        field=field)
+    _check_dtype(tensor, field)
     if tensor.ndim not in (2, 3) or tensor.shape[-1] != 3:
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (n, 3) or (B, n, 3), got {tuple(tensor.shape)}", field=field)
     return tensor
@@ -84,22 +88,26 @@ class _Value(torch.autograd.Function):  # type: ignore[misc,name-defined,unused-
         ctx.save_for_forward(*states, *gradients)
 
     @staticmethod
-    def _gradients(ctx: Any) -> tuple[Any, tuple[Tensor, ...]]:
-        states, known = ctx.saved_tensors[:ctx.count], ctx.saved_tensors[ctx.count:]
+    def _gradients(quantity: Quantity, states: Sequence[Tensor], known: Sequence[Tensor]) -> tuple[Tensor, ...]:
         if not known:  # a tangent does not show that gradients are wanted
-            known = _Value.apply(ctx.quantity, True, *states)[1:]
-        return states, _Gradient.apply(ctx.quantity, *states, *known)
+            known = _Value.apply(quantity, True, *states)[1:]
+        gradients: tuple[Tensor, ...] = _Gradient.apply(quantity, *states, *known)
+        return gradients
 
     @staticmethod
     def backward(ctx: Any, by_value: Tensor, *_: Tensor) -> tuple[Any, ...]:
-        states, gradients = _Value._gradients(ctx)
+        saved = ctx.saved_tensors  # once: a checkpoint gives them no second time
+        states = saved[:ctx.count]
+        gradients = _Value._gradients(ctx.quantity, states, saved[ctx.count:])
         return (None, None, *(_summed(by_value.to(g.dtype)[:, None, None] * g, x) for g, x in zip(gradients, states)))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
-        states, gradients = _Value._gradients(ctx)
-        parts = [(g * d).sum((-1, -2)) for g, d in zip(gradients, tangents[2:]) if d is not None]
-        return (sum(parts), *(None for _ in ctx.saved_tensors[ctx.count:]))
+        with _outer_tangents():
+            saved = _primals(ctx.saved_tensors)
+            gradients = _Value._gradients(ctx.quantity, saved[:ctx.count], saved[ctx.count:])
+            parts = [(g * d).sum((-1, -2)) for g, d in zip(gradients, tangents[2:]) if d is not None]
+            return (sum(parts), *(None for _ in saved[ctx.count:]))
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, quantity: Quantity, with_gradient: bool, *states: Tensor) -> Any:
@@ -123,23 +131,24 @@ class _Gradient(torch.autograd.Function):  # type: ignore[misc,name-defined,unus
         ctx.save_for_forward(*both[:ctx.count])
 
     @staticmethod
-    def _product(ctx: Any, displacements: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-        if ctx.quantity.kind == "depth":
+    def _product(quantity: Quantity, states: Sequence[Tensor], displacements: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        if quantity.kind == "depth":
             raise error_for(ErrorCode.UNSUPPORTED, "penetration_depth has no second derivatives; intersection_volume and "
                             "penetration_energy have", object="contactd.torch")
-        states = ctx.saved_tensors
         moves = [torch.zeros_like(x) if d is None else d for d, x in zip(displacements, states)]
-        products: tuple[Tensor, ...] = _Product.apply(ctx.quantity, *states, *moves)
+        products: tuple[Tensor, ...] = _Product.apply(quantity, *map(_Last.apply, states), *moves)
         return products
 
     @staticmethod
     def backward(ctx: Any, *by_gradients: Tensor | None) -> tuple[Any, ...]:
-        products = _Gradient._product(ctx, by_gradients)
-        return (None, *(_summed(p, x) for p, x in zip(products, ctx.saved_tensors)), *(None for _ in products))
+        states = ctx.saved_tensors
+        products = _Gradient._product(ctx.quantity, states, by_gradients)
+        return (None, *(_summed(p, x) for p, x in zip(products, states)), *(None for _ in products))
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
-        return _Gradient._product(ctx, tangents[1:1 + ctx.count])
+        with _outer_tangents():
+            return _Gradient._product(ctx.quantity, _primals(ctx.saved_tensors), tangents[1:1 + ctx.count])
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, quantity: Quantity, *both: Tensor) -> Any:
@@ -151,7 +160,8 @@ class _Gradient(torch.autograd.Function):  # type: ignore[misc,name-defined,unus
 
 
 class _Product(torch.autograd.Function):  # type: ignore[misc,name-defined,unused-ignore]
-    """The second derivative at states (B or 1, n, 3) times displacements (D or 1, n, 3): (D, n, 3) each."""
+    """The second derivative at states (B or 1, n, 3) times displacements (D or 1, n, 3): (D, n, 3) each. It is symmetric: as a function
+    of displacements it is its own transpose. Of states it has no derivative: they come through _Last."""
 
     @staticmethod
     def forward(quantity: Quantity, *both: Tensor) -> tuple[Tensor, ...]:
@@ -161,15 +171,23 @@ class _Product(torch.autograd.Function):  # type: ignore[misc,name-defined,unuse
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        pass
+        ctx.quantity, *both = inputs
+        ctx.sizes = [move.shape[0] for move in both[len(both) // 2:]]
+        ctx.save_for_backward(*both[:len(both) // 2])
+        ctx.save_for_forward(*both[:len(both) // 2])
 
     @staticmethod
-    def backward(ctx: Any, *_: Tensor) -> Any:
-        raise _no_third()
+    def backward(ctx: Any, *by_products: Tensor) -> Any:
+        states = ctx.saved_tensors
+        products = _Product.apply(ctx.quantity, *states, *by_products)
+        return (None, *(None for _ in states), *(p.sum(0, keepdim=True) if size == 1 else p for p, size in zip(products, ctx.sizes)))
 
     @staticmethod
-    def jvp(ctx: Any, *_: Any) -> Any:
-        raise _no_third()
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        with _outer_tangents():
+            states = _primals(ctx.saved_tensors)
+            moves = [torch.zeros_like(x) if d is None else d for d, x in zip(tangents[1 + len(states):], states)]
+            return _Product.apply(ctx.quantity, *states, *moves)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, quantity: Quantity, *both: Tensor) -> Any:
@@ -183,8 +201,34 @@ class _Product(torch.autograd.Function):  # type: ignore[misc,name-defined,unuse
         return tuple(o.reshape(n, -1, *o.shape[1:]) for o in out), (0,) * len(out)
 
 
-def _no_third() -> Exception:
-    return error_for(ErrorCode.UNSUPPORTED, "there are first and second derivatives, and no third ones", object="contactd.torch")
+class _Last(torch.autograd.Function):  # type: ignore[misc,name-defined,unused-ignore]
+    """A state as it is, which nothing is derived by any more."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(state: Tensor) -> Tensor:
+        return state.view_as(state)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise error_for(ErrorCode.UNSUPPORTED, "there are first and second derivatives, and no third ones", object="contactd.torch")
+
+    jvp = backward
+
+
+def _outer_tangents() -> Any:
+    """Within a jvp, that tangents of transforms around it are followed: torch switches that off, and a jvp of a jvp would be 0."""
+    return torch.autograd.forward_ad._set_fwd_grad_enabled(True)
+
+
+def _primals(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Without the tangents of this jvp."""
+    return [torch.autograd.forward_ad.unpack_dual(tensor).primal for tensor in tensors]
 
 
 def _summed(by_state: Tensor, state: Tensor) -> Tensor:
@@ -315,6 +359,7 @@ class Scene(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
     def forward(self, poses: Tensor) -> Tensor:
         """(), or (B,), of poses (k, 3, 4) or (k, 4, 4), or (B, k, ...), of the k surfaces that move. Its derivatives are those
         by all 12 numbers of a pose; where R comes of other parameters, torch goes on from there."""
+        _check_dtype(poses, "poses")
         self.quantity.check_poses(poses.shape)
         placed = [transform(getattr(self, f"v{k}").to(poses.dtype), poses[..., at, :, :]) for at, k in enumerate(self.quantity.moving)]
         return _apply(self.quantity, [_check(v, "poses") for v in placed])

@@ -122,6 +122,8 @@ def test_what_there_is_not(cj):
         jax.hessian(lambda a: cj.penetration_depth(a, BALL[1], B, RING[1]))(A)
     with pytest.raises(errors.InvalidArgumentError, match="fa: faces are no arguments of JAX"):
         jax.jit(cj.intersection_volume)(A, BALL[1], B, RING[1])
+    with pytest.raises(errors.InvalidArgumentError, match="stiffness: .* no derivative by it: multiply that of stiffness 1"):
+        jax.grad(lambda k: cj.penetration_energy(A, BALL[1], B, RING[1], stiffness=k))(2.0)
     with pytest.raises(errors.InvalidArgumentError, match="va: expected float32 or float64, got int"):
         cj.intersection_volume(jnp.zeros((4, 3), int), BALL[1], B, RING[1])
 

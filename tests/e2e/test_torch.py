@@ -106,6 +106,46 @@ def test_transforms_of_torch(ct, states):
         torch.func.grad(lambda x: torch.func.hessian(function)(x).sum())(a)
 
 
+def test_second_derivatives_in_every_way(ct, states):
+    """Torch makes 0 of a jvp of a jvp, unless that switches tangents on again."""
+    a, b = (x.detach() for x in states)
+    move = torch.linspace(-1, 1, a.numel(), dtype=a.dtype).reshape(a.shape)
+    for name in ("intersection_volume", "penetration_energy"):
+        def function(t, name=name):
+            return getattr(ct, name)(a + t, BALL[1], torch.stack([b - 0.1 * t.sum(0) ** 2, b + 0.1]), RING[1]).sum()
+
+        at = torch.tensor([0.03, -0.02, 0.05], dtype=a.dtype).expand(a.shape)[:1]
+        hessian = torch.autograd.functional.hessian(function, at).reshape(3, 3)
+        assert float(hessian.abs().max()) > 0.1
+        ways = [getattr(torch.func, way) for way in ("jacfwd", "jacrev")]
+        for outer in ways:
+            for inner in ways:
+                assert near(outer(inner(function))(at).reshape(3, 3), hessian)
+                for third in ways:
+                    with pytest.raises(errors.UnsupportedError, match="no third"):
+                        third(outer(inner(function)))(at)
+        along = move[:1] + 0.5
+        for product in (torch.autograd.functional.hvp, torch.autograd.functional.vhp):
+            assert near(product(function, at, along)[1].ravel(), hessian @ along.ravel())
+        curvature = torch.func.grad(lambda v: (v * torch.func.vjp(torch.func.grad(function), at)[1](v)[0]).sum())
+        assert near(curvature(along).ravel(), 2 * hessian @ along.ravel())  # a product is linear in displacements
+        assert near(torch.func.vmap(curvature)(torch.stack([along, along]))[1].ravel(), 2 * hessian @ along.ravel())
+    with pytest.raises(errors.UnsupportedError, match="penetration_depth has no second"):
+        torch.func.jacfwd(torch.func.jacfwd(lambda t: ct.penetration_depth(a + t, BALL[1], b, RING[1])))(at)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpoints(ct, states, use_reentrant):
+    a, b = states[0], states[1].detach()
+
+    def function(a):
+        return ct.intersection_volume(a, BALL[1], b, RING[1])
+
+    (expected,) = torch.autograd.grad(function(a), a)
+    torch.utils.checkpoint.checkpoint(function, a, use_reentrant=use_reentrant).backward()
+    assert torch.equal(a.grad, expected)
+
+
 def test_float32_stays(ct, states):
     a, b = (x.detach().float().requires_grad_() for x in states)
     volume = ct.intersection_volume(a, torch.tensor(BALL[1]), b, RING[1])
@@ -159,8 +199,16 @@ def test_bad_input(ct, states):
         ct.intersection_volume(a, BALL[1], b[:, :2], RING[1])
     with pytest.raises(errors.InvalidMeshError, match="surface b"):
         ct.intersection_volume(a, BALL[1], b, RING[1][:-1])
-    with pytest.raises(errors.NonFiniteError):
+    with pytest.raises(errors.NonFiniteError, match="va: vertex 0 has x = nan"):
         ct.intersection_volume(a * float("nan"), BALL[1], b, RING[1])
+    with pytest.raises(errors.InvalidArgumentError, match="stiffness: .* no derivative by it: multiply that of stiffness 1"):
+        ct.penetration_energy(a, BALL[1], b, RING[1], stiffness=torch.tensor(2.0, requires_grad=True))
+    with pytest.raises(errors.InvalidArgumentError, match="poses: expected a tensor of float32 or float64, got ndarray: use torch.as_tensor"):
+        ct.Scene([BALL, RING])(np.eye(4)[None].repeat(2, 0))
+    for fixed in ([-1], [2], [0.0]):
+        with pytest.raises(errors.ContactdError, match="fixed: expected"):
+            ct.Scene([BALL, RING], fixed=fixed)
+    assert torch.equal(ct.intersection_volume(torch._neg_view(-a), BALL[1], b, RING[1]), ct.intersection_volume(a, BALL[1], b, RING[1]))
 
 
 class Volumes:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED, ROOT, SLOW
 from contactd import _optional, _own_engine, errors
-from contactd._volumes import MAX_DIRECTIONS, MOST_KNOWN, Quantity, quantity_of
+from contactd._volumes import MAX_DIRECTIONS, MOST_KNOWN, Quantity, faces_of, quantity_of
 from geometry import UNIT_BOX, box, icosphere, torus
 
 pytestmark = pytest.mark.skipif(INSTRUMENTED, reason="Python is not instrumented, and cannot load a library that is")
@@ -219,12 +219,36 @@ def test_bad_input(client):
     quantity.evaluate([A[None], B[None]], False)
     with pytest.raises(errors.WrongLengthError, match="va: expected 162 vertices, as in the first call, got 161"):
         quantity.evaluate([A[None, 1:], B[None]], False)
-    with pytest.raises(errors.NonFiniteError):
+    with pytest.raises(errors.NonFiniteError, match="va: vertex 0 has x = nan, expected a finite number"):
         quantity.evaluate([A[None] * np.nan, B[None]], False)
+    many = np.stack([B, B])
+    many[1, 5, 1] = 1e39
+    with pytest.raises(errors.NonFiniteError, match=r"vb: vertex 5 of state 1 has y = 1e\+39, expected a finite number within float32's range"):
+        quantity.evaluate([A[None], many], False)
+    with pytest.raises(errors.NonFiniteError, match="displacements of vb: vertex 0 has x = nan"):
+        quantity.product([A[None], B[None]], [A[None], B[None] * np.nan])
     with pytest.raises(errors.InvalidMeshError, match="surface b"):
         Quantity([BALL[1], RING[1][1:]], client=client).evaluate([A[None], B[None]], False)
     with pytest.warns(UserWarning, match="surface b is inside out"):
         quantity.evaluate([A[None], B[None] * [1, 1, -1]], False)
+    with pytest.warns(UserWarning, match="surface b is inside out"):
+        quantity.evaluate([A[None], np.stack([B, B * [1, 1, -1]])], False)
+
+
+def test_what_callers_give_is_checked_and_copied():
+    """A client that is none did not only fail, but later calls with others, too."""
+    for client in (3, "tcp://127.0.0.1:1"):
+        with pytest.raises(errors.InvalidArgumentError, match="client: expected what contactd.connect"):
+            of_two("volume", client)
+    for stiffness in (np.nan, np.inf, None, "much"):
+        with pytest.raises(errors.InvalidArgumentError, match="stiffness: expected a finite number"):
+            quantity_of([BALL[1], RING[1]], (162, 192), "energy", stiffness)
+    with pytest.raises(errors.WrongLengthError, match="fa: expected .m, 3. integers, got rows of several lengths"):
+        faces_of([[0, 1], [0, 1, 2]], "fa")
+    faces = BALL[1].astype(np.uint32)
+    quantity = Quantity([faces, RING[1]])
+    faces[:] = 0
+    assert quantity.evaluate([A[None], B[None]], False)[0][0] > 0.1
 
 
 def test_missing_packages_are_named():
