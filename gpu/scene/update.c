@@ -119,13 +119,13 @@ ct_status ct_update_check(const ct_scene *scene, const ct_update *u, ct_error *e
 
 ct_status ct_update_name_offender(const ct_update *u, ct_error *error) {
     for (uint64_t k = 0; k < u->count; k++) {
-        float p[3];
-        ct_update_row(u, k, p);
+        double p[3];
+        ct_update_row_f64(u, k, p);
         for (int i = 0; i < 3; i++)
-            if (!isfinite(p[i]))
-                return ct_fail(error, CT_NON_FINITE, "positions", "body %u: position %llu has %c = %g%s", u->body,
-                               (unsigned long long)k, "xyz"[i], (double)p[i],
-                               u -> dtype == CT_F64 ? " as float32" : "");
+            if (!isfinite((float)p[i]))
+                return ct_fail(error, CT_NON_FINITE, "positions",
+                               "body %u: position %llu has %c = %g, expected a finite number within float32's range",
+                               u->body, (unsigned long long)k, "xyz"[i], p[i]);
     }
     return CT_OK;
 }

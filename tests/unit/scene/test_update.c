@@ -110,7 +110,8 @@ static void test_refusals(void **state) {
     u.positions = d;
     u.dtype = CT_F64;
     d[4] = 1e39;
-    refused(&u, CT_NON_FINITE, "positions", "position 1 has y = inf as float32");
+    refused(&u, CT_NON_FINITE, "positions",
+            "position 1 has y = 1e+39, expected a finite number within float32's range");
     d[4] = 0;
 
     u = (ct_update){
