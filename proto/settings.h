@@ -59,7 +59,7 @@ typedef struct ct_scene_settings {
     uint32_t resolution[3];
     /* m, LDI: pitch of a lattice of rays that is fixed in the world (Allard 2010), instead of a resolution; 0: none */
     double pixel_size;
-    /* N/m^5: k of the penalty energy E = k V^2 / 2; scales forces; 0: no forces */
+    /* N/m^5: factor k of the penalty energy E = k V^2 / 2; scales forces; 0: no forces */
     double stiffness;
     /* EXACT: what forces follow from: the volume of each contact, or a pressure that bodies' materials give (modulus,
        friction, dissipation). With the law pressure auto runs exact, and steps have wrenches */

@@ -86,7 +86,7 @@ class SceneSettings:
 
     @property
     def stiffness(self) -> float:
-        """K of the penalty energy E = k V^2 / 2; scales forces. 0 to 1e+300 n/m^5; 0: no forces."""
+        """Factor k of the penalty energy E = k V^2 / 2; scales forces. 0 to 1e+300 N/m^5; 0: no forces."""
         value: float = self._setting('stiffness')
         return value
 
@@ -242,7 +242,7 @@ class SceneSettings:
             resolution: Ray samples across a contact's window along x, y, z (Faure 2008). 1 to 4096. For ldi.
             pixel_size: Pitch of a lattice of rays that is fixed in the world (Allard 2010), instead of a resolution. 1e-30 to
                 1e+30 m; 0: none. For ldi.
-            stiffness: K of the penalty energy E = k V^2 / 2; scales forces. 0 to 1e+300 n/m^5; 0: no forces.
+            stiffness: Factor k of the penalty energy E = k V^2 / 2; scales forces. 0 to 1e+300 N/m^5; 0: no forces.
             law: What forces follow from: the volume of each contact, or a pressure that bodies' materials give (modulus,
                 friction, dissipation). For exact. With the law pressure auto runs exact, and steps have wrenches.
             stiction_speed: Law pressure: the sliding speed at which friction reaches 0.71 of its limit; below it surfaces

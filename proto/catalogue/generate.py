@@ -684,7 +684,8 @@ def python_text(row):
     values = {"flag": "", "choice": ""}.get(row["type"])
     if values is None:
         zero = f"; 0: {row['zero_means']}" if "zero_means" in row and row.get("request_zero", True) else ""
-        values = f" {range_of(row, {}).split('; 0')[0].capitalize()}{zero}."
+        values = range_of(row, {}).split("; 0")[0]
+        values = f" {values[0].upper()}{values[1:]}{zero}."
     methods = f" For {', '.join(row['methods'])}." if "methods" in row else ""
     return f"{row['summary'][0].upper()}{row['summary'][1:]}.{values}{methods}" + (f" {row['doc']}" if "doc" in row else "")
 
