@@ -323,8 +323,7 @@ static enum MHD_Result receive(exchange *x, const char *bytes, size_t n) {
     }
     x->received += n;
     metrics_add(x->server->service->metrics, METRICS_HTTP_IN, n);
-    uint64_t allowed = x->begun_ns + watch_transfer_ns(x->received), now = clock_ns();
-    watch_set(x->watched, allowed > now ? allowed - now : 0);
+    watch_note_received(x->watched, x->received);
     if (!x->discards) {
         size_t need = x->request.size + n;
         bool ok = need > x->limit ? too_large(x) : need <= x->capacity || grow(x, need);

@@ -85,17 +85,31 @@ static struct timespec after_ns(uint64_t ns) {
     return (struct timespec){t.tv_sec + (time_t)(at / 1000000000), (long)(at % 1000000000)};
 }
 
+/* Where the process was stopped, or this thread had no processor for long, connections could not be served meanwhile: it
+ * counts for none. */
+static void excuse(watch *watch, uint64_t ns, uint64_t now) {
+    if (ns < WATCH_UNSERVED_NS) return;
+    for (watched *c = watch->first; c; c = c->next) {
+        uint64_t since = atomic_load(&c->since_ns), deadline = atomic_load(&c->deadline_ns);
+        atomic_compare_exchange_strong(&c->since_ns, &since, clock_later(since, ns, now));
+        if (deadline) atomic_compare_exchange_strong(&c->deadline_ns, &deadline, deadline + ns);
+    }
+}
+
 static void *run(void *argument) {
     watch *watch = argument;
-    uint64_t cut_at = 0;
+    uint64_t cut_at = 0, now = clock_ns();
     pthread_mutex_lock(&watch->lock);
     while (!watch->stopping) {
         const struct timespec until = after_ns(watch->n_left ? WATCH_LOOK_NS : UINT64_C(1000000000));
         pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
+        const uint64_t before = now;
+        now = clock_ns();
+        excuse(watch, now - before, now);
         end_for_those_who_left(watch);
-        if (clock_ns() < cut_at) continue;
-        cut_late(watch, clock_ns());
-        cut_at = clock_ns() + UINT64_C(1000000000);
+        if (now < cut_at) continue;
+        cut_late(watch, now);
+        cut_at = now + UINT64_C(1000000000);
     }
     pthread_mutex_unlock(&watch->lock);
     return NULL;
@@ -190,6 +204,12 @@ void watch_set(watched *connection, uint64_t from_now_ns) {
 
 void watch_clear(watched *connection) {
     if (connection) atomic_store_explicit(&connection->deadline_ns, 0, memory_order_relaxed);
+}
+
+void watch_note_received(watched *connection, uint64_t bytes) {
+    if (!connection) return;
+    const uint64_t until = atomic_load(&connection->since_ns) + watch_transfer_ns(bytes);
+    atomic_store_explicit(&connection->deadline_ns, until, memory_order_relaxed);
 }
 
 uint64_t watch_transfer_ns(uint64_t bytes) {

@@ -21,7 +21,8 @@
 #define WATCH_IDLE_NS     UINT64_C(30000000000) /* from an answer's end to the end of the next request's header */
 #define WATCH_GRACE_NS    UINT64_C(30000000000) /* for a body or an answer, and beyond it WATCH_BYTES_PER_S */
 #define WATCH_BYTES_PER_S UINT64_C(65536)
-#define WATCH_LOOK_NS     UINT64_C(20000000) /* between two looks whether clients that wait have left */
+#define WATCH_LOOK_NS     UINT64_C(20000000)   /* between two looks whether clients that wait have left */
+#define WATCH_UNSERVED_NS UINT64_C(3000000000) /* between two looks: the process did not run meanwhile */
 
 typedef struct watch watch;
 
@@ -52,6 +53,8 @@ void watch_leave(watch *watch, watched *connection, ct_cancel *left);
 void watch_begin(watched *connection, watch_stage stage, uint64_t from_now_ns);
 void watch_set(watched *connection, uint64_t from_now_ns); /* a new deadline in the same stage */
 void watch_clear(watched *connection);                     /* no deadline: it waits for us */
+/* So many bytes have come since the stage began: the deadline is what they and more may take. */
+void watch_note_received(watched *connection, uint64_t bytes);
 
 /* How long moving that many bytes may take. */
 uint64_t watch_transfer_ns(uint64_t bytes);

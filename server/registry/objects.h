@@ -108,6 +108,8 @@ session *session_new(registry *registry);
 /* Takes the sessions that were not heard for their lease out of the registry, but for those that are connected and wait
  * for answers. At most `room`; the caller gets their references. */
 size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, session **out, size_t room);
+/* For so long until now nobody could be heard: it counts for no lease, nor for the ttl_s of a scene. */
+void registry_excuse_silence(registry *registry, uint64_t ns, uint64_t now_ns);
 /* ---- scenes ---- */
 
 /* Registers a new scene; it takes `engine` and what `contents` points to over (NULL: it has no bodies), and a reference to

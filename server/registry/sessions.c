@@ -228,6 +228,21 @@ size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, sessio
     return n;
 }
 
+static void excuse(atomic_uint_fast64_t *heard_ns, uint64_t ns, uint64_t now_ns) {
+    uint64_t then = atomic_load(heard_ns);
+    while (!atomic_compare_exchange_weak(heard_ns, &then, clock_later(then, ns, now_ns))) continue;
+}
+
+void registry_excuse_silence(registry *registry, uint64_t ns, uint64_t now_ns) {
+    uint32_t slot = 0;
+    pthread_mutex_lock(&registry->lock);
+    for (uint32_t at = 0; at < registry->session_room; at++) {
+        if (registry->sessions[at]) excuse(&registry->sessions[at]->heard_ns, ns, now_ns);
+    }
+    for (scene *scene; (scene = slots_next(&registry->scenes, &slot));) excuse(&scene->asked_ns, ns, now_ns);
+    pthread_mutex_unlock(&registry->lock);
+}
+
 void registry_free_sessions(registry *registry) {
     for (uint32_t at = 0; at < registry->session_room; at++) session_release(&registry->sessions[at]);
     free(registry->sessions);

@@ -834,9 +834,9 @@ static void note_expired(scheduler *scheduler, const uint64_t *scenes, size_t n)
     scheduler->said_expired_ns = now;
 }
 
-void scheduler_reap(scheduler *scheduler) {
+void scheduler_reap(scheduler *scheduler, uint64_t now_ns) {
     session *gone[32];
-    size_t n_gone = registry_take_silent_sessions(scheduler->registry, clock_ns(), gone, 32);
+    size_t n_gone = registry_take_silent_sessions(scheduler->registry, now_ns, gone, 32);
     for (size_t i = 0; i < n_gone; i++) {
         uint64_t *handles;
         size_t n;
@@ -851,9 +851,13 @@ void scheduler_reap(scheduler *scheduler) {
         session_release(&gone[i]);
     }
     uint64_t expired[32];
-    size_t n_expired = registry_expired_scenes(scheduler->registry, clock_ns(), expired, 32);
+    size_t n_expired = registry_expired_scenes(scheduler->registry, now_ns, expired, 32);
     for (size_t i = 0; i < n_expired; i++) close_orphan(scheduler, expired[i]);
     note_expired(scheduler, expired, n_expired);
     if (n_gone || n_expired) scheduler_kick(scheduler);
     running_log_long(scheduler);
+}
+
+void scheduler_excuse_silence(scheduler *scheduler, uint64_t ns, uint64_t now_ns) {
+    registry_excuse_silence(scheduler->registry, ns, now_ns);
 }

@@ -337,7 +337,9 @@ void scheduler_leave_session(scheduler *scheduler, uint64_t session);
 void scheduler_return_session(scheduler *scheduler, uint64_t session);
 
 /* Closes the scenes of sessions that were not heard for their lease, and the sessions. Called a few times a second by
- * the I/O thread. */
-void scheduler_reap(scheduler *scheduler);
+ * the I/O thread, with the time of its round. */
+void scheduler_reap(scheduler *scheduler, uint64_t now_ns);
+/* For so long until now the I/O thread heard nobody: the process was stopped, or had no processor. */
+void scheduler_excuse_silence(scheduler *scheduler, uint64_t ns, uint64_t now_ns);
 
 #endif

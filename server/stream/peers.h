@@ -112,5 +112,7 @@ void peers_cut_full(peers *peers, peer *peer);
  * Clients connect again by themselves. is_drained: the socket has no complete message left.
  * Returns when it is due next, of clock_ns(); UINT64_MAX: not before a connection comes. */
 uint64_t peers_watch(peers *peers, uint64_t now_ns, bool is_drained);
+/* For so long until now nothing was received, nor could be read: it counts for no connection's patience. */
+void peers_excuse_silence(peers *peers, uint64_t ns, uint64_t now_ns);
 
 #endif

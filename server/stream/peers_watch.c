@@ -208,3 +208,12 @@ uint64_t peers_watch(peers *peers, uint64_t now, bool is_drained) {
     }
     return now + LOOK_EVERY_NS;
 }
+
+void peers_excuse_silence(peers *peers, uint64_t ns, uint64_t now) {
+    for (size_t fd = 0; fd < peers->n_fd; fd++) {
+        peer *peer = peers->by_fd[fd].peer;
+        if (!peer) continue;
+        peer->progress_ns = clock_later(peer->progress_ns, ns, now);
+        atomic_store_explicit(&peer->read_ns, clock_later(atomic_load(&peer->read_ns), ns, now), memory_order_relaxed);
+    }
+}

@@ -20,7 +20,8 @@
 enum {
     RECEIVE_AT_ONCE = 64, /* messages received before their commands run and are answered */
     REAP_EVERY_MS = 250,
-    NOTE_EVERY_MS = 20, /* that connections come and end */
+    UNHEARD_MS = 4 * REAP_EVERY_MS, /* between two rounds of the loop: clients could not be heard */
+    NOTE_EVERY_MS = 20,             /* that connections come and end */
     LAST_WORDS_MS = 100,
     /* The kernel's probes find connections whose other end is gone. ZeroMQ's own heartbeats are off: libzmq 4.3 ends
      * the process when one is due on a connection that has ended while as many of its messages were waiting as may
@@ -309,7 +310,7 @@ static void trim_memory(stream *stream, uint64_t now) {
 static uint64_t run_periodic_work(stream *stream, uint64_t now, uint64_t *reap_at) {
     systemd_say_alive(now);
     if (now >= *reap_at) {
-        scheduler_reap(stream->service->scheduler);
+        scheduler_reap(stream->service->scheduler, now);
         workers_log_long(stream->service->workers);
         trim_memory(stream, now);
         metrics_set(stream->service->metrics, METRICS_GAUGE_UNREAD_BYTES, (double)peers_unread_bytes(stream->peers));
@@ -391,6 +392,15 @@ static bool is_over(const stream *stream, uint64_t now, uint64_t *ended_ns) {
     return now >= *ended_ns + stream->linger_ms * UINT64_C(1000000);
 }
 
+/* Where the process was stopped, as a debugger, a container's pause or a machine that is moved do it, or where this thread
+ * had no processor for long, what clients sent meanwhile is received only now: they were not silent. */
+static void excuse_silence(stream *stream, uint64_t since, uint64_t now) {
+    const uint64_t ns = now - since;
+    if (ns < UNHEARD_MS * UINT64_C(1000000)) return;
+    scheduler_excuse_silence(stream->service->scheduler, ns, now);
+    peers_excuse_silence(stream->peers, ns, now);
+}
+
 static void *io_thread(void *argument) {
     stream *stream = argument;
     uint64_t now = clock_ns(), reap_at = now;
@@ -407,7 +417,9 @@ static void *io_thread(void *argument) {
         announce_drain(stream);
         if (received) scheduler_run_inline(stream->service->scheduler);
         bool answered = answer_finished(stream);
+        const uint64_t before = now;
         now = clock_ns();
+        excuse_silence(stream, before, now);
         if (stream->service->io_seen_ns) atomic_store_explicit(stream->service->io_seen_ns, now, memory_order_relaxed);
         uint64_t due_ns = run_periodic_work(stream, now, &reap_at);
         if (received || answered) {

@@ -365,3 +365,25 @@ def test_a_step_that_two_servers_ended_over_is_not_sent_to_a_third(make_server):
             scene.remove_body(body)
         assert len(scene.step(poses={bodies[5]: moved(9)})) == 36  # as much as a step is asked for now
         assert server.alive() and server.pid == pid and client.reconnects >= 2
+
+
+def test_a_server_that_was_stopped_takes_nobody_for_silent(make_server):
+    """Its clients may have spoken meanwhile, which it hears only now."""
+    lease = 4.0
+    server = make_server()
+    api = Api(server.http)
+    began = time.monotonic()
+    raw = Raw(server.stream, hello=False)
+    welcome = raw.ok("Hello", {"version": 1, "min_version": 1, "client": "silent", "lease_ms": round(1000 * lease)})
+    raw.session, raw.epoch = welcome["session"], welcome["epoch"]
+    scene = raw.ok("OpenScene", {"settings": {}})["scene"]
+    kept = api.post("/v1/scenes", {"ttl_s": round(lease)})["id"]
+    server.process.send_signal(signal.SIGSTOP)
+    time.sleep(1.5 * lease)
+    server.process.send_signal(signal.SIGCONT)
+    time.sleep(1.0)  # it looks for silent ones four times a second
+    scenes = {int(s["id"]) for s in api.get("/v1/scenes")["scenes"]}
+    if time.monotonic() - began - 1.5 * lease > 0.9 * lease:
+        pytest.skip("the machine is too busy to tell")
+    assert {scene, int(kept)} <= scenes, server.logs()
+    assert raw.ask("Ping", {"nonce": 1}).kind == "Pong"

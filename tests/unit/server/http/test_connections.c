@@ -9,7 +9,9 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "server/base/clock.h"
@@ -84,6 +86,40 @@ static void cuts_who_is_late(void **state) {
     assert_true(watch_transfer_ns(10 * WATCH_BYTES_PER_S) == WATCH_GRACE_NS + UINT64_C(10000000000));
 }
 
+#define SECOND_NS UINT64_C(1000000000)
+
+/* What could not be served, as the process did not run, is not late. */
+static void excuses_who_waited_for_a_stopped_process(void **state) {
+    (void)state;
+    int ends[2];
+    char byte;
+    const pid_t self = getpid();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    watch *watch = watch_start(8);
+    assert_non_null(watch);
+    watched *a = watch_add(watch, ends[0]);
+    watch_begin(a, WATCH_RECEIVING, 3 * SECOND_NS);
+    const uint64_t since = a->since_ns;
+    const pid_t child = fork();
+    if (child == 0) {
+        kill(self, SIGSTOP);
+        usleep(4500000);
+        kill(self, SIGCONT);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    usleep(1200000); /* it looks once a second */
+    assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
+    assert_true(a->since_ns >= since + 4 * SECOND_NS);
+    watch_note_received(a, 0);
+    assert_true(a->deadline_ns == a->since_ns + WATCH_GRACE_NS);
+    watch_set(a, 1000000);
+    assert_int_equal(read(ends[1], &byte, 1), 0); /* blocks until it is cut */
+    watch_remove(watch, a);
+    watch_stop(&watch);
+    close(ends[0]), close(ends[1]);
+}
+
 /* Of many, the one without a request for the longest, then the one that has been sending one for the longest. */
 static void cuts_who_sends_nothing_when_crowded(void **state) {
     (void)state;
@@ -120,6 +156,7 @@ int main(void) {
         cmocka_unit_test(listens),
         cmocka_unit_test(refuses_addresses),
         cmocka_unit_test(cuts_who_is_late),
+        cmocka_unit_test(excuses_who_waited_for_a_stopped_process),
         cmocka_unit_test(cuts_who_sends_nothing_when_crowded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -412,6 +412,23 @@ static void test_silent_sessions_are_taken_out(void **state) {
     registry_free(&registry);
 }
 
+static void test_silence_that_could_not_be_heard_is_excused(void **state) {
+    (void)state;
+    registry *registry = make(1 << 20);
+    server_error error = {0};
+    session_record a;
+    session *gone[1];
+    const uint64_t second = 1000000000;
+    assert_true(registry_open_session(registry, "a", 1000, &a, &error));
+    const uint64_t begun = clock_ns();
+    registry_excuse_silence(registry, 5 * second, begun + 5 * second);
+    assert_int_equal(registry_take_silent_sessions(registry, begun + 5 * second + second / 2, gone, 1), 0);
+    registry_excuse_silence(registry, 60 * second, begun + 5 * second); /* not into the future */
+    assert_int_equal(registry_take_silent_sessions(registry, begun + 7 * second, gone, 1), 1);
+    session_release(&gone[0]);
+    registry_free(&registry);
+}
+
 /* At the limit the session that is unheard the longest makes room, if it holds nothing and was not heard just now. */
 static void test_idle_sessions_make_room(void **state) {
     (void)state;
@@ -499,6 +516,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_voxel_trees, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silent_sessions_are_taken_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_silence_that_could_not_be_heard_is_excused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_sessions_make_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_session_table, setup, teardown),
     };

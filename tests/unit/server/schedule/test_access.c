@@ -1,4 +1,5 @@
 /* Who may do what with a scene: owners, roles, leases. */
+#include "server/base/clock.h"
 #include "tests/unit/server/schedule/steps.h"
 
 static void test_owners(void **state) {
@@ -93,12 +94,12 @@ static void test_lease(void **state) {
     assert_true(registry_open_session(world->registry, "short", 20000, &session, &error));
     uint64_t scene = open_scene(world, session.token, 8);
     add_settled_box(world, session.token, scene, 0);
-    scheduler_reap(world->scheduler);
+    scheduler_reap(world->scheduler, clock_ns());
     assert_true(registry_touch_session(world->registry, session.token, PRINCIPAL_NONE, &had_left, &error));
     struct session *silent = session_acquire(world->registry, session.token, &error);
     atomic_store(&silent->heard_ns, 0); /* as long ago as the clock can tell */
     session_release(&silent);
-    scheduler_reap(world->scheduler);
+    scheduler_reap(world->scheduler, clock_ns());
     assert_false(registry_touch_session(world->registry, session.token, PRINCIPAL_NONE, &had_left, &error));
     assert_int_equal(error.code, CONTACTD_STATE_LOST);
     registry_totals totals;

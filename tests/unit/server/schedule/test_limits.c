@@ -302,7 +302,7 @@ static void test_client_stays_away(void **state) {
     assert_int_equal(n_done, 0);
     scene_record found;
     for (int i = 0; i < PATIENCE && registry_scene(world->registry, scene, &found, NULL); i++) {
-        scheduler_reap(world->scheduler); /* its lease is over soon */
+        scheduler_reap(world->scheduler, clock_ns()); /* its lease is over soon */
         usleep(NAP_US);
     }
     await_done(1);
