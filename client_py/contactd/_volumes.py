@@ -331,7 +331,7 @@ class Quantity:
             raise
         for which in {copy.bodies.index(warning.body) for copy, result in zip(copies, results) if result._answer.body["warnings"]
                       for warning in result.warnings if warning.code == "BODY_INVERTED"}:
-            warnings.warn(f"surface {name_of(which)} is inside out: its volume counts negatively; turn its triangles", stacklevel=5)
+            warnings.warn(f"surface {name_of(which)} is inside out and shares no volume with any: turn its triangles, or mirror its positions back", stacklevel=5)
         return results
 
     def _check_finite(self, arrays: Sequence[np.ndarray], of: str) -> None:

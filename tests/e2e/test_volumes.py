@@ -229,8 +229,8 @@ def test_bad_input(client):
         quantity.product([A[None], B[None]], [A[None], B[None] * np.nan])
     with pytest.raises(errors.InvalidMeshError, match="surface b"):
         Quantity([BALL[1], RING[1][1:]], client=client).evaluate([A[None], B[None]], False)
-    with pytest.warns(UserWarning, match="surface b is inside out"):
-        quantity.evaluate([A[None], B[None] * [1, 1, -1]], False)
+    with pytest.warns(UserWarning, match="surface b is inside out and shares no volume with any"):
+        assert quantity.evaluate([A[None], B[None] * [1, 1, -1]], False)[0] == 0
     with pytest.warns(UserWarning, match="surface b is inside out"):
         quantity.evaluate([A[None], np.stack([B, B * [1, 1, -1]])], False)
 
