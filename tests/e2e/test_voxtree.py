@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import CONTACTCTL, SLOW
 from contactd import errors
-from geometry import UNIT_BOX, icosphere, moved
+from geometry import UNIT_BOX, icosphere, moved, torus, turned
 from http_api import Api, off
 
 SHARE = 0.75 * 0.5 * 0.25  # of two unit boxes, one of which is moved by 0.25 0.5 0.75
@@ -67,6 +67,19 @@ def test_interval_points_and_progress(boxes):
     assert inside.all()
     assert len(contact.gradient(a)[0]) == 0
     assert np.isnan(points.area).all() and len(points.area) == len(points.weight)
+
+
+def test_nested_bodies_have_no_depth(client):
+    """Rounding in the tree leaves some 10^-9 m^2 of the gradient of a closed surface; the volume over that was a depth of 10^7 m."""
+    outer, inner = client.register_mesh(*UNIT_BOX), client.register_mesh(*torus(0.25, 0.08, 24, 16))
+    scene = client.open_scene(method="voxtree")
+    scene.add_body(outer, pose=np.eye(4))
+    rng = np.random.default_rng(3)
+    ring = scene.add_body(inner, pose=np.eye(4))
+    for _ in range(4):
+        (contact,) = scene.step(poses={ring: turned(rng, 0.02)}).contacts
+        assert contact.volume == pytest.approx(0.0304, rel=1e-2)
+        assert contact.depth == contact.area == 0 and not contact.normal.any()
 
 
 def test_what_is_made_of_gradients_of_vertices_is_refused(boxes):

@@ -56,7 +56,7 @@ bool ct_voxel_finish_contact(const ct_voxel_pair *pair, const double *const pose
         contact->pitch[k] = answer->cube[0];
     }
     find_forces(pair, poses, contact);
-    ct_frame_normal(contact, contact->generalized_gradient[0], 0);
+    ct_frame_normal(contact, contact->generalized_gradient[0], all->gradient_error);
     ct_frame_area(contact);
     /* Where nothing is known of the volume but that it may exist, the middle of the root. */
     double center[3];

@@ -254,6 +254,8 @@ static void add_sums(const ct_voxel_pair *pair, const ct_voxel_geometry *g, cons
     const double step = ldexp(1, -CT_VOXEL_SUM_BITS), volume = step * g->a.size * g->a.size * g->a.size;
     const double area = step * g->a.size * g->a.size * (double)g->a.most_area;
     double force[3];
+    /* sqrt(3) for all components together; the rest for their sums. */
+    to->gradient_error += 2 * CT_VOXEL_ERROR * g->a.size * g->a.size * (double)g->a.most_area * (double)from->n_nodes;
     to->estimate += volume * (double)from->volume[0];
     for (int k = 0; k < 3; k++) {
         force[k] = area * (double)from->gradient[k];

@@ -78,6 +78,7 @@ typedef struct ct_voxel_sums {
     double lower, upper, estimate; /* m^3, of the volume */
     double gradient[3];            /* m^2: d volume / d translation of the driver */
     double moment[3];              /* m^3: the same of rotations about the driver's mesh's origin */
+    double gradient_error;         /* m^2: how long the rounding of cubes can make a gradient of 0 */
     double center[3];              /* m^4: volume times centre */
 } ct_voxel_sums;
 
