@@ -525,12 +525,13 @@ ASAN_TESTS    := $(filter-out $(ASAN_LEFT_OUT:%=%.c),$(call find,tests/unit test
 asan:
 	$(MAKE) $(J) SANITIZE=address TESTS="$(ASAN_TESTS)" unit
 	$(MAKE) $(J) SANITIZE=address e2e
-# Consistency tests are about numbers, and slow here; what these folders test has one thread, but for counting who holds a
-# mesh.
-TSAN_LEFT_OUT := $(addprefix tests/unit/,base contact ebpi exact mesh narrow proto raster span view voxtree)
+# Consistency tests are about numbers, and slow here; what these folders and files test has one thread, or those of
+# golden, but for counting who holds a mesh.
+TSAN_LEFT_OUT := $(addprefix tests/unit/,$(addsuffix /%,base contact ebpi exact mesh narrow proto raster span view voxtree) \
+                   $(addsuffix .c,client_c/test_no_memory picture/test_painter_gl scene/test_strays scene/test_warnings backend/test_draw_pairs))
+TSAN_TESTS    := $(filter-out $(TSAN_LEFT_OUT),$(call find,tests/unit tests/golden,test_*.c)) tests/unit/mesh/test_mesh.c
 tsan:
-	$(MAKE) $(J) SANITIZE=thread TESTS="$(filter-out $(TSAN_LEFT_OUT),$(wildcard tests/unit/*)) tests/unit/mesh/test_mesh.c \
-	    tests/golden" unit
+	$(MAKE) $(J) SANITIZE=thread TESTS="$(TSAN_TESTS)" unit
 	$(MAKE) $(J) SANITIZE=thread e2e
 
 # The fuzzers, and all they link, are built by clang with coverage and sanitizers. What clang says of NULL + 0, which empty

@@ -39,13 +39,19 @@ static void *request_late(void *argument) {
 /* Makes something and compares it with what it was before; CT_CANCELLED, or CT_OK. */
 typedef ct_status make_fn(void *context, ct_error *error);
 
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ /* slow */
+enum { ROUNDS = 8 };
+#else
+enum { ROUNDS = 24 };
+#endif
+
 /* Cancels at once, at random moments of the time that it takes, and by a time that has passed. */
 static void cancel_often(make_fn *make, void *context, uint64_t *rng) {
     ct_error error = {0};
     const double start = ct_now();
     if (make(context, &error) != CT_OK) fail_msg("%s", error.message);
     const double took = ct_now() - start;
-    for (int round = 0; round < 24; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         ct_cancel cancel;
         ct_cancel_init(&cancel, 0);
         struct late_request late = {&cancel, took * (double)(shape_random(rng) % 1000) / 1000};
