@@ -143,11 +143,18 @@ static void compute_eye(ct_camera_fit *fit, const double at[3]) {
         }
     }
     /* All framed points stay in front of the eye, also if they are a single point. */
-    double size = 1e-6 * (1 + fabs(at[2]));
-    for (int i = 0; i < 3; i++) size = fmax(size, fit->framed_hi[i] - fit->framed_lo[i]);
+    double size = 0;
+    for (int i = 0; i < 3; i++) size = fmax(size, fmax(1e-9 * fabs(at[i]), fit->framed_hi[i] - fit->framed_lo[i]));
+    if (size == 0) size = 1e-6;
     double distance = fmax(z - at[2], fit->framed_hi[2] - at[2] + 0.02 * size) / o->zoom;
     eye[2] = at[2] + distance;
     to_world(camera, eye, camera->eye);
+}
+
+/* By how much planes are off what they must not cut, m. */
+static double slack_of(double nearest, double farthest, double depth) {
+    const double slack = 1e-4 * (nearest - farthest) + 1e-9 * fmax(fabs(depth), fmax(fabs(nearest), fabs(farthest)));
+    return slack > 0 ? slack : 1e-9;
 }
 
 ct_camera ct_camera_fit_end(ct_camera_fit *fit) {
@@ -172,9 +179,13 @@ ct_camera ct_camera_fit_end(ct_camera_fit *fit) {
 
     double depth = dot(camera->eye, camera->back);
     double nearest = fit->drawn_hi[2], farthest = fit->drawn_lo[2];
-    double slack = 1e-4 * (nearest - farthest) + 1e-9 * (1 + fabs(depth));
+    double slack = slack_of(nearest, farthest, depth);
     camera->far = fmax(depth - farthest + slack, slack);
-    camera->near = fmax(depth - nearest - slack, camera->far * 1e-4);
+    /* Depths are told apart, but framed points before the eye are not cut off, however far a half-space is. */
+    double least = camera->far * 1e-4;
+    const double framed = depth - fit->framed_hi[2] - slack_of(fit->framed_hi[2], fit->framed_lo[2], depth);
+    if (!fit->options->has_eye && framed > 0) least = fmin(least, framed);
+    camera->near = fmax(depth - nearest - slack, least);
     double distance = depth - dot(middle, camera->back);
     if (!(distance > camera->near)) distance = camera->near;
     camera->pixel = 2 * distance * camera->tangent[1] / fit->options->height;
@@ -208,16 +219,25 @@ void ct_camera_matrix(const ct_camera *camera, const uint32_t size[2], const uin
 
 /* ---- normals of vertices, for shading ---- */
 
+float ct_per_size(const float *positions, size_t n_vertices) {
+    float most = 0;
+    for (size_t i = 0; i < 3 * n_vertices; i++) most = fmaxf(most, fabsf(positions[i]));
+    int exponent;
+    frexpf(most, &exponent);
+    return ldexpf(1, exponent < -126 ? 126 : -exponent);
+}
+
 void ct_vertex_normals(const float *positions, const uint32_t *triangles, size_t n_vertices, size_t n_triangles,
                        float *normals) {
+    const float per_size = ct_per_size(positions, n_vertices);
     memset(normals, 0, n_vertices * 3 * sizeof *normals);
     for (size_t t = 0; t < n_triangles; t++) {
         if (CT_POLL_EVERY(t, 1024) && ct_is_cancelled()) return; /* whoever asks polls too */
         const uint32_t *v = triangles + 3 * t;
         float a[3], b[3]; /* edges; their cross product is the face's normal times twice its area */
         for (int i = 0; i < 3; i++) {
-            a[i] = positions[3 * (size_t)v[1] + i] - positions[3 * (size_t)v[0] + i];
-            b[i] = positions[3 * (size_t)v[2] + i] - positions[3 * (size_t)v[0] + i];
+            a[i] = per_size * (positions[3 * (size_t)v[1] + i] - positions[3 * (size_t)v[0] + i]);
+            b[i] = per_size * (positions[3 * (size_t)v[2] + i] - positions[3 * (size_t)v[0] + i]);
         }
         const float n[3] = {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
         for (int c = 0; c < 3; c++)

@@ -16,6 +16,7 @@ layout(std430, binding = 4) buffer Heads { uint n_layers; uint heads[]; };
 layout(location = 2) uniform vec3 eye;
 layout(location = 5) uniform vec3 light; // direction towards the light
 layout(location = 6) uniform uint width; // samples in a row of heads
+layout(location = 7) uniform float per_size;
 
 in vec3 at;
 in vec3 normal;
@@ -24,7 +25,7 @@ flat in vec4 tint; // linear; opacity seen face on
 void main() {
     uint index = atomicAdd(n_layers, 1u) + 1u;
     if (index >= uint(layers.length())) return;
-    vec3 view = normalize(eye - at), n = normalize(normal);
+    vec3 view = normalize((eye - at) * per_size), n = normalize(normal);
     if (dot(normal, normal) == 0) n = view;
     if (!gl_FrontFacing) n = -n;
     float along = clamp(dot(n, view), 0, 1), rim = (1 - along) * (1 - along);

@@ -9,6 +9,7 @@ layout(location = 0) uniform mat4 camera; // world relative to the camera's orig
 layout(location = 1) uniform mat4 body;   // the body's frame -> world relative to the camera's origin
 layout(location = 3) uniform vec3 color;
 layout(location = 4) uniform float opacity;
+layout(location = 7) uniform float per_size; // a power of two: products of lengths times it are neither 0 nor infinite
 
 out vec3 at;
 out vec3 normal;
@@ -20,7 +21,7 @@ void main() {
     uint corner = uint(gl_VertexID), first = corner - corner % 3;
     vec3 a = position(triangles[first]), b = position(triangles[first + 1]), c = position(triangles[first + 2]);
     uint v = triangles[corner];
-    vec3 flat_normal = cross(b - a, c - a);
+    vec3 flat_normal = cross((b - a) * per_size, (c - a) * per_size);
     float size = length(flat_normal);
     if (size > 0) flat_normal /= size;
     vec3 smooth_normal = vec3(normals[3 * v], normals[3 * v + 1], normals[3 * v + 2]);

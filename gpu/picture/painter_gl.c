@@ -52,6 +52,7 @@ typedef struct body_buffers {
     GLuint positions, normals, triangles;
     bool owns_triangles;
     bool owns_positions; /* and normals */
+    float per_size;      /* ct_per_size of the positions */
 } body_buffers;
 
 /* One picture while it is drawn. */
@@ -176,6 +177,7 @@ static ct_status upload_body(rendering *r, size_t index, const body_buffers *sam
     if (!body->positions && same_positions) {
         to->positions = same_positions->positions;
         to->normals = same_positions->normals;
+        to->per_size = same_positions->per_size;
         return CT_OK;
     }
     float *normals = malloc(info.vertices * 12);
@@ -185,6 +187,7 @@ static ct_status upload_body(rendering *r, size_t index, const body_buffers *sam
     const float *positions = ct_snapshot_body_positions(body);
     ct_vertex_normals(positions, triangles, info.vertices, info.triangles, normals);
     to->owns_positions = true;
+    to->per_size = ct_per_size(positions, info.vertices);
     to->positions = make_buffer(positions, info.vertices * 12);
     to->normals = make_buffer(normals, info.vertices * 12);
     free(normals);
@@ -315,6 +318,11 @@ static void set_target(GLuint target, const uint32_t size[2], uint32_t scale) {
     glViewport(0, 0, (GLsizei)(size[0] * scale), (GLsizei)(size[1] * scale));
 }
 
+/* A power of two, 1 / the size of a pixel. */
+static float per_pixel(const rendering *r) {
+    return (float)ldexp(1, -(int)fmin(fmax(logb(r->snapshot->camera.pixel), -126), 126));
+}
+
 static void draw_span_ends(rendering *r) {
     const ct_snapshot *snapshot = r->snapshot;
     float colors[9];
@@ -324,6 +332,7 @@ static void draw_span_ends(rendering *r) {
     glUniform3fv(2, 1, r->eye);
     glUniform3fv(3, 3, colors);
     glUniform3fv(6, 1, r->light);
+    glUniform1f(7, per_pixel(r));
     glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 0, r->span_ends);
     for (size_t i = 0; i < snapshot->n_contacts; i++) {
         const ct_snapshot_contact *contact = &snapshot->contacts[i];
@@ -380,6 +389,7 @@ static void draw_films(rendering *r, const uint32_t size[2]) {
     glUniform3fv(2, 1, r->eye);
     glUniform3fv(5, 1, r->light);
     glUniform1ui(6, size[0] * SCALE);
+    glUniform1f(7, per_pixel(r));
     draw_marks_of(r, CT_MARK_FILM, 3);
 }
 
@@ -396,6 +406,7 @@ static void draw_bodies(rendering *r) {
                     (float)(body->pose[4 * row + column] - (column == 3 ? snapshot->camera.origin[row] : 0));
         glUniformMatrix4fv(1, 1, GL_FALSE, matrix);
         glUniform3f(3, to_linear(color[0]), to_linear(color[1]), to_linear(color[2]));
+        glUniform1f(7, from->per_size);
         glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 0, from->positions);
         glBindBufferBase(GL_SHADER_STORAGE_BUFFER, 1, from->normals);
         ct_mesh_info info;

@@ -175,6 +175,9 @@ void ct_axes_draw(const ct_camera *camera, uint32_t width, uint32_t height, uint
 /* sRGB colours of the legend's arrows and of span ends on rays along x, y and z. */
 extern const float ct_axis_color[3][3];
 
+/* A power of two, 1 / the size of positions [vertices][3]: edges times it have cross products that float32 holds. */
+float ct_per_size(const float *positions, size_t n_vertices);
+
 /* Computes area-weighted unit normals of a mesh's vertices, [vertices][3]; 0 0 0 where the normals of the adjacent
  * faces cancel. */
 void ct_vertex_normals(const float *positions, const uint32_t *triangles, size_t n_vertices, size_t n_triangles,

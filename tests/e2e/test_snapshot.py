@@ -100,6 +100,31 @@ def test_one_contact(client, scene):
 
 
 @drawn
+def test_of_any_size(client):
+    """The framing had a length of 1e-6 m, and float32 no area of 1e-48 or 1e48 m^2: pictures were empty, flat or black."""
+    def picture(exponent):
+        with client.open_scene(resolution=16) as scene:
+            for vertices, triangles, x in ((*UNIT_BOX, 0.0), (*icosphere(0.6, 2), 0.75)):
+                mesh = client.register_mesh(np.ldexp(vertices, exponent), triangles)
+                scene.add_body(mesh, pose=moved(np.ldexp(x, exponent)))
+            return read_png(scene.snapshot(show=("bodies", "samples"), **SMALL)).astype(float)
+
+    expected = picture(0)
+    assert (expected < 250).any(axis=2).mean() > 0.2
+    for exponent in (-90, -40, 40, 90):
+        assert np.abs(picture(exponent) - expected).mean() < 0.1
+
+
+@drawn
+def test_a_plane_far_below_hides_nothing(client):
+    with client.open_scene(method="exact") as scene:
+        scene.add_body(client.register_mesh(*icosphere(0.6, 2)), pose=np.eye(4))
+        alone = (read_png(scene.snapshot(**SMALL)) < 250).any(axis=2)
+        scene.add_half_space((0, 0, 1), -1e9)
+        assert (read_png(scene.snapshot(**SMALL)) < 250).any(axis=2)[alone].mean() > 0.99 and alone.mean() > 0.2
+
+
+@drawn
 def test_positions_are_those_of_the_last_step(client):
     vertices, triangles = UNIT_BOX
     scene = client.open_scene(resolution=8)
@@ -296,7 +321,7 @@ def test_refused_scenes_and_methods(server):
 
 @pytest.mark.parametrize("options, error", [
     ({"width": 3}, errors.OutOfRangeError), ({"zoom": float("inf")}, contactd.ContactdError),
-    ({"show": "all"}, errors.InvalidArgumentError), ({"up": (0, 1)}, errors.WrongLengthError),
+    ({"show": "all"}, errors.InvalidArgumentError), ({"contact": 3}, errors.InvalidArgumentError), ({"up": (0, 1)}, errors.WrongLengthError),
     ({"up": (0, 0, 0)}, errors.InvalidArgumentError), ({"background": (2, 0, 0)}, errors.OutOfRangeError)])
 def test_python_refusals(scene, options, error):
     with pytest.raises(error):

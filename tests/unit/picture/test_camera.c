@@ -52,6 +52,47 @@ static void assert_orthonormal(const ct_camera *c) {
                 1, 1e-12);
 }
 
+/* Of whatever size: no length of a metre is in it. */
+static void scenes_of_any_size_look_alike(void **state) {
+    (void)state;
+    const uint32_t size[2] = {960, 720}, whole[4] = {0, 0, 960, 720};
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    uint64_t rng = 9;
+    double points[POINTS][3], scaled[POINTS][3];
+    random_points(&rng, points);
+    const ct_camera camera = fit_to(&o, points, POINTS);
+    for (int e = -100; e <= 100; e += 25) {
+        for (int k = 0; k < POINTS; k++)
+            for (int i = 0; i < 3; i++) scaled[k][i] = ldexp(points[k][i], e);
+        const ct_camera other = fit_to(&o, scaled, POINTS);
+        assert_near(ldexp(other.pixel, -e), camera.pixel, 1e-9 * camera.pixel);
+        for (int k = 0; k < POINTS; k++) {
+            double a[3], b[3];
+            project(&camera, size, whole, points[k], a);
+            project(&other, size, whole, scaled[k], b);
+            for (int i = 0; i < 3; i++) assert_near(a[i], b[i], 1e-4);
+        }
+    }
+}
+
+static void a_far_backdrop_cuts_nothing_off(void **state) {
+    (void)state;
+    ct_snapshot_options o;
+    ct_snapshot_options_init(&o);
+    for (int e = 0; e < 12; e++) {
+        ct_camera_fit fit;
+        ct_camera_fit_begin(&fit, &o);
+        for (int k = 0; k < 8; k++) ct_camera_fit_add_framed(&fit, (double[3]){k & 1, k >> 1 & 1, k >> 2});
+        ct_camera_fit_add_drawn(&fit, (double[3]){0, 0, -pow(10, e)});
+        const ct_camera camera = ct_camera_fit_end(&fit);
+        for (int k = 0; k < 8; k++) {
+            const double to[3] = {camera.eye[0] - (k & 1), camera.eye[1] - (k >> 1 & 1), camera.eye[2] - (k >> 2)};
+            assert_true(dot(to, camera.back) >= camera.near && dot(to, camera.back) <= camera.far);
+        }
+    }
+}
+
 static void everything_is_framed_closely(void **state) {
     (void)state;
     uint64_t rng = 7;
@@ -208,6 +249,8 @@ static void parts_fit_together(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scenes_of_any_size_look_alike),
+        cmocka_unit_test(a_far_backdrop_cuts_nothing_off),
         cmocka_unit_test(everything_is_framed_closely),
         cmocka_unit_test(angles),
         cmocka_unit_test(eye_and_target),
