@@ -650,6 +650,8 @@ class Scene(SceneSettings, ShapeAdder):
         Raises: UnsupportedError where the server has no OpenGL; NotFoundError, OutOfRangeError, InvalidArgumentError.
         """
         self._check_open()
+        if contact is not None and not isinstance(contact, Iterable):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected two bodies, got {contact!r}", field="contact")
         bodies = None if contact is None else [self._own(body, "contact") for body in contact]
         given = {"width": width, "height": height, "resolution": resolution}
         fields: dict[str, Any] = {name: _arrays.unsigned(value, field=name) for name, value in given.items()
@@ -780,8 +782,8 @@ def limits_message(time_budget: float | None, tolerance: float | None) -> dict[s
     if tolerance is not None:
         out["tolerance"] = _settings.message({"tolerance": tolerance})["tolerance"]
         if out["tolerance"] == 0:
-            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected {_settings.BY_NAME['tolerance'].expected}, got 0",
-                            field="tolerance")
+            expected = _settings.BY_NAME["tolerance"].expected.removesuffix(", or 0 for none")
+            raise error_for(ErrorCode.OUT_OF_RANGE, f"expected {expected}, got 0: leave it out for the scene's own", field="tolerance")
     return out
 
 

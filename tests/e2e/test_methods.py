@@ -117,6 +117,8 @@ def test_refused(open_pair, client, server):
     assert refused.value.field == "want"
     with pytest.raises(errors.InvalidArgumentError, match='"exact" takes no tolerance'):
         open_pair(method="exact").step(tolerance=1e-9)
+    with pytest.raises(errors.OutOfRangeError, match="names it, got 0: leave it out for the scene's own"):
+        open_pair(method="ebpi", tolerance=1e-3).step(tolerance=0)
     expect(scene.step(), "exact")
     with pytest.raises(errors.UnsupportedError, match="expected auto or ldi or exact or ebpi or voxtree, got"):
         client.open_scene(method="magic")
