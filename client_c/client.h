@@ -150,6 +150,14 @@ typedef struct ctc_greeting { /* what a server says of its security mechanism, s
     size_t n;                 /* of bytes */
 } ctc_greeting;
 
+typedef struct ctc_silence { /* whether bytes of the connection move, see silence.c */
+    int fd;                  /* -1: there is none */
+    uint64_t cookie;         /* its number, which the system never reuses */
+    uint64_t looked_ns, moved_ns;
+    uint64_t received, taken; /* bytes, when they were last seen to have moved */
+    uint64_t taken_then;      /* when some last came */
+} ctc_silence;
+
 struct contactd_client {
     void *context, *socket, *monitor;
     ctc_servers servers;
@@ -170,6 +178,7 @@ struct contactd_client {
     uint32_t refused; /* handshakes that the server ended since the call began */
     bool asks_other;  /* it wants another mechanism than the client offers */
     ctc_greeting greeting;
+    ctc_silence silence;
     uint64_t reconnect_ns;   /* when to connect again, as the server asks to wait; 0: not */
     bool is_throttled;       /* the last handshake failed because too many others from this address had */
     bool unauthenticated;    /* the last one because it does not know the key, or asks for one and got none */

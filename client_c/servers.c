@@ -12,6 +12,7 @@
 
 #include "client_c/base.h"
 #include "client_c/greeting.h"
+#include "client_c/silence.h"
 #include "proto/endpoint.h"
 
 enum {
@@ -188,6 +189,7 @@ bool ctc_servers_go(contactd_client *client, const char *to) {
     if (!address) return false;
     if (strchr(address, '[')) zmq_setsockopt(client->socket, ZMQ_IPV6, &(int){1}, sizeof(int));
     zmq_disconnect(client->socket, client->address);
+    ctc_silence_prepare(client, address);
     zmq_connect(client->socket, address);
     client->reconnect_ns = 0;
     client->is_throttled = false;

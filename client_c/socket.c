@@ -11,6 +11,7 @@
 #include "client_c/greeting.h"
 #include "client_c/keys.h"
 #include "client_c/servers.h"
+#include "client_c/silence.h"
 #include "proto/endpoint.h"
 
 #define HANDSHAKE_FAILED                                                                                               \
@@ -45,15 +46,14 @@ contactd_code ctc_socket_open(contactd_client *client, const contactd_options *o
     /* No high-water mark: what a client has in flight bounds its answers. Where a mark stops the input while the
      * simulator computes, ZeroMQ does not see its heartbeats answered, and libzmq 4.3 may end the process over that. */
     set_int(client->socket, ZMQ_RCVHWM, 0);
-    set_int(client->socket, ZMQ_HEARTBEAT_IVL, 1000);
-    set_int(client->socket, ZMQ_HEARTBEAT_TIMEOUT, 5000);
-    set_int(client->socket, ZMQ_HEARTBEAT_TTL, 10000);
+    ctc_silence_note(client, -1);
+    ctc_silence_prepare(client, client->address);
     set_int(client->socket, ZMQ_RECONNECT_IVL, 20 + (int)(60 * ctc_random(client))); /* ZeroMQ adds its own jitter */
     set_int(client->socket, ZMQ_RECONNECT_IVL_MAX, 1000);
     set_int(client->socket, ZMQ_RCVTIMEO, SLICE_MS);
     if (zmq_socket_monitor(client->socket, "inproc://monitor",
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED |
-                               HANDSHAKE_FAILED) ||
+                           ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                               ZMQ_EVENT_CONNECT_RETRIED | HANDSHAKE_FAILED) ||
         zmq_connect(client->monitor, "inproc://monitor"))
         return ctc_fail(client, CONTACTD_INTERNAL, "client", "", "no socket monitor: %s", zmq_strerror(zmq_errno()));
     contactd_code code = ctc_keys_set(client, options->server_key, options->client_key);
@@ -147,6 +147,10 @@ void ctc_drain_monitor(contactd_client *client) {
             zmq_msg_close(&address);
         }
         if (is_late) continue;
+        if (kind == ZMQ_EVENT_CONNECTED) {
+            ctc_silence_note(client, (int)value);
+            continue;
+        }
         if (kind == ZMQ_EVENT_CONNECT_RETRIED) { /* nothing listens there, or the connection ended */
             client->retries++;
             continue;
@@ -171,6 +175,7 @@ void ctc_drain_monitor(contactd_client *client) {
             continue;
         }
         client->breaks++;
+        ctc_silence_note(client, -1);
         /* ZeroMQ says so before it takes the connection's pipe away, which would swallow a message that nothing then
          * takes for lost: the break was known when it was sent. */
         if (client->greeted) client->awaits_handshake = true;
@@ -404,6 +409,7 @@ ctc_event ctc_pump(contactd_client *client, uint64_t request, uint64_t until_ns)
     }
     if (!got) {
         ctc_drain_monitor(client);
+        ctc_silence_look(client, ctc_now());
         ctc_servers_tend(client);
         return CTC_NOTHING;
     }

@@ -21,6 +21,7 @@ from ._line import MOST_SCENES, Line
 from ._schema import UNION_NUMBER
 from ._sender import Sender
 from ._session import Setup
+from ._silence import LOOK_S
 from ._state import Request, SceneState
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
@@ -36,6 +37,7 @@ class Connection(Line):
         self._setup = Setup(self, name, lease_s)
         self._sender = Sender(self)
         self._answers = Answers(self, self._setup)
+        self._look_at = 0.0  # when to look whether the server is silent
         self.is_closing = False
         self.why_closing: ContactdError | None = None  # where its owner did not ask for it
         self.patient_until = 0.0  # a server that nothing listens for is waited for until then; 0: as long as requests wait
@@ -70,6 +72,10 @@ class Connection(Line):
         elif self.target and self.is_ready and not self.has_in_flight() and not self.is_closing:
             self.move(self.target)
         self._setup.run_timers(now)
+        if now >= self._look_at and self.awaits_answer():
+            self._look_at = now + LOOK_S
+            if self.socket.is_silent(now):
+                self.lose("the server was silent: it is gone, or it hangs")
 
     def _reach_by(self) -> float:
         return self.down_at + (REACH_S if self.is_refused else SILENCE_S)
@@ -81,6 +87,8 @@ class Connection(Line):
             times.append(self.tables.deadlines[0][0])
         if self.reopen_at:
             times.append(self.reopen_at)
+        if self.awaits_answer():
+            times.append(self._look_at)
         if self.patient_until > times[0] - 3600:
             times.append(self.patient_until)
         if self.down_at:

@@ -68,6 +68,10 @@ class Line:
         """Whether a request that was sent has no answer yet."""
         return bool(self.tables.flying or self.tables.steps)
 
+    def awaits_answer(self) -> bool:
+        """Of a server that is connected."""
+        return self.is_up and (bool(self.tables.flying or self.tables.steps) or self.session.procedure is not None)
+
     def transmit(self, kind: str, body: dict[str, Any], arrays: Arrays | None, number: int) -> None:
         frames: list[Any] = []
         if arrays is not None:

@@ -10,6 +10,7 @@ import zmq.utils.monitor
 
 from ._greeting import Greeting
 from ._keys import Keys
+from ._silence import Silence, can_be_told
 
 HEARTBEAT_MS = 2000
 _POLLIN = int(zmq.POLLIN)  # operations of enumerations take longer than the call
@@ -41,6 +42,7 @@ class Socket:
         self._context = zmq.Context()
         self._greeting = Greeting(self._context, poller, b"CURVE" if keys else b"NULL")
         self._address = ""
+        self._silence: Silence | None = None
 
     def open(self, address: str) -> None:
         """Begins to connect. Raises: zmq.ZMQError where it is not an address."""
@@ -59,8 +61,8 @@ class Socket:
         socket.reconnect_ivl = 50 + random.randrange(50)
         socket.reconnect_ivl_max = 1000
         socket.heartbeat_ivl = HEARTBEAT_MS
-        socket.heartbeat_timeout = 3 * HEARTBEAT_MS
-        self._monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
+        socket.heartbeat_timeout = 0 if address.startswith("tcp://") and can_be_told() else 3 * HEARTBEAT_MS
+        self._monitor = socket.get_monitor_socket(zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
                                                   | zmq.EVENT_CONNECT_RETRIED | _HANDSHAKE_FAILED)
         self._poller.register(self._monitor, zmq.POLLIN)
         self._poller.register(socket, zmq.POLLIN)
@@ -78,7 +80,7 @@ class Socket:
             self._socket.disable_monitor()
             self._monitor.close(0)
         self._socket.close(0)
-        self._socket = self._monitor = None
+        self._socket = self._monitor = self._silence = None
 
     def close_for_good(self) -> None:
         self.close()
@@ -124,6 +126,11 @@ class Socket:
 
     # ---- the monitor ----
 
+    def is_silent(self, now: float) -> bool:
+        """Whether nothing has moved for so long that the server must be gone, or hang. To be asked once a second while its
+        answer is waited for."""
+        return self._silence is not None and self._silence.is_over_long(now)
+
     def has_change(self, events: dict[Any, int]) -> bool:
         return self._monitor in events or self._greeting.has_answer(events)
 
@@ -134,10 +141,13 @@ class Socket:
         while self._monitor is not None and self._monitor.poll(0):
             message = zmq.utils.monitor.recv_monitor_message(self._monitor)
             event = message["event"]
+            if event == zmq.EVENT_CONNECTED:
+                self._silence = Silence(message["value"]) if self._address.startswith("tcp://") else None
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._greeting.close()
                 return Change(True)
             if event == zmq.EVENT_DISCONNECTED:
+                self._silence = None
                 return Change(False, "the connection was lost")
             if event == zmq.EVENT_CONNECT_RETRIED:
                 return Change(False, is_retry=True)

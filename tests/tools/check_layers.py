@@ -91,7 +91,7 @@ FLOORS = {
 # alone declares what any of them defines.
 FILES = {
     "client_c": [
-        "contactd.h", "contactd.hpp", "client.h", "base", "records", "greeting", "servers", "mirror", "flight", "keys", "socket", "session",
+        "contactd.h", "contactd.hpp", "client.h", "base", "records", "greeting", "silence", "servers", "mirror", "flight", "keys", "socket", "session",
         "restore", "frames", "result", "steps", "many_result", "many.c", "meshes", "scenes", "copies", "shapes", "snapshots", "reports", "products",
         "overlap", "connect", "contactd.c", "fleet.h", "fleet_look", "fleet_meshes", "fleet.c", "contactctl.c"],
     "client_c/ctl": [
@@ -103,7 +103,7 @@ FILES = {
 MODULES = {
     "client_py/contactd": [
         "errors", "_schema", "_wire", "_arrays", "_gltf", "_addresses", "_keys", "_native", "_greeting", "_want", "_contact_columns",
-        "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_surface", "_state", "_tables", "_socket", "_successors", "_line",
+        "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_surface", "_state", "_tables", "_silence", "_socket", "_successors", "_line",
         "_link_scenes", "_sender", "_session", "_answers", "_connection", "_link", "_servers", "_embedded", "body", "shapes", "result", "scene", "_many",
         "_link_many", "_scene_opener", "_engine_memory", "_engine", "_engine_many", "client", "engine", "_own_engine", "_judge", "_optional", "_volumes", "torch", "jax",
         "_mujoco_model", "_mujoco_parameters", "_mujoco_flex", "mujoco", "gym", "drake", "newton", "pybullet", "__init__", "__main__"],
