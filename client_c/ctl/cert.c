@@ -73,7 +73,7 @@ static int write_file(const char *path, const char *text, size_t size, mode_t mo
     if (fd >= 0 && close(fd) != 0) good = false;
     if (good) return EXIT_OK;
     if (fd >= 0) unlink(path);
-    return ctl_mistake("cannot write %s: %s", path, strerror(why));
+    return ctl_cannot_write(path, why);
 }
 
 static int write_both(const certificate *c, const char *crt_path, const char *key_path) {

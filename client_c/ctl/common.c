@@ -32,6 +32,11 @@ int ctl_mistake(const char *format, ...) {
     return EXIT_USAGE;
 }
 
+int ctl_cannot_write(const char *path, int why) {
+    return ctl_mistake("cannot write %s: %s%s", path, strerror(why),
+                       why == EEXIST ? ", and stays as it is: name another file, or remove this one" : "");
+}
+
 /* ---- option values ---- */
 
 static bool is_separator(char c) {

@@ -117,6 +117,7 @@ int ctl_report(const contactd_error *error, const char *what);
 /* A line on stderr, below what progress.h shows. */
 void ctl_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int ctl_mistake(const char *format, ...) __attribute__((format(printf, 1, 2))); /* says it; EXIT_USAGE */
+int ctl_cannot_write(const char *path, int why); /* says so, and of errno EEXIST what to do; EXIT_USAGE */
 
 /* ---- reach.c: is there anything at an address, asked of the system and not of ZeroMQ, which only tries again ---- */
 

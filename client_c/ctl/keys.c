@@ -37,7 +37,7 @@ static int write_secret(const char *path, const char *text) {
     if (fd >= 0 && close(fd) != 0) good = false;
     if (good) return EXIT_OK;
     if (fd >= 0) unlink(path);
-    return ctl_mistake("cannot write %s: %s", path, strerror(why));
+    return ctl_cannot_write(path, why);
 }
 
 /* What the line is for, and where the secret is, go to stderr: stdout is the line alone, for >> into the list. */

@@ -26,7 +26,7 @@ FILE *recording_begin(const char *path, const json_t *header) {
     int why = errno;
     free(text);
     if (good) return file;
-    ctl_mistake("cannot write %s: %s", path, strerror(why));
+    ctl_cannot_write(path, why);
     if (file) fclose(file);
     if (fd >= 0) unlink(path);
     return NULL;

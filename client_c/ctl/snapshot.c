@@ -109,7 +109,7 @@ static bool take(const ctl *ctl, arguments *a) {
 /* ---- output ---- */
 
 static int cannot(const char *path) {
-    return ctl_mistake("cannot write %s: %s", path, strerror(errno));
+    return ctl_cannot_write(path, errno);
 }
 
 /* Beside the file, then in its place: who looks at it sees the old picture or the new one. */

@@ -34,7 +34,7 @@ def test_nothing_is_written_over(tmp_path):
     assert json.loads(cert(tmp_path, "one", "--json").stdout) == {"certificate": "one.pem", "key": "one-key.pem"}
     before = (tmp_path / "one-key.pem").read_bytes()
     again = cert(tmp_path, "one")
-    assert again.returncode == 2 and "one-key.pem: File exists" in again.stderr and (tmp_path / "one-key.pem").read_bytes() == before
+    assert again.returncode == 2 and "one-key.pem: File exists, and stays as it is: name another" in again.stderr and (tmp_path / "one-key.pem").read_bytes() == before
     (tmp_path / "two.pem").write_text("mine")
     assert cert(tmp_path, "two").returncode == 2
     assert (tmp_path / "two.pem").read_text() == "mine" and not (tmp_path / "two-key.pem").exists()

@@ -364,7 +364,7 @@ def test_steps_that_time_has_cut_short_are_not_compared(server, tmp_path, refine
 def test_where_it_cannot_record(server, tmp_path):
     there = tmp_path / "there"
     there.write_text("mine")
-    assert "File exists" in run("--server", server.stream, "record", there, "--", "true", expect=USAGE)
+    assert "File exists, and stays as it is: name another file" in run("--server", server.stream, "record", there, "--", "true", expect=USAGE)
     assert there.read_text() == "mine"
     assert "No such file" in run("--server", server.stream, "record", tmp_path / "no" / "where", expect=USAGE)
     assert "nowhere:1" in run("--server", server.stream, "record", tmp_path / "x", "--listen", "nowhere:1", expect=USAGE)
