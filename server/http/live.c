@@ -329,7 +329,7 @@ static void send_due(watched_scene *scene, uint64_t now, uint64_t *next) {
     for (viewer *v = scene->viewers; v; v = v->next) {
         send_early(v, now);
         if (v->early && v->next_ns < *next) *next = v->next_ns;
-        if (v->has_ended || v->is_new || !v->is_asleep || now - v->told_ns < HEARTBEAT_NS) continue;
+        if (v->has_ended || !v->is_asleep || now - v->told_ns < HEARTBEAT_NS) continue;
         live_event_release(&v->first_event);
         v->first_event = live_heartbeat();
         rouse(v);

@@ -239,6 +239,21 @@ def test_viewers_who_come_while_a_frame_is_made(server, client):
                 assert stream.frame()["n_contacts"] == 23
 
 
+def test_who_comes_during_a_long_step_hears_that_the_server_is_there(server, client):
+    """Every ten seconds: a connection that is silent for thirty is cut."""
+    ball = client.register_mesh(*icosphere(1.0, 4))
+    scene = client.open_scene(method="ebpi", tolerance_rel=1e-6, strict=True, ray_budget=2**20)
+    for i in range(40):
+        scene.add_body(ball, pose=moved(0.01 * i, 0.002 * i))
+    future = scene.submit()
+    api = Api(server.http)
+    wait_until(lambda: api.gauge("contactd_queue_depth") >= 1, "the step to be there")
+    with Stream(server, scene.id) as stream:
+        assert stream.answer.readline() == b": still here\n" and not future.done()
+    future.cancel()
+    scene.close()
+
+
 def test_a_full_queue_is_asked_at_the_viewer_s_rate(make_server):
     """A viewer who comes while no command can be queued waits, and costs next to nothing until one can."""
     server = make_server("--queue", "1")
