@@ -29,6 +29,8 @@ from .errors import ClosedError, ContactdError, ErrorCode, error_for
 
 VERSION = "0.1.0"
 GOODBYE_S = 1.0
+STOPPED_S = 0.5  # a sleep that ends so late: this process was stopped, as by Ctrl-Z or a debugger
+HANDED_OVER_MS = 100  # for libzmq's thread then to hand over what came meanwhile, before a time is found to be over
 ASIDE_S = 0.05  # without a call, after which the connection's thread takes the I/O lock again
 
 
@@ -341,7 +343,11 @@ class Link:
             else:
                 until = self._connection.next_time()
                 wait = max(0.0, (min(until, goodbye) if goodbye else until) - time.monotonic())
-            return dict(self._poller.poll(math.ceil(wait * 1000)))
+            end = time.monotonic() + wait
+            events = self._poller.poll(math.ceil(wait * 1000))
+            if not events and time.monotonic() > end + STOPPED_S:
+                events = self._poller.poll(HANDED_OVER_MS)
+            return dict(events)
         finally:
             self._is_sleeping = False
 

@@ -387,3 +387,38 @@ def test_a_server_that_was_stopped_takes_nobody_for_silent(make_server):
         pytest.skip("the machine is too busy to tell")
     assert {scene, int(kept)} <= scenes, server.logs()
     assert raw.ask("Ping", {"nonce": 1}).kind == "Pong"
+
+
+def test_a_client_that_was_stopped_takes_the_answer_that_came(make_server):
+    """Its time is over when it goes on, but the answer had come in time."""
+    server = make_server()
+    code = f"""
+import sys; sys.path.insert(0, {str(ROOT / 'client_py')!r}); sys.path.insert(0, {str(ROOT / 'client_py/examples')!r})
+import contactd, shapes, numpy as np
+client = contactd.connect({server.stream!r}, timeout=60)
+scene = client.open_scene()
+pose = np.eye(4); pose[0, 3] = 0.75
+scene.add_bodies(client.register_mesh(*shapes.box((0, 0, 0), (1, 1, 1))), [np.eye(4), pose])
+scene.step()
+print("ready", flush=True)
+sys.stdin.readline()
+print("asking", flush=True)
+print(scene.step(timeout=4).contacts[0].volume, client.reconnects, flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        os.kill(server.pid, signal.SIGSTOP)
+        child.stdin.write("go\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "asking\n"
+        time.sleep(0.5)
+        os.kill(child.pid, signal.SIGSTOP)
+        os.kill(server.pid, signal.SIGCONT)
+        time.sleep(5)
+        os.kill(child.pid, signal.SIGCONT)
+        assert float(child.stdout.readline().split()[0]) == pytest.approx(0.25)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+        child.kill()
+        child.wait()
