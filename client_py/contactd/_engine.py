@@ -163,6 +163,7 @@ class EngineLink:
         if os.getpid() != self._pid:
             self._is_closed = True
             return  # the parent's
+        self._check_not_interrupting()
         with self._lock:
             if self._is_closed:
                 return
@@ -186,7 +187,13 @@ class EngineLink:
                 scene.address = 0
                 self.native.free("ct_scene", scene.handle)
 
+    def _check_not_interrupting(self) -> None:
+        if self.native.interrupts.is_here():
+            raise error_for(ErrorCode.CONFLICT, "a signal's handler interrupted a call of the engine, which has to end first: raise an "
+                            "exception, which ends it, or set a flag", object="engine")
+
     def _check_open(self) -> None:
+        self._check_not_interrupting()
         if self._is_closed:
             raise ClosedError("the engine was closed")
         if os.getpid() != self._pid:
@@ -227,7 +234,9 @@ class EngineLink:
         if work is None:
             raise error_for(ErrorCode.UNSUPPORTED, f"the engine in this process has no {request.kind}", object="engine")
         self._free_meshes()
-        return request.done(work(body, arrays))
+        with self.native.interrupts.around():
+            answer = work(body, arrays)
+        return request.done(answer)
 
     # ---- meshes ----
 
@@ -569,7 +578,7 @@ class EngineLink:
             self._check_there(scene, request.scene.label)
             step, is_limited = self._fill_step(request, scene, keep)
             if request.deadline > time.monotonic():
-                self.native.lib.ct_engine_run(self._engine, step, 1)
+                self.native.interrupts.run(self._engine, step, 1)
             return self._step_done(request, scene, step, is_limited)
 
     def _scene_to_step(self, request: Request) -> _Scene:
@@ -606,6 +615,7 @@ class EngineLink:
             step.tolerance, step.viscosity = (request.limits.get(name, 0.0) for name in ("tolerance", "viscosity"))
             scene.kept = None
         keep.append((step, cancel, updates))
+        cancel.outer = self.native.interrupts.outer()
         now = time.monotonic()
         is_limited = 0 < scene.limit < request.deadline - now
         cancel.until = now + scene.limit if is_limited else request.deadline

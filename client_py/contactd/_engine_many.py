@@ -113,7 +113,7 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
     if made is None:
         made = motion.together.made[key] = _Steps(link, motion)
     steps, cancel = made.steps, ffi.new("ct_cancel *")
-    cancel.until = deadline
+    cancel.until, cancel.outer = deadline, native.interrupts.outer()
     with _held(made.in_order):
         link._check_open()
         if not motion.together.is_current and not all(scene.address for scene in made.scenes):
@@ -126,7 +126,7 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
         for at in range(0, n, BATCH):
             here, k = steps + at, min(BATCH, n - at)
             try:
-                lib.ct_engine_run(link._engine, here, k)
+                native.interrupts.run(link._engine, here, k)
                 gathered.add(link, here, made.rows["result"][at:at + k] != 0)
             finally:
                 lib.ct_steps_free_results(here, k)
@@ -160,7 +160,11 @@ def _step_each(link: EngineLink, requests: list[Request]) -> list[Any]:
             limited.append(is_limited)
         for at in range(0, len(requests), BATCH):
             if min(request.deadline for request in requests) > time.monotonic():
-                lib.ct_engine_run(link._engine, memory + at, min(BATCH, len(requests) - at))
+                try:
+                    native.interrupts.run(link._engine, memory + at, min(BATCH, len(requests) - at))
+                except BaseException:
+                    lib.ct_steps_free_results(memory, at)
+                    raise
         answers: list[Any] = []
         for k, (request, scene) in enumerate(zip(requests, scenes)):
             try:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _native
+from ._interrupt import interrupts
 from .errors import ContactdError, ErrorCode, error_for
 
 
@@ -264,6 +265,7 @@ class Library:
 
     def __init__(self) -> None:
         self.ffi, self.lib = _native.load()
+        self.interrupts = interrupts()
         self.backend = ""
         # Python may free objects while cffi looks up a type or a function, under its lock: what is called then is known.
         self._frees = {kind: (self.ffi.typeof(f"{kind} **"), getattr(self.lib, function)) for kind, function in (
@@ -289,7 +291,13 @@ class Library:
         function(self.ffi.new(pointer, object))
 
     def free_result(self, result: Any) -> None:
+        late = self.interrupts.late
+        if self.interrupts.is_here():
+            late.append(result)
+            return
         self.free("ct_result", result)
+        while late:
+            self.free("ct_result", late.popleft())
 
     def array(self, owner: Any, pointer: Any, count: int, dtype: str) -> np.ndarray | None:
         """A read-only view of count numbers; None: NULL."""

@@ -25,8 +25,8 @@ class Engine(Client):
         backend: "auto": a GPU where libcontact was built with CUDA and there is one; "cpu"; "cuda".
         devices: GPUs, "all" or numbers such as "0,2".
         simd: instruction set of the CPU's kernels, to force one: "auto", "base", "avx2".
-        timeout: seconds that a call may take unless told otherwise; a step that takes longer is ended and changes nothing. So long
-            Ctrl-C may have to wait: it comes when the call has ended.
+        timeout: seconds that a call may take unless told otherwise; a step that takes longer is ended and changes nothing. So does
+            Ctrl-C, or whatever a signal's handler raises, with a call of the main thread.
     Raises: UnsupportedError: there is no libcontact here, or not that backend. InvalidArgumentError: an argument is none.
     """
 

@@ -1,6 +1,7 @@
 /* cancel.c - requests to end a call, and how the engine's threads see them. */
 #include "gpu/base/cancel.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -68,6 +69,18 @@ static bool is_new_tick(const ct_cancel *cancel, double now) {
     return true;
 }
 
+/* Who asks may take the lock of an interpreter and run its code: seldom, and on the one thread that it expects. */
+#define ASK_EVERY_S 0.1
+static bool is_told_to_end(ct_cancel *cancel, double now) {
+    if (!cancel->ask || cancel->asked != (uint64_t)pthread_self() || now < cancel->ask_at || cancel->is_asking)
+        return false;
+    cancel->ask_at = now + ASK_EVERY_S;
+    cancel->is_asking = true;
+    const bool ends = cancel->ask(cancel->context);
+    cancel->is_asking = false;
+    return ends;
+}
+
 static bool is_requested(ct_cancel *cancel, const ct_working *working, double now, bool tells_phase, const char *what,
                          uint64_t count) {
     if (tells_phase && working->phase) __atomic_store_n(&cancel->phase, working->phase, __ATOMIC_RELAXED);
@@ -75,6 +88,7 @@ static bool is_requested(ct_cancel *cancel, const ct_working *working, double no
     if (__atomic_load_n(&cancel->at_poll, __ATOMIC_RELAXED) &&
         __atomic_fetch_sub(&cancel->at_poll, 1, __ATOMIC_RELAXED) == 1)
         ct_cancel_request(cancel, CT_CANCEL_CALLER);
+    if (is_told_to_end(cancel, now)) ct_cancel_request(cancel, CT_CANCEL_CALLER);
     if (cancel->outer && is_requested(cancel->outer, working, now, tells_phase, what, count))
         ct_cancel_request(cancel, ct_cancel_reason(cancel->outer));
     if (ct_cancel_reason(cancel) == CT_CANCEL_NONE) return false;

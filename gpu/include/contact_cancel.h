@@ -36,7 +36,14 @@ typedef struct ct_cancel {   /* fill it by ct_cancel_init; it must live until th
     double until;            /* s of CLOCK_MONOTONIC at which the call ends; 0: none. Fixed while a call runs */
     uint64_t at_poll;        /* for tests: ends the call when the engine looks for this time, from 1; 0: it does not */
     struct ct_cancel *outer; /* ends the call, too; NULL: none. It must live until the call returns */
+    /* NULL, or asked on the thread that made the call, ten times a second while it computes there: true ends the call, by
+     * CT_CANCEL_CALLER. It must not call the engine, whose locks the thread may have. */
+    bool (*ask)(void *context);
+    void *context;
+    uint64_t asked; /* that thread, its pthread_self() */
     /* The engine's, read by the functions below: */
+    double ask_at;
+    bool is_asking; /* `ask` runs */
     uint32_t reason;
     uint32_t is_noted;
     const char *phase;

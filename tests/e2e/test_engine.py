@@ -7,13 +7,15 @@ import gc
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import weakref
 
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, INSTRUMENTED, SLOW
+from conftest import BUILD, INSTRUMENTED, ROOT, SLOW
 from contactd import _native, errors
 from contactd._contact_columns import COLUMNS
 from geometry import UNIT_BOX, icosphere, moved, torus
@@ -459,3 +461,58 @@ def test_callbacks_must_not_wait(engine, wait):
     assert done.wait(PATIENT)
     assert isinstance(told[0], errors.InvalidArgumentError) and "callback" in told[0].message
     waits[wait]()
+
+
+INTERRUPTED = """
+import gc, os, signal, sys, threading
+import contactd, numpy as np
+from geometry import UNIT_BOX, moved
+
+SECONDS = float(sys.argv[1])
+engine = contactd.Engine(timeout=SECONDS)
+mesh = engine.register_mesh(*UNIT_BOX)
+
+def a_scene(**settings):
+    scene = engine.open_scene(max_step_time=SECONDS, **settings)
+    return scene, [scene.add_body(mesh, pose=np.eye(4)) for _ in range(2)]
+
+def ends(call, error):
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        call()
+    except error as e:
+        print(type(e).__name__)
+    timer.join()
+
+long, (_, b) = a_scene(method="ebpi", tolerance=3e-8, ray_budget=2**28)  # seconds
+short, (_, d) = a_scene(method="exact")
+kept = short.step(poses={d: moved(0.5)})
+ends(lambda: long.step(poses={b: moved(0.3, 0.2, 0.1)}), KeyboardInterrupt)
+print(short.step(poses={d: moved(0.75)}).volumes[0])
+many = engine.open_scenes(3, long)
+poses = np.tile(np.array([np.eye(4), moved(0.3, 0.2, 0.1)]), (3, 1, 1, 1))
+ends(lambda: engine.step_many(many, poses), KeyboardInterrupt)
+ends(lambda: engine._step_each([(scene, {"poses": dict(zip(scene.bodies, poses[0]))}) for scene in many]), KeyboardInterrupt)
+
+def handler(*_):  # which is in the midst of a call
+    global kept
+    kept = None
+    gc.collect()
+    engine.close()
+
+signal.signal(signal.SIGINT, handler)
+ends(lambda: long.step(), contactd.errors.ConflictError)
+print(short.step(poses={d: moved(0.25)}).volumes[0])
+"""
+
+
+def test_ctrl_c_ends_a_call():
+    """While it computes: of one scene, of many, of many with arguments of their own; the next one is as ever. What a handler may not do in
+    the midst of a call is told."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, str(40 * SLOW)], capture_output=True, text=True, timeout=100 * SLOW,
+                          env=os.environ | {"CONTACTD_LIBRARY": str(BUILD / "libcontact.so"),
+                                            "PYTHONPATH": f"{ROOT / 'client_py'}:{ROOT / 'tests' / 'e2e'}"})
+    assert done.returncode == 0, done.stderr
+    interrupt = "KeyboardInterrupt"
+    assert done.stdout.split() == [interrupt, "0.25", interrupt, interrupt, "ConflictError", "0.75"], done.stdout + done.stderr

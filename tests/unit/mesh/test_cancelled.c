@@ -164,6 +164,42 @@ static void meshes(void **state) {
     shape_free(&ball);
 }
 
+/* Asked on the thread of the call alone. */
+struct questions {
+    uint64_t asked_on;
+    int count;
+    bool answer;
+};
+
+static bool note_question(void *context) {
+    struct questions *questions = context;
+    questions->asked_on = (uint64_t)pthread_self();
+    questions->count++;
+    return questions->answer;
+}
+
+static void asks(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 5);
+    struct input in = {.shape = &ball};
+    ct_mesh_options_init(&in.options);
+    for (int k = 0; k < 3; k++) { /* told to go on, told to end, and not asked, as the call is another thread's */
+        struct questions questions = {.answer = k > 0};
+        ct_cancel cancel;
+        ct_cancel_init(&cancel, 0);
+        cancel.ask = note_question, cancel.context = &questions;
+        cancel.asked = k < 2 ? (uint64_t)pthread_self() : 0;
+        ct_cancel *before = ct_cancel_scope(&cancel);
+        ct_error error = {0};
+        const ct_status status = make_mesh(&in, &error);
+        ct_cancel_scope(before);
+        assert_int_equal(status, k == 1 ? CT_CANCELLED : CT_OK);
+        assert_int_equal(ct_cancel_reason(&cancel), k == 1 ? CT_CANCEL_CALLER : CT_CANCEL_NONE);
+        assert_true(k < 2 ? questions.count > 0 && questions.asked_on == cancel.asked : questions.count == 0);
+    }
+    shape_free(&ball);
+}
+
 static void repairs(void **state) {
     (void)state;
     uint64_t rng = 6;
@@ -443,6 +479,7 @@ static void rooms_are_settled(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(meshes),
+        cmocka_unit_test(asks),
         cmocka_unit_test(repairs),
         cmocka_unit_test(wraps),
         cmocka_unit_test(open_surfaces),
