@@ -30,7 +30,7 @@ from .errors import ClosedError, ContactdError, ErrorCode, error_for
 VERSION = "0.1.0"
 GOODBYE_S = 1.0
 STOPPED_S = 0.5  # a sleep that ends so late: this process was stopped, as by Ctrl-Z or a debugger
-HANDED_OVER_MS = 100  # for libzmq's thread then to hand over what came meanwhile, before a time is found to be over
+HANDED_OVER_MS = 300  # for libzmq's thread then to hand over what came meanwhile, before a time is found to be over
 ASIDE_S = 0.05  # without a call, after which the connection's thread takes the I/O lock again
 
 
