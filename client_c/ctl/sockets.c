@@ -14,9 +14,12 @@ void ctl_set_common(void *socket) {
         {ZMQ_LINGER, 0},
         {ZMQ_SNDHWM, 1024},
         {ZMQ_RCVHWM, 0}, /* as in socket.c */
-        {ZMQ_HEARTBEAT_IVL, 1000},
-        {ZMQ_HEARTBEAT_TIMEOUT, 5000},
-        {ZMQ_HEARTBEAT_TTL, 10000},
+        /* As the server does: the kernel's probes find connections whose other end is gone. ZeroMQ's heartbeats would end
+         * those of a simulator that a debugger has stopped, and of one whose message takes long to come. */
+        {ZMQ_TCP_KEEPALIVE, 1},
+        {ZMQ_TCP_KEEPALIVE_IDLE, 15},
+        {ZMQ_TCP_KEEPALIVE_INTVL, 15},
+        {ZMQ_TCP_KEEPALIVE_CNT, 3},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         zmq_setsockopt(socket, all[i].option, &all[i].value, sizeof(int));

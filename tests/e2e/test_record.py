@@ -7,18 +7,22 @@ import os
 import pathlib
 import resource
 import shutil
+import socket
 import struct
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
 
 import contactd
-from conftest import BUILD, ROOT, SLOW, free_port
+from conftest import BUILD, PATIENCE, ROOT, SLOW, free_port
+from contactd import _wire
 from geometry import UNIT_BOX, icosphere, moved
 from test_guard import keys  # noqa: F401
+from test_hostile import frame, shake_hands
 
 OK, USAGE, REFUSED, UNREACHABLE, DIFFERENT = 0, 2, 3, 4, 6
 CTL = str(BUILD / "contactctl")
@@ -402,6 +406,23 @@ def test_until_it_is_told_to_end(server, tmp_path):
         recorder.terminate()
         assert recorder.wait(60 * SLOW) == OK
     assert replay(server, path)["steps"] == 1
+
+
+def test_a_simulator_that_stands_still_keeps_its_connection(server, tmp_path):
+    """As a debugger lets it: nothing in its process answers for longer than any heartbeat would wait."""
+    with subprocess.Popen([CTL, "--server", server.stream, "record", tmp_path / "still.rec", "--json"], stdout=subprocess.PIPE, text=True) as recorder:
+        address = json.loads(announcement(recorder))["listen"]
+        with socket.create_connection(address.removeprefix("tcp://").rsplit(":", 1), timeout=PATIENCE) as s:
+            shake_hands(s)
+            time.sleep(12)
+            s.setblocking(False)
+            with pytest.raises(BlockingIOError):  # neither its end nor a question
+                s.recv(1)
+            s.settimeout(PATIENCE)
+            s.sendall(frame(_wire.encode("GetStatus", {}, request=1, session=0, epoch=0), False))
+            assert s.recv(1)
+        recorder.terminate()
+        assert recorder.wait(60 * SLOW) == OK
 
 
 def test_a_command_that_fails(server, tmp_path):
