@@ -19,6 +19,7 @@ struct watch {
     watched *first;            /* the newest */
     uint32_t n_open, max_open; /* of those that are not cut */
     uint32_t n_left;           /* whose client may leave: those with `left` */
+    uint64_t looked_ns;        /* the thread's, once it runs */
 };
 
 static void cut(watch *watch, watched *connection) {
@@ -98,14 +99,14 @@ static void excuse(watch *watch, uint64_t ns, uint64_t now) {
 
 static void *run(void *argument) {
     watch *watch = argument;
-    uint64_t cut_at = 0, now = clock_ns();
+    uint64_t cut_at = 0;
     pthread_mutex_lock(&watch->lock);
     while (!watch->stopping) {
         const struct timespec until = after_ns(watch->n_left ? WATCH_LOOK_NS : UINT64_C(1000000000));
         pthread_cond_timedwait(&watch->wake, &watch->lock, &until);
-        const uint64_t before = now;
-        now = clock_ns();
-        excuse(watch, now - before, now);
+        const uint64_t now = clock_ns();
+        excuse(watch, now - watch->looked_ns, now);
+        watch->looked_ns = now;
         end_for_those_who_left(watch);
         if (now < cut_at) continue;
         cut_late(watch, now);
@@ -119,6 +120,7 @@ watch *watch_start(uint32_t max_connections) {
     watch *watch = calloc(1, sizeof *watch);
     if (!watch) return NULL;
     watch->max_open = max_connections;
+    watch->looked_ns = clock_ns();
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
