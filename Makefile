@@ -466,7 +466,7 @@ unit: $(call bins,$(UNIT_C))
 	@tests/tools/run-units $^
 golden: $(call bins,$(GOLDEN_C))
 	@tests/tools/run-units $^
-# What takes 1,500 s hangs, on however busy a machine: it ends then, and its threads' stacks are shown.
+# What takes 1,200 s hangs, on however busy a machine: it ends then, and its threads' stacks are shown.
 e2e: export TSAN_OPTIONS ?= suppressions=$(abspath tests/tsan.supp)
 e2e: FIXED_LAYOUT = $(if $(SANITIZE),$(shell tests/tools/fixed-layout))
 e2e: all venv $(if $(SANITIZE),,$(B)/tests/manifold/pairs)
@@ -525,8 +525,8 @@ ASAN_TESTS    := $(filter-out $(ASAN_LEFT_OUT:%=%.c),$(call find,tests/unit test
 asan:
 	$(MAKE) $(J) SANITIZE=address TESTS="$(ASAN_TESTS)" unit
 	$(MAKE) $(J) SANITIZE=address e2e
-# Consistency tests are about numbers, and slow here; what these folders and files test has one thread, or those of
-# golden, but for counting who holds a mesh.
+# Consistency tests are about numbers, and slow here. What these folders and files test runs on one thread, or on the same
+# threads as the golden scenes. One of their files is tested all the same: several threads count who holds a mesh.
 TSAN_LEFT_OUT := $(addprefix tests/unit/,$(addsuffix /%,base contact ebpi exact mesh narrow proto raster span view voxtree) \
                    $(addsuffix .c,client_c/test_no_memory picture/test_painter_gl scene/test_strays scene/test_warnings backend/test_draw_pairs))
 TSAN_TESTS    := $(filter-out $(TSAN_LEFT_OUT),$(call find,tests/unit tests/golden,test_*.c)) tests/unit/mesh/test_mesh.c

@@ -20,6 +20,7 @@ _main = threading.main_thread().ident
 def _forked() -> None:
     global _main
     _main = threading.get_ident()
+    interrupts.cache_clear()  # engines made from now on are this thread's
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -35,14 +36,11 @@ class Interrupts:
         self._none = ffi.NULL
         self._cancel = ffi.new("ct_cancel *")
         self._ask_c = ffi.callback("bool(void *)", self._ask, error=True, onerror=self._note)
-        self._cancel.ask = self._ask_c
+        self._cancel.ask, self._cancel.asked = self._ask_c, _main
 
     def outer(self) -> Any:
         """The ct_cancel that ends the calls of this thread, or NULL."""
-        if threading.get_ident() != _main:
-            return self._none
-        self._cancel.asked = _main
-        return self._cancel
+        return self._cancel if threading.get_ident() == _main else self._none
 
     def is_here(self) -> Any:
         """Whether the caller is a signal's handler that interrupted a call of the engine."""

@@ -53,7 +53,7 @@ void watch_leave(watch *watch, watched *connection, ct_cancel *left);
 void watch_begin(watched *connection, watch_stage stage, uint64_t from_now_ns);
 void watch_set(watched *connection, uint64_t from_now_ns); /* a new deadline in the same stage */
 void watch_clear(watched *connection);                     /* no deadline: it waits for us */
-/* So many bytes have come since the stage began: the deadline is what they and more may take. */
+/* Sets the deadline to the stage's begin plus watch_transfer_ns of the bytes that have come since. */
 void watch_note_received(watched *connection, uint64_t bytes);
 
 /* How long moving that many bytes may take. */
