@@ -468,6 +468,7 @@ import gc, os, signal, sys, threading
 import contactd, numpy as np
 from geometry import UNIT_BOX, moved
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job starts with it ignored, and Python then leaves it so
 SECONDS = float(sys.argv[1])
 engine = contactd.Engine(timeout=SECONDS)
 mesh = engine.register_mesh(*UNIT_BOX)
