@@ -1,6 +1,6 @@
 /* near_cuda.cuh - finds the clusters of triangles that can matter to a pair, and how crossings in front of its window
  * are counted: for the plan stage (plan_cuda.cu), which calls this on one thread for every cluster of every side, or
- * pair.
+ * pair. The narrow stage (narrow_cuda.cu) takes the clusters' boxes of it.
  *
  * The test is that of the CPU (near_k.h). The CPU walks a tree of boxes; here all clusters are tested, which are 1/128
  * of the triangles. */
@@ -27,6 +27,18 @@ CT_DEVICE ct_gpu_loops ct_choose_loops(const ct_plan_tables &b, const ct_gpu_bod
     return beside_u < beside_v ? CT_LOOPS_ALONG_U : CT_LOOPS_ALONG_V;
 }
 
+/* The box of a cluster of a body that has boxes, m, world, widened by what rounding moves a posed coordinate. */
+CT_DEVICE void ct_gpu_cluster_extent(const ct_gpu_body *body, uint32_t cluster, double lo[3], double hi[3]) {
+    const ct_cluster_box box = body->cluster_boxes[cluster];
+    CT_UNROLL
+    for (int k = 0; k < 3; k++) {
+        const double *row = body->pose + 4 * k;
+        lo[k] = (double)box.lo[k];
+        hi[k] = (double)box.hi[k];
+        if (body->rigid) ct_find_posed_extent(row, ct_bound_pose_rounding(row, &box), &box, &lo[k], &hi[k]);
+    }
+}
+
 /* Fills views and straddles of cluster near->cluster of body k. All clusters of a body with few triangles are near:
  * they are not culled. */
 CT_DEVICE void ct_find_views_of_cluster(const ct_gpu_plan *plan, const ct_gpu_body *body, int k,
@@ -34,17 +46,11 @@ CT_DEVICE void ct_find_views_of_cluster(const ct_gpu_plan *plan, const ct_gpu_bo
     near->views = 7;
     near->straddles = 0;
     if (!body->cluster_boxes) return;
-    const ct_cluster_box box = body->cluster_boxes[near->cluster];
     ct_axis_limits limits[3];
     double lo[3], hi[3];
+    ct_gpu_cluster_extent(body, near->cluster, lo, hi);
     CT_UNROLL
-    for (int i = 0; i < 3; i++) {
-        const double *row = body->pose + 4 * i;
-        limits[i] = ct_find_axis_limits(&plan->window.axis[i]);
-        lo[i] = (double)box.lo[i];
-        hi[i] = (double)box.hi[i];
-        if (body->rigid) ct_find_posed_extent(row, ct_bound_pose_rounding(row, &box), &box, &lo[i], &hi[i]);
-    }
+    for (int i = 0; i < 3; i++) limits[i] = ct_find_axis_limits(&plan->window.axis[i]);
     uint8_t initial[3];
     CT_UNROLL
     for (int w = 0; w < 3; w++) {

@@ -83,32 +83,6 @@ static void measure_kept(struct measured *m) {
     for (uint32_t i = 0; i < n; i++) measure_surfaces(m, keep->triangle[i], keep->triangle[i] + 1);
 }
 
-/* The box that holds what the region has of a body's surface. */
-static ct_box box_of_region(const ct_region *region) {
-    ct_box box;
-    for (int k = 0; k < 3; k++) {
-        box.lo[k] = region->origin[k] + region->lo[k] - 2 * region->margin[k];
-        box.hi[k] = region->origin[k] + region->hi[k] + 2 * region->margin[k];
-    }
-    return box;
-}
-
-/* The boxes around the rays of the valid probes. Returns their number. */
-static uint32_t boxes_of_probes(const ct_region *region, const ct_probes *probes, ct_box boxes[CT_REGION_FACES]) {
-    uint32_t n = 0;
-    for (int face = 0; face < CT_REGION_FACES; face++) {
-        const ct_probe *probe = &probes->of[face];
-        if (!probe->is_valid) continue;
-        for (int k = 0; k < 3; k++) {
-            boxes[n].lo[k] = region->origin[k] + probe->at[k] - 2 * region->margin[k];
-            boxes[n].hi[k] = region->origin[k] + probe->at[k] + 2 * region->margin[k];
-        }
-        *(probe->sign > 0 ? &boxes[n].hi[probe->axis] : &boxes[n].lo[probe->axis]) = probe->sign * (double)INFINITY;
-        n++;
-    }
-    return n;
-}
-
 /* For bodies without current boxes of clusters. */
 static void visit_all(ct_visit_triangles visit, struct measured *m, uint32_t n_triangles) {
     enum { CHUNK = 1 << 13 };
@@ -133,8 +107,8 @@ static ct_extent measure(const ct_pair_task *pair, int b, const ct_narrowing *na
         m.lo[k] = narrowing->region.lo[k] - narrowing->region.margin[k];
         m.hi[k] = narrowing->region.hi[k] + narrowing->region.margin[k];
     }
-    ct_box boxes[CT_REGION_FACES] = {box_of_region(&narrowing->region)};
-    const uint32_t n = is_about_surfaces ? 1 : boxes_of_probes(&narrowing->region, m.probes, boxes);
+    ct_box boxes[CT_REGION_FACES] = {ct_region_surface_box(&narrowing->region)};
+    const uint32_t n = is_about_surfaces ? 1 : ct_region_probe_boxes(&narrowing->region, m.probes, boxes);
     const ct_visit_triangles visit = is_about_surfaces ? measure_surfaces : measure_windings;
     ct_near_body near;
     if (narrowing->phase == CT_NARROW_UNSEEN && !narrowing->is_unseen[b]) return m.extent;

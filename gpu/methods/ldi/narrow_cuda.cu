@@ -1,9 +1,9 @@
 /* narrow_cuda.cu - narrows the overlap of each pair's boxes to the region that both bodies reach into (region_k.h). One
- * block narrows a pair: its threads measure the triangles, thread 0 cuts. A pair that cannot shrink costs the
+ * block narrows a pair: its threads measure the triangles of the clusters near the region and its probes, thread 0 cuts. A pair that cannot shrink costs the
  * measurement of a few hundred samples. */
 #include "gpu/device/cuda/collective.cuh"
 #include "gpu/methods/ldi/region_k.h"
-#include "gpu/view/plan_cuda.cuh"
+#include "gpu/view/near_cuda.cuh"
 
 /* Corners relative to the region's origin. */
 CT_DEVICE void read_corners(const ct_gpu_body *body, uint64_t triangle, const double origin[3], double corner[3][3]) {
@@ -66,21 +66,80 @@ CT_DEVICE ct_extent extent_of(const joined_extent &keys) {
     return e;
 }
 
+/* One body, being measured. */
+struct measured {
+    const ct_gpu_body *body;
+    const ct_narrowing *narrowing;
+    const ct_probes *probes;
+    double area_scale;
+};
+
+CT_DEVICE void add_triangle(const measured &m, uint64_t triangle, ct_extent *e) {
+    const ct_region *region = &m.narrowing->region;
+    double corner[3][3];
+    read_corners(m.body, triangle, region->origin, corner);
+    if (m.narrowing->phase == CT_NARROW_WINDINGS)
+        ct_extent_add_windings(e, region, m.probes, corner);
+    else
+        ct_extent_add_surface(e, region, m.area_scale, corner);
+}
+
+/* Adds the triangles of the clusters that meet one of the boxes. Each thread tests a cluster of a block's worth; then
+ * all threads read the triangles of those that are near. */
+CT_DEVICE void add_near_triangles(const measured &m, uint32_t n_boxes, const ct_box *boxes, ct_extent *e) {
+    CT_SHARED uint32_t n_near, near[CT_BLOCK];
+    const uint32_t n_clusters = ct_cluster_count(m.body->n_triangles);
+    for (uint64_t first = 0; first < n_clusters; first += CT_BLOCK) {
+        CT_THREADS(t) {
+            if (t == 0) n_near = 0;
+        }
+        CT_BARRIER();
+        CT_THREADS(t) {
+            if (first + t >= n_clusters) continue;
+            double lo[3], hi[3];
+            bool is_near = false;
+            ct_gpu_cluster_extent(m.body, (uint32_t)first + t, lo, hi);
+            for (uint32_t i = 0; i < n_boxes && !is_near; i++) {
+                is_near = true;
+                for (int k = 0; k < 3; k++) is_near = is_near && lo[k] <= boxes[i].hi[k] && hi[k] >= boxes[i].lo[k];
+            }
+            if (is_near) near[atomicAdd(&n_near, 1u)] = (uint32_t)first + t;
+        }
+        CT_BARRIER();
+        CT_THREADS(t) {
+            for (uint32_t i = t; i < n_near * CT_CLUSTER_TRIANGLES; i += CT_BLOCK) {
+                const uint64_t triangle =
+                    (uint64_t)near[i / CT_CLUSTER_TRIANGLES] * CT_CLUSTER_TRIANGLES + i % CT_CLUSTER_TRIANGLES;
+                if (triangle < m.body->n_triangles) add_triangle(m, triangle, e);
+            }
+        }
+        CT_BARRIER();
+    }
+}
+
 /* What a body has in the region, on thread 0; all threads of the block measure. */
 CT_DEVICE ct_extent measure(const ct_gpu_body *body, const ct_narrowing *narrowing, const ct_probes *probes) {
+    CT_SHARED ct_box boxes[CT_REGION_FACES];
+    CT_SHARED uint32_t n_boxes;
     const bool guessing = narrowing->phase == CT_NARROW_GUESS;
-    const uint64_t n = guessing ? ct_region_sample_count(body->n_triangles) : body->n_triangles;
-    const double area_scale = ct_narrowing_area_scale(narrowing);
+    const measured m = {body, narrowing, probes, ct_narrowing_area_scale(narrowing)};
     ct_extent e = ct_extent_empty();
-    CT_THREADS(t) {
-        for (uint64_t i = t; i < n; i += CT_BLOCK) {
-            double corner[3][3];
-            read_corners(body, guessing ? ct_region_sample((uint32_t)i, body->n_triangles) : i,
-                         narrowing->region.origin, corner);
+    if (!guessing && body->cluster_boxes) {
+        CT_THREADS(t) {
+            if (t > 0) continue;
+            n_boxes = 1;
             if (narrowing->phase == CT_NARROW_WINDINGS)
-                ct_extent_add_windings(&e, &narrowing->region, probes, corner);
+                n_boxes = ct_region_probe_boxes(&narrowing->region, probes, boxes);
             else
-                ct_extent_add_surface(&e, &narrowing->region, area_scale, corner);
+                boxes[0] = ct_region_surface_box(&narrowing->region);
+        }
+        CT_BARRIER();
+        if (n_boxes > 0) add_near_triangles(m, n_boxes, boxes, &e);
+    } else {
+        const uint64_t n = guessing ? ct_region_sample_count(body->n_triangles) : body->n_triangles;
+        CT_THREADS(t) {
+            for (uint64_t i = t; i < n; i += CT_BLOCK)
+                add_triangle(m, guessing ? ct_region_sample((uint32_t)i, body->n_triangles) : i, &e);
         }
     }
     return extent_of(ct_block_reduce(keys_of(e), join_extents()));

@@ -325,6 +325,33 @@ CT_FN void ct_extent_add_windings(ct_extent *e, const ct_region *region, const c
             e->winding[face] += ct_crossing_of_probe(&probes->of[face], probes->scale, corner);
 }
 
+/* The box that holds what the region has of a body's surface, m, world. Whatever meets no such box need not be
+ * measured. */
+CT_FN ct_box ct_region_surface_box(const ct_region *region) {
+    ct_box box;
+    for (int k = 0; k < 3; k++) {
+        box.lo[k] = region->origin[k] + region->lo[k] - 2 * region->margin[k];
+        box.hi[k] = region->origin[k] + region->hi[k] + 2 * region->margin[k];
+    }
+    return box;
+}
+
+/* The same of the windings: boxes around the rays of the valid probes. Returns their number. */
+CT_FN uint32_t ct_region_probe_boxes(const ct_region *region, const ct_probes *probes, ct_box boxes[CT_REGION_FACES]) {
+    uint32_t n = 0;
+    for (int face = 0; face < CT_REGION_FACES; face++) {
+        const ct_probe *probe = &probes->of[face];
+        if (!probe->is_valid) continue;
+        for (int k = 0; k < 3; k++) {
+            boxes[n].lo[k] = region->origin[k] + probe->at[k] - 2 * region->margin[k];
+            boxes[n].hi[k] = region->origin[k] + probe->at[k] + 2 * region->margin[k];
+        }
+        *(probe->sign > 0 ? &boxes[n].hi[probe->axis] : &boxes[n].lo[probe->axis]) = probe->sign * (double)INFINITY;
+        n++;
+    }
+    return n;
+}
+
 /* ---- cuts ---- */
 
 /* A cut has to be worth a change of the window, and larger than what rounding explains. */
