@@ -145,8 +145,8 @@ class ContactdServer:
         return code
 
     def __ray_shutdown__(self) -> None:
-        """Ray calls this when it ends the actor in its own time, as when the last handle goes."""
-        if self._process.poll() is None:
+        """Ray calls this when it ends the actor in its own time, as when the last handle goes, or __init__ has failed."""
+        if (process := getattr(self, "_process", None)) and process.poll() is None:
             self.drain()
 
     def _watch(self) -> None:

@@ -69,6 +69,12 @@ def _ports() -> range:
     return range(10000, given) if given > 11000 else range(10000, 65536)
 
 
+def pause(process: subprocess.Popen) -> None:
+    """Stops a child of this process, and waits until it stands: on a busy machine its threads run on for a while after the signal."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
     """Repeats `condition()` until it is true, and returns its value. Fails the test, naming `what`, if it stays false."""
     deadline = time.monotonic() + seconds

@@ -10,7 +10,7 @@ import subprocess
 
 import contactd
 import pytest
-from conftest import BUILD, CC, SLOW, Server, free_port, wait_until
+from conftest import BUILD, CC, SLOW, Server, free_port, pause, wait_until
 from http_api import Api
 from late_door import late_door
 
@@ -241,7 +241,7 @@ def test_only_dead_servers(program):
 def test_a_server_that_hangs(program, three, calm):
     """It takes connections, as its host does, and says nothing: only its own are moved, and a fleet opens without it."""
     fleet = Fleet(program, ",".join(addresses(three)), 15, probe=4 * SLOW)
-    three[2].process.send_signal(signal.SIGSTOP)
+    pause(three[2].process)
     try:
         assert fleet.look() == 2
         assert [fleet.servers[a][:2] for a in addresses(three)] == [(True, 3), (True, 3), (False, 0)]

@@ -14,7 +14,7 @@ import urllib.request
 import contactd
 import numpy as np
 import pytest
-from conftest import BUILD, ROOT, SLOW, wait_until
+from conftest import BUILD, ROOT, SLOW, pause, wait_until
 from geometry import UNIT_BOX, blob, icosphere, moved
 from http_api import Api
 from raw import Raw
@@ -312,7 +312,7 @@ print(scene.step().contacts[0].volume, client.reconnects, flush=True)
     try:
         word, before = child.stdout.readline().split()
         assert word == "ready"
-        os.kill(child.pid, signal.SIGSTOP)
+        pause(child)
         wait_until(lambda: gauge(metrics(server), "sessions") == 0, "the end of its lease", 30 * SLOW)
         os.kill(child.pid, signal.SIGCONT)
         child.stdin.write("go\n")
@@ -378,7 +378,7 @@ def test_a_server_that_was_stopped_takes_nobody_for_silent(make_server):
     raw.session, raw.epoch = welcome["session"], welcome["epoch"]
     scene = raw.ok("OpenScene", {"settings": {}})["scene"]
     kept = api.post("/v1/scenes", {"ttl_s": round(lease)})["id"]
-    server.process.send_signal(signal.SIGSTOP)
+    pause(server.process)
     time.sleep(1.5 * lease)
     server.process.send_signal(signal.SIGCONT)
     time.sleep(1.0)  # it looks for silent ones four times a second
@@ -408,12 +408,12 @@ print(scene.step(timeout=6).contacts[0].volume, client.reconnects, flush=True)
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline() == "ready\n"
-        os.kill(server.pid, signal.SIGSTOP)
+        pause(server.process)
         child.stdin.write("go\n")
         child.stdin.flush()
         assert child.stdout.readline() == "asking\n"
         time.sleep(2)  # until it has asked, on however busy a machine
-        os.kill(child.pid, signal.SIGSTOP)
+        pause(child)
         os.kill(server.pid, signal.SIGCONT)
         time.sleep(6)
         os.kill(child.pid, signal.SIGCONT)

@@ -9,7 +9,7 @@ import time
 import urllib.request
 
 import pytest
-from conftest import PATIENCE, SLOW, Server, wait_until
+from conftest import PATIENCE, SLOW, Server, pause, wait_until
 from raw import Raw
 from test_bad_input import Setup
 
@@ -56,7 +56,7 @@ def test_a_second_signal_ends_at_once(make_server, second):
 def test_two_signals_at_once_are_one(make_server):
     """timeout(1) sends two, and so does a program that passes on what the terminal tells its server as well."""
     server = make_server()
-    server.process.send_signal(signal.SIGSTOP)
+    pause(server.process)
     for which in (signal.SIGINT, signal.SIGTERM, signal.SIGCONT):
         server.process.send_signal(which)
     assert server.wait(30) == 0

@@ -12,7 +12,7 @@ import time
 import contactd
 import numpy as np
 import pytest
-from conftest import CONTACTCTL, PATIENCE
+from conftest import CONTACTCTL, PATIENCE, pause
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import obj
 
@@ -84,7 +84,7 @@ def test_a_server_that_hangs_is_left(make_server, monkeypatch):
         scene.step()
         address = scene._state.link.address
         (hung,) = (server for server in servers if server.stream == address)
-        hung.process.send_signal(signal.SIGSTOP)
+        pause(hung.process)
         try:
             assert scene.step().contacts[0].volume == pytest.approx(0.5)
             assert scene._state.link.address != address
