@@ -21,6 +21,8 @@
 #   make bench BASE=DIR  times against those of another build, in turns: DIR is the build/ of another tree, where
 #                        "make all bench-tools" was run. ROWS='^bunny' picks rows by a regular expression, TURNS=21
 #                        replaces 9 turns, and with WORST=1.03 a row that is more than 3 % worse is an error
+#   make roofline        how far the CPU engine's scenes are from what this machine can do, and how they would scale to 16 threads,
+#                        by simulation; build/roofline.json. On a quiet machine, in two minutes
 #   make gpu-check       on a machine with a GPU: builds, same bits, compute-sanitizer, benches, a table (tests/gpu-check.sh)
 #   make format          clang-format in place; format-check only looks
 #   make lint            clang-tidy; DEEP=1: its analyzer follows all paths, for five times as long
@@ -395,6 +397,14 @@ $(B)/tests/bench/bench_engine: $(BENCH_ENGINE_O) $(B)/libshapes.a $(B)/libcontac
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$Q$(LINK) -o $@ $^ $(LIBS_ENGINE)
+# The scenes of bench_engine with a pool of its own, and with calls that it counts (make roofline).
+RECORDED := make_engine print_run ct_engine_run ct_pair_finish $(addprefix ct_exact_,search cross flood sum finish)
+$(B)/tests/bench/bench_recorded: $(B)/obj/tests/bench/bench_recorded.o $(BENCH_ENGINE_O) $(B)/libshapes.a $(B)/libcontact.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$Q$(LINK) $(addprefix -Wl$(comma)--wrap=,$(RECORDED)) -o $@ $^ $(LIBS_ENGINE)
+# It times the engine's kernels, compiled as for the best instruction set.
+$(B)/obj/tests/bench/bench_rates.o: private CFLAGS_ += $(SIMD_$(lastword $(SIMD_SETS))) -DCT_SIMD=rates
 $(B)/tests/gpu/check: $(B)/obj/tests/gpu/check.o $(B)/libshapes.a $(B)/libcontact.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -453,7 +463,7 @@ demo: setup
 
 # ---- tests -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-all unit golden e2e manifold asan tsan fuzz fuzz-bins fuzz-smoke bench
+.PHONY: test test-all unit golden e2e manifold asan tsan fuzz fuzz-bins fuzz-smoke bench roofline
 test: setup-test
 	@$(MAKE) --no-print-directory $(J) test-all
 test-all:
@@ -562,6 +572,9 @@ bench: all $(call bins,$(BENCH_C)) venv
 	$(if $(BASE),,$(if $(ROWS)$(WORST)$(TURNS),$(error ROWS, WORST and TURNS need a build to compare with: BASE=<folder>)))
 	$(PYTHON) tests/bench/$(BENCH) --build $(B)
 	$(if $(BASE),,$(if $(OUT),$(PYTHON) tests/bench/speed_page.py $(OUT) $(B)/bench.json))
+
+roofline: $(addprefix $(B)/tests/bench/bench_,engine recorded rates) venv
+	$(PYTHON) tests/bench/roofline.py --build $(B)
 
 # ---- checks on the source ------------------------------------------------------------------------------------------------
 
