@@ -1,6 +1,6 @@
 /* bench_rates.c - what this machine can do: how fast it reads memory and its caches, how fast the engine's own arithmetic is
- * where nothing else is in its way, and what the pool of threads costs. One JSON object, for roofline.py. Compiled for the
- * best instruction set that the engine has for this machine; what it measures are the engine's own functions.
+ * where nothing else is in its way, and what the pool of threads costs. One JSON object, for roofline.py. It calls the
+ * engine's own functions, compiled for the last of the Makefile's SIMD_SETS.
  *
  * Of each number the least, the tenth percentile and the median of several samples: the least is the limit, the median says how
  * busy the machine was. */
@@ -79,7 +79,7 @@ static void print_bandwidth(const char *name, size_t bytes, unsigned threads) {
     print_quantiles(name, &samples);
 }
 
-/* As Linux has it; sysconf may tell of all caches of a host together. */
+/* As Linux has it, or a usual size where it does not say; sysconf may tell of all caches of a host together. */
 static size_t cache_bytes(int level) {
     char path[80];
     size_t kib = level == 2 ? 512 : 16 << 10;

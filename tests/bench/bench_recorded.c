@@ -38,10 +38,10 @@ static struct {
 
 /* Of a run of bench_engine: of its first step. */
 static struct counts {
-    uint64_t pairs, cluster_pairs, looked_at, crossings; /* by exact; pairs of triangles: not separated, and crossing */
-    uint64_t placed, added, vertices, crossed, inside;   /* clusters; of those added: vertices; triangles */
-    uint64_t moved, listed;                              /* vertices of deformable bodies, and in their clusters */
-    uint64_t near_triangles, near_vertices, spans, ray_pairs; /* by rays */
+    uint64_t cluster_pairs, looked_at, crossings;      /* by exact; pairs of triangles: not separated, and crossing */
+    uint64_t placed, added, vertices, crossed, inside; /* clusters; of those added: vertices; triangles */
+    uint64_t moved, listed;                            /* vertices of deformable bodies, and in their clusters */
+    uint64_t near_triangles, near_vertices, spans;     /* by rays */
 } counts;
 
 static struct {
@@ -187,8 +187,7 @@ void __wrap_print_run(const run_label *label, ct_engine *engine, run_totals *tot
     const struct {
         const char *name;
         uint64_t n;
-    } all[] = {{"pairs", counts.pairs},
-               {"cluster_pairs", counts.cluster_pairs},
+    } all[] = {{"cluster_pairs", counts.cluster_pairs},
                {"looked_at", counts.looked_at},
                {"crossings", counts.crossings},
                {"placed", counts.placed},
@@ -200,8 +199,7 @@ void __wrap_print_run(const run_label *label, ct_engine *engine, run_totals *tot
                {"listed", counts.listed},
                {"near_triangles", counts.near_triangles},
                {"near_vertices", counts.near_vertices},
-               {"spans", counts.spans},
-               {"ray_pairs", counts.ray_pairs}};
+               {"spans", counts.spans}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s\"%s\":%llu", i ? "," : "},\"counts\":{", all[i].name,
                        (unsigned long long)all[i].n);
@@ -238,7 +236,6 @@ static void count_part(const ct_exact_pair *exact, int b) {
 }
 
 static void count_exact(const ct_exact_pair *exact) {
-    counts.pairs++;
     counts.cluster_pairs += exact->n_cluster_pairs;
     for (uint32_t w = exact->first_worker; w < exact->end_worker; w++) {
         const ct_crossing_lists *lists = &ct_exact_scratch_of(exact->workspace, w)->lists;
@@ -277,7 +274,6 @@ void __real_ct_pair_finish(ct_pair_context *context);
 void __wrap_ct_pair_finish(ct_pair_context *context);
 void __wrap_ct_pair_finish(ct_pair_context *context) {
     if (record.steps == 0) {
-        counts.ray_pairs++;
         for (int b = 0; b < 2; b++) {
             counts.near_triangles += context->near[b].n_triangles;
             counts.near_vertices += context->near[b].n_vertices;

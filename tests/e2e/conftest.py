@@ -70,9 +70,9 @@ def _ports() -> range:
 
 
 def pause(process: subprocess.Popen) -> None:
-    """Stops a child of this process, and waits until it stands: on a busy machine its threads run on for a while after the signal."""
+    """Stops a child of this process, and waits until it stands: on a busy machine its threads go on for a while after the signal."""
     process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:

@@ -1,6 +1,6 @@
 /* narrow_cuda.cu - narrows the overlap of each pair's boxes to the region that both bodies reach into (region_k.h). One
- * block narrows a pair: its threads measure the triangles of the clusters near the region and its probes, thread 0 cuts. A pair that cannot shrink costs the
- * measurement of a few hundred samples. */
+ * block narrows a pair: its threads measure the triangles of the clusters near the region and its probes, thread 0 cuts.
+ * A pair that cannot shrink costs the measurement of a few hundred samples. */
 #include "gpu/device/cuda/collective.cuh"
 #include "gpu/methods/ldi/region_k.h"
 #include "gpu/view/near_cuda.cuh"
