@@ -31,17 +31,22 @@ static int add_sessions(ctl_server *server, bool is_several, json_t *all) {
     return code;
 }
 
+static const char *connection_of(const json_t *session) {
+    const json_t *connected = json_object_get(session, "connected"); /* older servers do not say */
+    return !connected ? "-" : json_is_true(connected) ? "yes" : "no";
+}
+
 static void put_sessions(const json_t *all, bool is_several) {
     const json_t *session;
     size_t i;
     if (is_several) printf("%-28s ", "ADDRESS");
-    printf("%-8s %-32s %-16s %8s %8s %7s %9s\n", "ID", "CLIENT", "PRINCIPAL", "LEASE s", "IDLE s", "SCENES",
-           "IN FLIGHT");
+    printf("%-8s %-32s %-16s %9s %8s %8s %7s %9s\n", "ID", "CLIENT", "PRINCIPAL", "CONNECTED", "LEASE s", "IDLE s",
+           "SCENES", "IN FLIGHT");
     json_array_foreach(all, i, session) {
         const char *principal = ctl_text_of(session, "principal");
         if (is_several) printf("%-28s ", ctl_text_of(session, "address"));
-        printf("%-8" PRIu64 " %-32s %-16s %8.1f %8.1f %7" PRIu64 " %9" PRIu64 "\n", ctl_count_of(session, "id"),
-               ctl_text_of(session, "client"), *principal ? principal : "-",
+        printf("%-8" PRIu64 " %-32s %-16s %9s %8.1f %8.1f %7" PRIu64 " %9" PRIu64 "\n", ctl_count_of(session, "id"),
+               ctl_text_of(session, "client"), *principal ? principal : "-", connection_of(session),
                json_number_value(json_object_get(session, "lease_s")),
                json_number_value(json_object_get(session, "idle_s")), ctl_count_of(session, "scenes"),
                ctl_count_of(session, "in_flight"));

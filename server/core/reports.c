@@ -18,6 +18,7 @@ void report_session(json_out *out, const service *service, const session_record 
     json_out_string(out, "principal", name);
     json_out_number(out, "lease_s", session->lease_ms * 1e-3);
     json_out_number(out, "idle_s", session->idle_s);
+    json_out_bool(out, "connected", session->is_connected);
     json_out_integer(out, "scenes", session->scenes);
     json_out_integer(out, "in_flight", session->in_flight);
     json_out_object_end(out);

@@ -53,7 +53,7 @@
     X(HTTP_UNAUTHENTICATED, "contactd_authentication_failures_total", "protocol=\"http\"",                             \
       "Attempts with no credential that is listed, or too many of them")                                               \
     X(SESSIONS_OPENED, "contactd_sessions_opened_total", "", "Sessions opened")                                        \
-    X(SESSIONS_REAPED, "contactd_sessions_reaped_total", "", "Sessions closed because their lease ran out")            \
+    X(SESSIONS_REAPED, "contactd_sessions_reaped_total", "", "Sessions closed: silent for their lease, or left")       \
     X(MESHES_REGISTERED, "contactd_meshes_registered_total", "", "Meshes that became resident")                        \
     X(LOG_LOST, "contactd_log_lines_lost_total", "", "Lines of the log that could not be written")                     \
     X(MESHES_EVICTED, "contactd_meshes_evicted_total", "", "Unused meshes dropped to make room")                       \

@@ -37,10 +37,10 @@ struct session {
     uint64_t number;            /* [fixed] */
     atomic_uint_fast64_t heard_ns;
     uint32_t scenes;           /* [registry] that it owns */
-    bool has_left;             /* [registry] its connection has ended, and no message has come since */
+    uint64_t left_ns;          /* [registry] when its connection ended; 0: it has not, or a message has come since */
     atomic_uint in_flight;     /* steps; changed under [scheduler] */
     atomic_uint pending;       /* commands of any kind; changed under [scheduler] */
-    bool is_away;              /* [scheduler] as has_left: its commands are held */
+    bool is_away;              /* [scheduler] as left_ns: its commands are held */
     uint64_t doubted_until_ns; /* [scheduler] see is_doubtful of lane_queue.c */
     answer_window window;      /* [scheduler] */
     lane_queue lane_queues[];  /* [scheduler] one for each of the scheduler's lanes */
@@ -106,7 +106,8 @@ void registry_set_lanes(registry *registry, uint32_t lanes);
 /* A session without a token, for commands that come without a session. NULL: out of memory. */
 session *session_new(registry *registry);
 /* Takes the sessions that were not heard for their lease out of the registry, but for those that are connected and wait
- * for answers. At most `room`; the caller gets their references. */
+ * for answers; and those that left some time ago and have no scenes, so that there is nothing to come back to. At most
+ * `room`; the caller gets their references. */
 size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, session **out, size_t room);
 /* For so long until now nobody could be heard: it counts for no lease, nor for the ttl_s of a scene. */
 void registry_excuse_silence(registry *registry, uint64_t ns, uint64_t now_ns);

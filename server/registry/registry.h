@@ -98,7 +98,8 @@ typedef struct session_record {
     uint64_t number; /* from 1 in the order of their opening */
     char client[REGISTRY_NAME];
     uint32_t lease_ms;
-    double idle_s; /* since it was last heard */
+    double idle_s;     /* since it was last heard */
+    bool is_connected; /* false: its connection has ended */
     uint32_t scenes;
     uint32_t in_flight;
     uint32_t principal;
@@ -114,7 +115,7 @@ void registry_bind_session(registry *registry, uint64_t token, uint32_t principa
  * *had_left: its connection had ended before. */
 bool registry_touch_session(registry *registry, uint64_t token, uint32_t principal, bool *had_left,
                             server_error *error);
-/* The session's connection has ended; a message of it takes that back. */
+/* The session's connection has ended; a message of it takes that back. Without scenes the session ends soon after. */
 void registry_leave_session(registry *registry, uint64_t token);
 /* 0: there is no such session. */
 uint64_t registry_session_number(registry *registry, uint64_t token);

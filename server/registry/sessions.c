@@ -9,6 +9,8 @@
 #include "server/registry/internal.h"
 
 #define LATELY_NS UINT64_C(1000000000)
+/* Clients whose connection broke connect again within 1 s, and go on in the same session. */
+#define COMES_BACK_NS UINT64_C(5000000000)
 /* The answers kept for one session may take a quarter of --scene-memory, so that four leave each other's alone. */
 #define SESSION_PART_OF_SCENE_MEMORY 4
 
@@ -66,6 +68,7 @@ static void fill_record(const session *session, uint64_t now_ns, session_record 
     memcpy(out->client, session->client, sizeof out->client);
     out->lease_ms = session->lease_ms;
     out->idle_s = now_ns > heard ? (double)(now_ns - heard) * 1e-9 : 0;
+    out->is_connected = !session->left_ns;
     out->scenes = session->scenes;
     out->in_flight = atomic_load(&session->in_flight);
     out->principal = session->principal;
@@ -84,7 +87,7 @@ static session *take_idle(registry *registry) {
         const session *session = registry->sessions[at];
         if (!session || session->scenes || atomic_load(&session->pending)) continue;
         uint64_t then = atomic_load(&session->heard_ns);
-        if ((then > lately && !session->has_left) || then >= heard) continue;
+        if ((then > lately && !session->left_ns) || then >= heard) continue;
         heard = then;
         found = at;
     }
@@ -155,8 +158,8 @@ bool registry_touch_session(registry *registry, uint64_t token, uint32_t princip
     session *session = find(registry, token, NULL);
     if (session && session->principal != principal) session = NULL;
     if (session) atomic_store_explicit(&session->heard_ns, clock_ns(), memory_order_relaxed);
-    *had_left = session && session->has_left;
-    if (session) session->has_left = false;
+    *had_left = session && session->left_ns;
+    if (session) session->left_ns = 0;
     if (!session) find(registry, 0, error);
     pthread_mutex_unlock(&registry->lock);
     return session != NULL;
@@ -165,7 +168,7 @@ bool registry_touch_session(registry *registry, uint64_t token, uint32_t princip
 void registry_leave_session(registry *registry, uint64_t token) {
     pthread_mutex_lock(&registry->lock);
     session *session = find(registry, token, NULL);
-    if (session) session->has_left = true;
+    if (session && !session->left_ns) session->left_ns = clock_ns();
     pthread_mutex_unlock(&registry->lock);
 }
 
@@ -209,14 +212,19 @@ bool registry_list_sessions(registry *registry, session_record **out, size_t *n,
     return true;
 }
 
+static bool is_over(const session *session, uint64_t now_ns) {
+    const uint64_t lease_ns = session->lease_ms * UINT64_C(1000000);
+    const bool waits = atomic_load(&session->pending) > 0;
+    if (session->left_ns && !session->scenes && !waits && session->left_ns + COMES_BACK_NS < now_ns) return true;
+    return (session->left_ns || !waits) && atomic_load(&session->heard_ns) + lease_ns < now_ns;
+}
+
 size_t registry_take_silent_sessions(registry *registry, uint64_t now_ns, session **out, size_t room) {
     size_t n = 0;
     pthread_mutex_lock(&registry->lock);
     for (uint32_t at = 0; at < registry->session_room && n < room;) {
         session *session = registry->sessions[at];
-        uint64_t lease_ns = session ? session->lease_ms * UINT64_C(1000000) : 0;
-        bool waits = session && !session->has_left && atomic_load(&session->pending) > 0;
-        if (session && !waits && atomic_load(&session->heard_ns) + lease_ns < now_ns) {
+        if (session && is_over(session, now_ns)) {
             take_out(registry, at); /* may move another one here: look at the same place again */
             out[n++] = session;
         } else {
@@ -237,7 +245,10 @@ void registry_excuse_silence(registry *registry, uint64_t ns, uint64_t now_ns) {
     uint32_t slot = 0;
     pthread_mutex_lock(&registry->lock);
     for (uint32_t at = 0; at < registry->session_room; at++) {
-        if (registry->sessions[at]) excuse(&registry->sessions[at]->heard_ns, ns, now_ns);
+        session *session = registry->sessions[at];
+        if (!session) continue;
+        excuse(&session->heard_ns, ns, now_ns);
+        if (session->left_ns) session->left_ns = clock_later(session->left_ns, ns, now_ns);
     }
     for (scene *scene; (scene = slots_next(&registry->scenes, &slot));) excuse(&scene->asked_ns, ns, now_ns);
     pthread_mutex_unlock(&registry->lock);

@@ -12,6 +12,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import urllib.error
 import urllib.request
@@ -20,7 +21,7 @@ import numpy as np
 import pytest
 
 import contactd
-from conftest import CONTACTCTL, SLOW, Server, free_port, wait_until
+from conftest import BUILD, CONTACTCTL, ROOT, SLOW, Server, free_port, wait_until
 from contactd import _wire, errors
 from fake_server import FakeServer
 from geometry import UNIT_BOX, moved
@@ -56,6 +57,31 @@ def test_sessions(ctl, server):
         (http,) = [s for s in get(server, "/v1/sessions")["sessions"] if s["id"] == mine["id"]]
         assert http.keys() == mine.keys() and http["lease_s"] == mine["lease_s"]
         assert "the one that is looked for" in ctl("sessions")
+
+
+def test_sessions_of_clients_that_have_gone(ctl, make_server):
+    """Who closed is not shown for the rest of its lease, be it Python or C; whose scenes wait for it is shown as gone."""
+    server = make_server()
+    killed = subprocess.Popen([sys.executable, "-c", f"import contactd; c = contactd.connect({server.stream!r}, name='killed'); "
+                               "c.open_scene(); print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with contactd.connect(server.stream, name="stays") as stays, contactd.connect(server.stream, name="closes") as closes:
+        stays.open_scene()
+        closes.open_scene()
+        subprocess.run([str(BUILD / "examples" / "settle"), "--server", server.stream, "--steps", "100"], check=True, cwd=ROOT,
+                       stdout=subprocess.DEVNULL, timeout=60 * SLOW)
+        assert killed.stdout.readline()
+        closes.close()
+        killed.kill()
+        killed.wait()
+        killed.stdin.close()
+        killed.stdout.close()
+
+        def seen():
+            return {s["client"].split()[0]: (s["connected"], s["scenes"]) for s in get(server, "/v1/sessions")["sessions"]}
+
+        wait_until(lambda: seen() == {"stays": (True, 1), "killed": (False, 1)}, "the end of those that closed", 20 * SLOW)
+        rows = {row.split()[1]: row.split() for row in ctl("sessions", to=server.stream).splitlines()}
+        assert "no" in rows["killed"] and "yes" in rows["stays"]
 
 
 def test_bodies(ctl, server):

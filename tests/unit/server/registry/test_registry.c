@@ -429,6 +429,48 @@ static void test_silence_that_could_not_be_heard_is_excused(void **state) {
     registry_free(&registry);
 }
 
+/* One that left is not waited for until its lease ends, but for what its client could come back to. */
+static void test_sessions_that_left_are_taken_out(void **state) {
+    (void)state;
+    registry_limits limits = {1 << 20, 1 << 20, 3, 2, 1, 60000};
+    registry *registry = registry_new(&limits, NULL, counts);
+    server_error error = {0};
+    session_record a, all, *list;
+    session *gone[2], *same;
+    size_t n;
+    const uint64_t second = 1000000000;
+    assert_true(registry_open_session(registry, "a", 0, &a, &error));
+    assert_true(registry_open_session(registry, "stays", 0, &all, &error));
+    same = session_acquire(registry, a.token, &error);
+    atomic_store(&same->heard_ns, clock_ns() - 50 * second);
+    assert_int_equal(registry_take_silent_sessions(registry, clock_ns() + 6 * second, gone, 2), 0);
+    registry_leave_session(registry, a.token);
+    const uint64_t left = clock_ns();
+    assert_true(registry_list_sessions(registry, &list, &n, &error));
+    assert_true(n == 2 && !list[0].is_connected && list[1].is_connected);
+    free(list);
+    assert_int_equal(registry_take_silent_sessions(registry, left + 4 * second, gone, 2), 0); /* it may come back */
+    assert_true(is_known(registry, a.token, &error));
+    assert_int_equal(registry_take_silent_sessions(registry, clock_ns() + 30 * second, gone, 2), 0);
+    registry_leave_session(registry, a.token);
+    registry_leave_session(registry, a.token); /* told twice, it left once */
+    same->scenes = 1;
+    assert_int_equal(registry_take_silent_sessions(registry, clock_ns() + 30 * second, gone, 2), 0);
+    same->scenes = 0;
+    atomic_store(&same->pending, 1);
+    assert_int_equal(registry_take_silent_sessions(registry, clock_ns() + 30 * second, gone, 2), 0);
+    atomic_store(&same->pending, 0);
+    const uint64_t then = clock_ns();
+    registry_excuse_silence(registry, 20 * second, then + 20 * second); /* the server was stopped */
+    assert_int_equal(registry_take_silent_sessions(registry, then + 22 * second, gone, 2), 0);
+    assert_int_equal(registry_take_silent_sessions(registry, then + 26 * second, gone, 2), 1);
+    assert_int_equal(gone[0]->token, a.token);
+    session_release(&gone[0]);
+    session_release(&same);
+    assert_true(is_known(registry, all.token, &error));
+    registry_free(&registry);
+}
+
 /* At the limit the session that is unheard the longest makes room, if it holds nothing and was not heard just now. */
 static void test_idle_sessions_make_room(void **state) {
     (void)state;
@@ -517,6 +559,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silent_sessions_are_taken_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_silence_that_could_not_be_heard_is_excused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sessions_that_left_are_taken_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_idle_sessions_make_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_session_table, setup, teardown),
     };
