@@ -200,7 +200,7 @@ class EngineLink:
             raise ClosedError("the engine belongs to the process that made it: make one after the fork")
 
     def _scene_of(self, request: Request) -> _Scene | None:
-        state = request.scene or request.after
+        state = request.scene or request.after or request.behind
         return None if state is None else self._scenes.get(state.id)
 
     def _loop(self) -> None:

@@ -167,7 +167,9 @@ def add_bodies(scene: SceneState, bodies: list[BodyState], poses: Sequence[Seque
             link.submit(request)
         return requests[0]
 
-    link.call(Request("AddBodies", build, done, undo=undo, timeout=timeout, future=reply))
+    request = Request("AddBodies", build, done, undo=undo, timeout=timeout, future=reply)
+    request.behind = scene
+    link.call(request)
 
 
 # ---- closing ----

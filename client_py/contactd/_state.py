@@ -363,7 +363,7 @@ class Request:
     """
 
     __slots__ = ("kind", "build", "done", "undo", "future", "deadline", "scene", "updates", "want", "limits", "directions", "velocities", "sequence", "began",
-                 "sent", "whole", "not_before", "mesh", "after", "is_repeat", "epoch", "ends",
+                 "sent", "whole", "not_before", "mesh", "after", "behind", "is_repeat", "epoch", "ends",
                  "refused")
 
     def __init__(self, kind: str, build: Callable[[], Message] | None = None,
@@ -389,6 +389,7 @@ class Request:
         self.whole = False  # a step sent with the state of all bodies
         self.not_before = 0.0
         self.after: SceneState | None = None  # it waits for the steps of this scene, and later ones wait for it
+        self.behind: SceneState | None = None  # the same, where steps of it wait or are on their way; else it goes at once
         self.mesh: Any = None  # MeshState: that it uses, and that the server may have dropped to make room
 
     def parts(self) -> Iterator[Any]:

@@ -58,6 +58,8 @@ class Tables:
 
     def add(self, request: Request) -> None:
         heapq.heappush(self.deadlines, (request.deadline, id(request), request))
+        if request.behind is not None and (request.behind.pending or request.behind.flying):
+            request.after = request.behind
         if request.after is not None:
             self._wait(request.after, request)
         elif request.scene is None:

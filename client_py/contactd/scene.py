@@ -129,8 +129,10 @@ class Scene(SceneSettings, ShapeAdder):
             _settings.check_known(settings, answer.body["settings"])
             return info
 
-        self._info(Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), done,
-                           timeout=self.client._timeout(timeout)))
+        request = Request("Configure", lambda: ({"scene": self._state.id, "settings": settings}, None), done,
+                          timeout=self.client._timeout(timeout))
+        request.behind = self._state
+        self._info(request)
 
     @property
     def continuous_frames(self) -> bool:
@@ -314,7 +316,7 @@ class Scene(SceneSettings, ShapeAdder):
             return Request("RemoveBody", lambda: (removed, None), timeout=self.client.timeout)
 
         request = Request("AddBody", lambda: (state.message(self._state), None), done, undo=undo, timeout=timeout, future=reply)
-        request.mesh = state.mesh
+        request.mesh, request.behind = state.mesh, self._state
         return request
 
     def add_half_space(self, normal: ArrayLike, offset: float = 0.0, *, group: int = 1, mask: int = 0xFFFFFFFF,
@@ -345,9 +347,10 @@ class Scene(SceneSettings, ShapeAdder):
         """Takes a body out of the scene."""
         state = self._own(body, "body")
         self._check_open()
-        self._state.link.call(Request(
-            "RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
-            lambda _: self._state.remove(state), timeout=self.client._timeout(timeout)))
+        request = Request("RemoveBody", lambda: ({"scene": self._state.id, "body": state.id}, None),
+                          lambda _: self._state.remove(state), timeout=self.client._timeout(timeout))
+        request.behind = self._state
+        self._state.link.call(request)
 
     def replace_mesh(self, body: Body, mesh: "Mesh", timeout: float | None = None) -> None:
         """Gives a body another mesh, after cutting or remeshing; the next step sees it.
@@ -467,7 +470,8 @@ class Scene(SceneSettings, ShapeAdder):
                tolerance: float | None = None, directions: Directions | None = None,
                velocities: Velocities | None = None, viscosity: float = 0.0,
                timeout: float | None = None) -> Future:
-        """Like step, but returns at once, with a Future. Steps of a scene are done, and answered, in order.
+        """Like step, but returns at once, with a Future. Steps of a scene are done, and answered, in order, and what changes the scene
+        afterwards (bodies, materials, settings) waits for them.
 
         Arrays are copied, so they may be changed as soon as this returns. Callbacks added to the future run on the
         thread that serves the connection, its own or that of another call that waits: they must be short and must not

@@ -232,3 +232,27 @@ def test_poses_of_all_bodies_as_one_array(place):
         scene.step(poses=(bodies, poses))
     del bodies[7]
     assert len(scene.step(poses=(bodies, np.delete(poses, 7, axis=0)))) >= 17
+
+
+CHANGES = {  # of a scene, and how many contacts, bodies and settings' changes a step has afterwards
+    "configure": (lambda scene, bodies, mesh: scene.configure(margin=0.5), (1, 2, 0.5)),
+    "add_body": (lambda scene, bodies, mesh: scene.add_body(mesh, pose=moved(0, 0.75, 0)), (3, 3, 0)),
+    "add_bodies": (lambda scene, bodies, mesh: scene.add_bodies(mesh, moved(0, 0.75, 0)[None]), (3, 3, 0)),
+    "add_deformable": (lambda scene, bodies, mesh: scene.add_bodies([mesh, mesh]), (6, 4, 0)),
+    "remove_body": (lambda scene, bodies, mesh: scene.remove_body(bodies[0]), (0, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changes_a_scene_waits_for_the_steps_submitted_before(place, change):
+    make, after = CHANGES[change]
+    mesh, scene = place.register_mesh(*contactd.shapes.sphere_of(20)), place.open_scene()
+    bodies = scene.add_bodies(mesh, np.stack([moved(0), moved(0.5)]))
+
+    def seen(result):
+        return len(result), len(result.bodies), result.settings["margin"]
+
+    futures = [scene.submit(poses={bodies[0]: moved(0)}) for _ in range(40)]
+    make(scene, bodies, mesh)
+    assert {seen(future.result()) for future in futures} == {(1, 2, 0)}
+    assert seen(scene.step()) == after
