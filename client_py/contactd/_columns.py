@@ -45,8 +45,13 @@ class Source:
         self._check_asked(want, name)
         array: np.ndarray | None = self._answer.array(name)
         if array is None:
-            array = np.zeros(0, "<u4" if name.endswith("vertices") else "<u8" if name.endswith("ids") else "<f8")
+            array = np.zeros(0, _DTYPES.get(name, "<f8"))
         return array if columns == 1 else array.reshape(-1, columns)
+
+
+# Of arrays that an answer leaves out where it has none; all others have doubles.
+_DTYPES = {"vertices": "<u4", "product_vertices": "<u4", "surface_offsets": "<u4", "point_groups": "<u4", "progress": "<u4",
+           "point_ids": "<u8", "ended_ids": "<u8", "spans": "<f4", "span_axes": "u1"}
 
 
 class Entries:

@@ -132,6 +132,25 @@ def test_no_contact_has_empty_columns(client):
     assert {len(column) for column in result.to_dict().values()} == {0}
 
 
+@pytest.mark.parametrize("settings, want", [({"law": "pressure"}, ("gradient", "friction", "forces", "surface", "points", "ids")),
+                                            ({"method": "ldi", "resolution": 16}, ("spans", "points")), ({"method": "voxtree"}, "frame")])
+def test_arrays_without_rows_have_the_same_kinds_of_numbers(server_or_engine, settings, want):
+    scene, bodies = pile(server_or_engine, **settings)
+
+    def kinds(result):
+        arrays = {f"points.{name}": array for name, array in result.points._asdict().items()}
+        if "surface" in want:
+            arrays |= {name: getattr(result.surface, name) for name in ("polygons", "vertices", "depth", "pressure", "normal", "area")}
+            arrays |= {name: getattr(result.entries, name) for name in ("vertex", "gradient", "weight", "force")}
+        if "spans" in want:
+            arrays |= {"spans": result._array("spans", 16, 6), "span_axes": result._array("span_axes", 16)}
+        return {name: (array.dtype, array.shape[1:]) for name, array in arrays.items()}
+
+    full = scene.step(want=want)
+    apart = scene.step(want=want, poses={body: moved(9.0 * i) for i, body in enumerate(bodies)})
+    assert len(full) >= 5 and len(apart) == 0 and kinds(apart) == kinds(full)
+
+
 def test_to_dict_is_flat_and_arrays_are_handed_on(client):
     scene, bodies = pile(client, method="exact")
     result = scene.step(want="all", velocities=motion(bodies))
