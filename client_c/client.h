@@ -47,7 +47,8 @@ typedef struct ctc_body {
     contactd_body *ignore;
     size_t n_ignore;
     uint64_t vertices;
-    float *positions; /* [vertices][3] of which known[] were ever given; NULL: none */
+    void *positions; /* [vertices][3] of which known[] were ever given; NULL: none */
+    bool float64;    /* they are double, as some were given so; else float */
     uint8_t *known;
     uint64_t n_known;
 } ctc_body;

@@ -122,10 +122,25 @@ static bool copy_array(ctc_step *step, const void **array, size_t bytes, size_t 
     return true;
 }
 
-static bool make_mirror(ctc_body *body) {
-    if (body->rigid || body->positions) return true;
+/* A mirror of floats becomes one of doubles as soon as a double is given, and stays one. */
+static bool widen_mirror(ctc_body *body) {
+    const size_t n = 3 * (size_t)body->vertices;
+    const float *from = body->positions;
+    double *to = malloc((n ? n : 1) * sizeof *to);
+    if (!to) return false;
+    for (size_t i = 0; i < n; i++) to[i] = (double)from[i];
+    free(body->positions);
+    body->positions = to;
+    body->float64 = true;
+    return true;
+}
+
+static bool make_mirror(ctc_body *body, bool float64) {
+    if (body->rigid) return true;
+    if (body->positions) return body->float64 || !float64 || widen_mirror(body);
     size_t n = body->vertices ? (size_t)body->vertices : 1;
-    body->positions = calloc(n, 3 * sizeof *body->positions);
+    body->float64 = float64;
+    body->positions = calloc(n, float64 ? 24 : 12);
     body->known = calloc(n, 1);
     if (body->positions && body->known) return true;
     free(body->positions);
@@ -138,7 +153,7 @@ static bool make_mirror(ctc_body *body) {
 contactd_code ctc_check_update(contactd_client *client, ctc_scene *scene, const contactd_update *update) {
     const contactd_code code = check(client, scene, update);
     if (code != CONTACTD_OK) return code;
-    return make_mirror(scene->bodies[update->body - 1]) ? code : ctc_no_memory(client, "step");
+    return make_mirror(scene->bodies[update->body - 1], update->float64) ? code : ctc_no_memory(client, "step");
 }
 
 /* Where the server would refuse a direction, it is refused here. */
@@ -244,7 +259,8 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
         contactd_update *u = &step->updates[i];
         *u = updates[i];
         const void *indices = u->indices;
-        if (!make_mirror(scene->bodies[u->body - 1]) || !copy_array(step, &u->positions, position_bytes(u), &used) ||
+        if (!make_mirror(scene->bodies[u->body - 1], u->float64) ||
+            !copy_array(step, &u->positions, position_bytes(u), &used) ||
             !copy_array(step, &indices, index_bytes(u), &used))
             return ctc_no_memory(client, "step");
         u->indices = indices;
@@ -265,12 +281,13 @@ contactd_code ctc_take_updates(contactd_client *client, ctc_scene *scene, ctc_st
 /* ---- keeping ---- */
 
 static void keep_vertices(ctc_body *body, const contactd_update *u, uint64_t from, uint64_t first, uint64_t n) {
-    float *to = body->positions + 3 * first;
-    if (u->float64) {
-        const double *p = (const double *)u->positions + 3 * from;
-        for (uint64_t i = 0; i < 3 * n; i++) to[i] = (float)p[i];
+    const size_t size = body->float64 ? 24 : 12; /* a mirror of floats is given floats alone */
+    if (body->float64 && !u->float64) {
+        const float *p = (const float *)u->positions + 3 * from;
+        double *to = (double *)body->positions + 3 * first;
+        for (uint64_t i = 0; i < 3 * n; i++) to[i] = (double)p[i];
     } else {
-        memcpy(to, (const float *)u->positions + 3 * from, (size_t)(3 * n) * sizeof *to);
+        memcpy((char *)body->positions + size * first, (const char *)u->positions + size * from, size * n);
     }
     if (body->n_known == body->vertices) return;
     for (uint64_t v = first; v < first + n; v++) {

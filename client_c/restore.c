@@ -133,21 +133,23 @@ static contactd_code send_pairs(contactd_client *client, ctc_scene *scene) {
 static bool state_of(const ctc_body *body, wire_update *out, void **block) {
     *block = NULL;
     *out = (wire_update){.body = body->server, .kind = WIRE_UPDATE_POSITIONS};
+    const wire_dtype dtype = body->float64 ? WIRE_F64 : WIRE_F32;
     if (body->n_known == body->vertices) {
-        out->positions = (wire_array){WIRE_F32, 3 * body->vertices, body->positions};
+        out->positions = (wire_array){dtype, 3 * body->vertices, body->positions};
         return true;
     }
-    size_t n = (size_t)body->n_known, k = 0;
-    float *positions = malloc(n * 16);
+    const size_t n = (size_t)body->n_known, size = body->float64 ? 24 : 12;
+    char *positions = malloc(n * (size + sizeof(uint32_t)));
     if (!positions) return false;
-    uint32_t *indices = (uint32_t *)(positions + 3 * n);
+    uint32_t *indices = (uint32_t *)(void *)(positions + n * size);
+    size_t k = 0;
     for (uint64_t v = 0; v < body->vertices; v++) {
         if (!body->known[v]) continue;
-        memcpy(positions + 3 * k, body->positions + 3 * v, 3 * sizeof *positions);
+        memcpy(positions + size * k, (const char *)body->positions + size * v, size);
         indices[k++] = (uint32_t)v;
     }
     out->kind = WIRE_UPDATE_INDEXED;
-    out->positions = (wire_array){WIRE_F32, 3 * n, positions};
+    out->positions = (wire_array){dtype, 3 * n, positions};
     out->indices = (wire_array){WIRE_U32, n, indices};
     *block = positions;
     return true;

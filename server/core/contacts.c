@@ -42,7 +42,7 @@ void report_contact_fields(json_out *out, const ct_result *result, const ct_cont
     json_out_integer(out, NULL, contact->body[0]);
     json_out_integer(out, NULL, contact->body[1]);
     json_out_array_end(out);
-    if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) groups |= CT_CONTACT_FRAME;
+    if (result->want & CT_WANT_FRAME) groups |= CT_CONTACT_FRAME;
     if (result->has_slip) groups |= CT_CONTACT_SLIP;
     if (result->has_wrenches && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_LAW;
     if (result->want & CT_WANT_IDS && !(groups & CT_CONTACT_CELL)) groups |= CT_CONTACT_IDS;

@@ -169,7 +169,7 @@ static void summary(json_out *out, const ct_result *result, const ct_contact *co
     json_out_integer(out, "index", contact->index);
     if (result->want & CT_WANT_IDS) json_out_integer(out, "id", contact->id);
     json_out_float(out, "volume", (float)contact->volume);
-    if (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION)) {
+    if (result->want & CT_WANT_FRAME) {
         json_out_float(out, "depth", (float)contact->depth);
         json_out_float(out, "area", (float)contact->area);
         vector(out, "center", contact->center, 3);

@@ -13,9 +13,8 @@ enum { MANY_CONTACTS = 512, MANY_SPANS = 1 << 16, MANY_WARNINGS = 4096 };
 
 unsigned reply_groups_of(const ct_result *result) {
     return (result->want & CT_WANT_INERTIA ? CT_CONTACT_INERTIA : 0u) |
-           (result->want & (CT_WANT_FRAME | CT_WANT_FRICTION) ? CT_CONTACT_FRAME : 0u) |
-           (result->has_slip ? CT_CONTACT_SLIP : 0u) | (result->has_wrenches ? CT_CONTACT_LAW : 0u) |
-           (result->want & CT_WANT_IDS ? CT_CONTACT_IDS : 0u);
+           (result->want & CT_WANT_FRAME ? CT_CONTACT_FRAME : 0u) | (result->has_slip ? CT_CONTACT_SLIP : 0u) |
+           (result->has_wrenches ? CT_CONTACT_LAW : 0u) | (result->want & CT_WANT_IDS ? CT_CONTACT_IDS : 0u);
 }
 
 static void copy_products(const ct_result *result, wire_step_result *out) {

@@ -94,8 +94,12 @@ static void columns_and_spans(const char *address) {
     CHECK(none.empty() && none.wrenches().empty());
     contactd::StepOptions options;
     options.want = CONTACTD_WANT_INERTIA;
+    const contactd::Result framed = scene.step(updates, options);
+    CHECK(framed.inertias().size() == 4 && framed.normals().size() == 4);
+    CHECK(framed.begin()->side_center[0][0] == result.begin()->side_center[0][0]);
+    options.want = CONTACTD_WANT_GRADIENT;
     const contactd::Result other = scene.step(updates, options);
-    CHECK(other.inertias().size() == 4 && tells(error_of([&] { other.normals(); }), "NOT_FOUND"));
+    CHECK(other.volumes().size() == 4 && tells(error_of([&] { other.normals(); }), "NOT_FOUND"));
 }
 
 static void steps_in_flight(const char *address) {

@@ -28,7 +28,7 @@ enum { FAKE_SCENES = 16, FAKE_BODIES = 16, FAKE_MESHES = 16, FAKE_KEPT = 8, FAKE
 typedef struct fake_body {
     bool live, rigid;
     uint64_t vertices;
-    float *positions;
+    double *positions;
     double pose[12], start[12];
 } fake_body;
 typedef struct fake_scene {
@@ -163,11 +163,11 @@ static inline void fake_apply(fake_body *b, const wire_update *u) {
             float x;
             if (u->positions.dtype == WIRE_F64) {
                 memcpy(&d, (const char *)u->positions.data + 8 * from, 8);
-                x = (float)d;
             } else {
                 memcpy(&x, (const char *)u->positions.data + 4 * from, 4);
+                d = (double)x;
             }
-            b->positions[3 * first + c] = x;
+            b->positions[3 * first + c] = d;
         }
         k += u->kind == WIRE_UPDATE_RANGES ? 2 : 1;
     }
@@ -456,8 +456,8 @@ static inline void fake_add_body(fake_server *f, const wire_message *m, wire_mes
     *b = (fake_body){.live = true, .rigid = m->u.add_body.kind == WIRE_BODY_RIGID, .vertices = mesh->vertices};
     memcpy(b->pose, m->u.add_body.pose, sizeof b->pose);
     memcpy(b->start, m->u.add_body.start, sizeof b->start);
-    b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof(float));
-    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f; /* as if at rest */
+    b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof *b->positions);
+    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5; /* as if at rest */
     atomic_fetch_add(&f->bodies_added, 1);
     r->type = WIRE_BODY_ADDED;
     f->self_added += m->u.add_body.self_contact;
@@ -467,7 +467,7 @@ static inline void fake_add_body(fake_server *f, const wire_message *m, wire_mes
 
 static inline void fake_reset(fake_body *b) {
     memcpy(b->pose, b->start, sizeof b->pose);
-    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f;
+    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5;
 }
 
 static inline void fake_add_bodies(fake_server *f, const wire_message *m, wire_message *r) {
@@ -504,7 +504,7 @@ static inline void fake_copy(fake_server *f, const wire_message *m, wire_message
         for (uint32_t i = 0; i < s->n_bodies; i++) {
             fake_body *b = &s->bodies[i];
             memcpy(b->start, b->pose, sizeof b->start);
-            b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof(float));
+            b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof *b->positions);
             fake_reset(b);
         }
         ids[k] = 99 + f->n_scenes;
@@ -524,8 +524,8 @@ static inline void fake_replace_mesh(fake_server *f, const wire_message *m, wire
     fake_body *b = &s->bodies[m->u.replace_mesh.body - (1u << 20) - 1];
     free(b->positions);
     b->vertices = mesh->vertices;
-    b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof(float));
-    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5f;
+    b->positions = calloc((size_t)b->vertices * 3 + 1, sizeof *b->positions);
+    for (uint64_t c = 0; c < 3 * b->vertices; c++) b->positions[c] = 0.5;
     r->type = WIRE_DONE;
 }
 

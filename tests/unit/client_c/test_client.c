@@ -101,8 +101,8 @@ static void step_by_vertex(world *w, uint32_t vertex, double x) {
                               .n_indices = 1};
     const contactd_result *result;
     ok(w->client, contactd_step(w->client, w->scene, &update, 1, NULL, &result));
-    w->soft_sum += ((float)x - 0.5) * (9 * vertex + 6);
-    assert_true(fabs(result->contacts[0].volume - w->soft_sum - w->hard_sum) < 1e-4);
+    w->soft_sum += (x - 0.5) * (9 * vertex + 6);
+    assert_true(fabs(result->contacts[0].volume - w->soft_sum - w->hard_sum) < 1e-9);
 }
 
 static uint32_t recoveries(contactd_client *client) {
@@ -366,6 +366,26 @@ static void a_restart_is_not_seen(void **state) {
     ok(w->client, contactd_add_body(w->client, w->scene, w->mesh, &options, &last));
     assert_int_equal(last, gone + 1); /* handles are not reused */
     assert_int_equal(contactd_remove_body(w->client, w->scene, gone), CONTACTD_STALE_HANDLE);
+}
+
+/* Positions in double are restored in double, also of a body that was given some in float, before or after. */
+static void doubles_outlive_restarts(void **state) {
+    world *w = *state;
+    const contactd_result *result;
+    float given[12];
+    for (int i = 0; i < 12; i++) given[i] = 0.5f;
+    contactd_update whole = contactd_deform(w->soft, given, 4);
+    step_by_pose(w, 1);
+    for (uint32_t v = 0; v < 3; v++) { /* some of the vertices are known at first, then all */
+        step_by_vertex(w, v, 1.0 / 3 + v);
+        order(&w->server->restart);
+        step_by_pose(w, v);
+        if (v == 1) {
+            ok(w->client, contactd_step(w->client, w->scene, &whole, 1, NULL, &result));
+            w->soft_sum = 0.5 * 78;
+        }
+    }
+    assert_int_equal(recoveries(w->client), 3);
 }
 
 /* What an operator changes is told by the next step, and asked for again from a server that knows nothing. */
@@ -946,6 +966,7 @@ int main(void) {
         TEST(updates_of_every_kind),
         TEST(steps_are_pipelined),
         TEST(a_restart_is_not_seen),
+        TEST(doubles_outlive_restarts),
         TEST(settings_in_force_are_told_and_kept),
         TEST(self_contact_is_asked_for),
         TEST(a_hull_that_was_not_taken_is_found_out),

@@ -195,16 +195,17 @@ static void a_full_queue_says_so(void **state) {
 /* Addresses are told apart like principals, and pictures wait in a short queue. */
 static void addresses_share_the_pictures(void **state) {
     (void)state;
-    enum { N = WORKERS_PICTURES / 2 + 2 }; /* two run */
+    enum { N = WORKERS_PICTURES / 2 + 2, OTHERS = WORKERS_PICTURES / 2 }; /* two run */
     const identity here = {.origin = 7}, there = {.origin = 8};
     static task tasks[N], others[WORKERS_PICTURES];
     task surplus;
-    sem_t gate;
+    sem_t first_gate, gate; /* one thread stays with the first task, so that the other takes all in their order */
     atomic_uint begun = 0, done = 0;
+    sem_init(&first_gate, 0, 0);
     sem_init(&gate, 0, 0);
     workers *workers = workers_start(0);
     for (int i = 0; i < N; i++) {
-        tasks[i] = (task){{.run = run}, &gate, &begun, &done, 0};
+        tasks[i] = (task){{.run = run}, i ? &gate : &first_gate, &begun, &done, 0};
         assert_true(workers_have_room(workers, WORK_PICTURES, &here));
         assert_int_equal(workers_add(workers, WORK_PICTURES, &here, &tasks[i].work), WORKERS_QUEUED);
         if (i < 2) wait_for(&begun, (unsigned)i + 1);
@@ -212,15 +213,18 @@ static void addresses_share_the_pictures(void **state) {
     surplus = (task){{.run = run}, &gate, &begun, &done, 0};
     assert_false(workers_have_room(workers, WORK_PICTURES, &here));
     assert_int_equal(workers_add(workers, WORK_PICTURES, &here, &surplus.work), WORKERS_FULL);
-    for (int i = 0; i < WORKERS_PICTURES / 2; i++) {
+    for (int i = 0; i < OTHERS; i++) {
         others[i] = (task){{.run = run}, &gate, &begun, &done, 0};
         assert_int_equal(workers_add(workers, WORK_PICTURES, &there, &others[i].work), WORKERS_QUEUED);
     }
     assert_false(workers_have_room(workers, WORK_PICTURES, &there));
     assert_true(workers_have_room(workers, WORK_MESHES, &there));
-    for (int i = 0; i < N + WORKERS_PICTURES / 2; i++) sem_post(&gate);
+    for (int i = 1; i < N + OTHERS; i++) sem_post(&gate);
+    wait_for(&done, N + OTHERS - 1);
+    sem_post(&first_gate);
     workers_stop(&workers);
     assert_in_range(others[0].place, 3, 6); /* not behind all of the first address */
+    sem_destroy(&first_gate);
     sem_destroy(&gate);
 }
 
