@@ -235,9 +235,11 @@ static void set_mass_properties(const double sums[INTEGRALS], const double origi
 /* Computes box, area, signed volume and mass properties. Positions are relative to the box's centre, so that a small body
  * far from the origin loses no digits. `magnitude` is the volume's sum with absolute terms, the scale of its rounding
  * error. False: cancelled. */
-static bool measure_surface(const float *positions, size_t n_vertices, const uint32_t *triangles, size_t n_triangles,
-                            ct_surface_facts *facts, double *magnitude) {
-    if (!measure_box(positions, n_vertices, triangles, n_triangles, facts)) return false;
+static bool measure_surface(const ct_soup *soup, ct_surface_facts *facts, double *magnitude) {
+    const float *positions = soup->positions, *low = soup->low;
+    const uint32_t *triangles = soup->triangles;
+    const size_t n_triangles = soup->n_triangles, with_low = low ? 3 * soup->n_low : 0;
+    if (!measure_box(positions, soup->n_vertices, triangles, n_triangles, facts)) return false;
     double center[3];
     for (int k = 0; k < 3; k++) center[k] = 0.5 * (facts->lo[k] + facts->hi[k]);
     double sums[INTEGRALS] = {0}, area = 0, total = 0;
@@ -249,8 +251,10 @@ static bool measure_surface(const float *positions, size_t n_vertices, const uin
         for (size_t t = begin; t < end; t++) {
             double p[3][3], e[2][3];
             for (int c = 0; c < 3; c++)
-                for (int k = 0; k < 3; k++)
-                    p[c][k] = (double)positions[3 * (size_t)triangles[3 * t + (size_t)c] + (size_t)k] - center[k];
+                for (int k = 0; k < 3; k++) {
+                    const size_t at = 3 * (size_t)triangles[3 * t + (size_t)c] + (size_t)k;
+                    p[c][k] = (double)positions[at] - center[k] + (at < with_low ? (double)low[at] : 0);
+                }
             for (int c = 0; c < 2; c++)
                 for (int k = 0; k < 3; k++) e[c][k] = p[c + 1][k] - p[0][k];
             double n[3] = {e[0][1] * e[1][2] - e[0][2] * e[1][1], e[0][2] * e[1][0] - e[0][0] * e[1][2],
@@ -372,8 +376,7 @@ ct_status ct_validate_elements(const float *positions, size_t n_vertices, const 
 
 static ct_status check_volume(const ct_soup *soup, const uint32_t *shell, ct_surface_facts *facts, ct_error *error) {
     double magnitude;
-    if (!measure_surface(soup->positions, soup->n_vertices, soup->triangles, soup->n_triangles, facts, &magnitude))
-        return ct_fail_cancelled(error);
+    if (!measure_surface(soup, facts, &magnitude)) return ct_fail_cancelled(error);
     const bool is_flat = !(fabs(facts->volume) > 1e-12 * magnitude); /* rounding alone: a doubled sheet, for example */
     ct_status status = CT_OK;
     if ((is_flat || facts->volume < 0) && facts->n_shells > 1)

@@ -146,6 +146,33 @@ static void test_far_from_origin(void **state) {
     shape_free(&box);
 }
 
+/* A box in millimetres, which float32 does not hold: its volume and moments are those of the doubles given. */
+static void test_doubles_are_measured(void **state) {
+    (void)state;
+    const double sides[3] = {1e-3, 2e-3, 3e-3}, at = 0.7;
+    struct shape box = shape_box(2, 2, 2); /* -1 to 1 */
+    double *positions = malloc(3 * box.n_vertices * sizeof *positions);
+    assert_non_null(positions);
+    for (size_t i = 0; i < 3 * box.n_vertices; i++) positions[i] = at + 0.5 * (double)box.positions[i] * sides[i % 3];
+    ct_mesh *mesh = NULL;
+    ct_error error = {0};
+    assert_int_equal(
+        ct_mesh_create(positions, CT_F64, box.n_vertices, box.triangles, box.n_triangles, NULL, &mesh, &error), CT_OK);
+    ct_mesh_info info;
+    ct_mesh_get_info(mesh, &info);
+    const double volume = sides[0] * sides[1] * sides[2];
+    assert_true(fabs(info.volume - volume) < 1e-12 * volume);
+    assert_true(fabs(info.area - 22e-6) < 1e-12 * 22e-6);
+    for (int k = 0; k < 3; k++) {
+        const double b = sides[(k + 1) % 3], c = sides[(k + 2) % 3], expected = volume * (b * b + c * c) / 12;
+        assert_true(fabs(info.center_of_mass[k] - at) < 1e-15);
+        assert_true(fabs(info.inertia[k][k] - expected) < 1e-12 * expected);
+    }
+    ct_mesh_release(&mesh);
+    free(positions);
+    shape_free(&box);
+}
+
 static void test_memory_per_triangle(void **state) {
     (void)state;
     struct shape torus = shape_torus(1, 0.3, 100, 50);
@@ -480,6 +507,7 @@ int main(void) {
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_mass_properties),
         cmocka_unit_test(test_far_from_origin),
+        cmocka_unit_test(test_doubles_are_measured),
         cmocka_unit_test(test_memory_per_triangle),
         cmocka_unit_test(test_corners_are_canonical),
         cmocka_unit_test(test_hash),
