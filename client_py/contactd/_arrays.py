@@ -77,6 +77,8 @@ def poses(value: Any, n: int) -> np.ndarray:
     """n poses, each a row of 12 numbers, [R|t] row-major: of (n, 4, 4) or (n, 3, 4) matrices, or of (n, 7) translations and
     quaternions x y z w, which are scaled to length 1."""
     array = numbers(value, "poses", "")
+    if array.size == n == 0:  # an empty list, too
+        return np.zeros((0, 12))
     if array.shape not in ((n, 4, 4), (n, 3, 4), (n, 7)):
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({n}, 3, 4), ({n}, 4, 4) or ({n}, 7), one pose for each body, got "
                         f"{array.shape}", field="poses")
@@ -88,6 +90,12 @@ def poses(value: Any, n: int) -> np.ndarray:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected last rows of 0 0 0 1, got {array[row, 3].tolist()} in pose {row}",
                         field="poses")
     return array[:, :3].reshape(n, 12)
+
+
+def count_of_poses(array: np.ndarray) -> int:
+    """Of how many poses it is: of one, where it is no array of poses."""
+    is_many = array.ndim == 3 or array.ndim == 2 and array.shape[1] == 7 or array.ndim > 0 and array.size == 0
+    return len(array) if is_many else 1
 
 
 def _of_quaternions(rows: np.ndarray, field: str, object: Any = "") -> np.ndarray:

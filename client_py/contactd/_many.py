@@ -63,9 +63,6 @@ class Together:
     @classmethod
     def of(cls, scenes: list[Scene], last: "Together | None") -> "Together":
         """last: of the call before, for which these were mostly the same."""
-        if not all(issubclass(kind, Scene) for kind in set(map(type, scenes))):
-            stranger = next(scene for scene in scenes if not isinstance(scene, Scene))
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected scenes, got {stranger!r}", field="scenes")
         if last is not None and last.is_current and last.states == [scene._state for scene in scenes]:
             return last
         return cls(scenes)

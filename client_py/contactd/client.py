@@ -6,12 +6,13 @@ import asyncio
 import os
 import pathlib
 import re
+import reprlib
 import socket
 import sys
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Generator, Literal, Sequence, SupportsIndex, get_args
+from typing import Any, Callable, Generator, Iterable, Literal, Sequence, SupportsIndex, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -600,6 +601,8 @@ class Client(SceneOpener, ShapeMaker):
         """Copies of a scene: its settings, and its bodies with their meshes, poses (those of the last step), groups, masks,
         materials and what they ignore. Deformable bodies start at their meshes' positions. Meshes are shared. One request for all of
         them, which waits for steps submitted before. For step_many."""
+        if not isinstance(template, Scene):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a Scene, got {template!r}", field="template")
         template._check_open()
         n, link = _arrays.unsigned(count, field="count"), template._state.link
         copies = _link_scenes.copy(link, template._state, n, self._timeout(timeout)) if n else []
@@ -634,7 +637,7 @@ class Client(SceneOpener, ShapeMaker):
 
     def close_scenes(self, scenes: Sequence[Scene], timeout: float | None = None) -> None:
         """Closes all of them in one request, as Scene.close does one; those that are closed already are left out."""
-        open_ones = [scene for scene in scenes if not scene._state.closed]
+        open_ones = [scene for scene in _list_of(scenes) if not scene._state.closed]
         for link, states in self._by_link(open_ones).items():
             for state in states:
                 state.close()
@@ -645,7 +648,7 @@ class Client(SceneOpener, ShapeMaker):
     def _by_link(self, scenes: Sequence[Scene]) -> dict[Any, list[SceneState]]:
         """The scenes' states, each once, by where they are."""
         states: dict[Any, dict[int, SceneState]] = {}
-        for scene in scenes:
+        for scene in _list_of(scenes):
             if scene.client is not self:
                 raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(scene), field="scenes")
             scene._check_open()
@@ -671,7 +674,7 @@ class Client(SceneOpener, ShapeMaker):
                 steps are done. A step that failed has changed nothing in its scene.
         """
         bits = check_want(want)
-        these = list(scenes)
+        these = _list_of(scenes)
         self._together = together = Together.of(these, self._together)
         if together.clients - {id(self)}:
             other = next(scene for scene in these if scene.client is not self)
@@ -873,11 +876,16 @@ class Client(SceneOpener, ShapeMaker):
         return mesh._copies[link]
 
     def _timeout(self, timeout: float | None) -> float:
-        return self.timeout if timeout is None else _arrays.real(timeout, field="timeout")
+        if timeout is None:
+            return self.timeout
+        if (seconds := _arrays.real(timeout, field="timeout")) != seconds:
+            raise error_for(ErrorCode.NON_FINITE, "expected seconds, got nan", field="timeout")
+        return seconds
 
     def _own(self, mesh: Mesh) -> None:
         if not isinstance(mesh, Mesh):
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a Mesh, got {mesh!r}", field="mesh")
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "expected a Mesh, of register_mesh(vertices, triangles) or load(path), got "
+                            f"{reprlib.repr(mesh)}", field="mesh")
         if mesh.client is not self:
             raise error_for(ErrorCode.NOT_FOUND, "the mesh was registered by another client: register it here too, "
                             "which costs no memory", object=str(mesh), field="mesh")
@@ -892,6 +900,15 @@ def mesh_from(client: Client, mesh: Any, name: str, unit: Unit) -> Mesh:
     if isinstance(mesh, (str, os.PathLike)):
         return client.load(mesh, name=name, unit=unit)
     return client.register_mesh(*mesh, name=name, unit=unit)
+
+
+def _list_of(scenes: Any) -> list[Scene]:
+    """Of what should be scenes."""
+    each: list[Scene] = list(scenes) if isinstance(scenes, Iterable) else [scenes]
+    if isinstance(scenes, Scene) or not all(issubclass(kind, Scene) for kind in set(map(type, each))):
+        stranger = next((scene for scene in each if not isinstance(scene, Scene)), scenes)
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a list of scenes, got {reprlib.repr(stranger)}", field="scenes")
+    return each
 
 
 def raise_first(answers: list[Any]) -> list[StepResult]:

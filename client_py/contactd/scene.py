@@ -94,8 +94,15 @@ class Scene(SceneSettings, ShapeAdder):
     """A scene on the server. Use it in a `with` block, or close it: it lives there until then, or until its client ends,
     also where no Scene refers to it any more."""
 
+    __slots__ = ("client", "_state", "__weakref__")  # so that a misspelt name is an error
+
     def __init__(self, client: "Client", state: SceneState) -> None:
         self.client, self._state = client, state
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _settings.BY_NAME:
+            raise AttributeError(f"a setting is changed by a call: scene.configure({name}=...)", name=name, obj=self)
+        super().__setattr__(name, value)
 
     # ---- settings ----
 
@@ -207,7 +214,7 @@ class Scene(SceneSettings, ShapeAdder):
         return self._add(BodyState(registered, _state.RIGID if rigid else _state.DEFORMABLE,
                                    None if pose is None else _arrays.pose(pose),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
-                                   [self._own(b, "ignore") for b in ignore], self_contact=bool(self_contact),
+                                   self._ignored(ignore), self_contact=bool(self_contact),
                                    material=_material(modulus, friction, dissipation, static_friction),
                                    vertices=mesh.vertex_count - mesh.closing_vertices), timeout)
 
@@ -225,10 +232,10 @@ class Scene(SceneSettings, ShapeAdder):
             timeout: seconds, of all of it.
         Returns: the bodies in the order of `meshes` and `poses`, in which they also stand in `bodies`, behind those before.
         """
-        each = list(meshes) if isinstance(meshes, Sequence) else [meshes] * (1 if poses is None else len(np.asarray(poses)))
-        rows: list[Any] = [None] * len(each) if poses is None else _arrays.poses(poses, len(each)).tolist()
-        flags, others = (_arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask")), \
-            [self._own(b, "ignore") for b in ignore]
+        given = None if poses is None else _arrays.numbers(poses, "poses", "")
+        each: list[Mesh] = list(meshes) if isinstance(meshes, Iterable) else [meshes] * (1 if given is None else _arrays.count_of_poses(given))
+        rows: list[Any] = [None] * len(each) if given is None else _arrays.poses(given, len(each)).tolist()
+        flags, others = (_arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask")), self._ignored(ignore)
         material = _material(modulus, friction, dissipation, static_friction)
         on_link: dict[Mesh, Any] = {}
         for mesh in each:
@@ -340,7 +347,7 @@ class Scene(SceneSettings, ShapeAdder):
                             field="self_contact")
         return self._add(BodyState(None, _state.HALF_SPACE, _arrays.pose(plane_pose(normal, offset)),
                                    _arrays.unsigned(group, field="group"), _arrays.unsigned(mask, field="mask"),
-                                   [self._own(b, "ignore") for b in ignore],
+                                   self._ignored(ignore),
                                    material=_material(modulus, friction, dissipation, static_friction)), timeout)
 
     def remove_body(self, body: Body, timeout: float | None = None) -> None:
@@ -577,6 +584,8 @@ class Scene(SceneSettings, ShapeAdder):
         states = [self._own(body, "positions", _state.DEFORMABLE) for body in bodies]
         array = _arrays.numbers(value, "positions", "")
         total = sum(state.vertices for state in states)
+        if array.size == len(states) == 0:
+            return []
         if array.ndim == 3 and any(state.vertices != array.shape[1] for state in states) or array.ndim not in (2, 3):
             odd = next((body for body in bodies if array.ndim == 3 and body.vertices != array.shape[1]), "")
             raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape (bodies, vertices, 3), or (all vertices, 3) with {total} of "
@@ -588,6 +597,8 @@ class Scene(SceneSettings, ShapeAdder):
     @staticmethod
     def _twists_of_many(bodies: Sequence[Body], value: ArrayLike) -> Iterable[tuple[Body, np.ndarray]]:
         array = _arrays.numbers(value, "velocities", "")
+        if array.size == len(bodies) == 0:
+            return ()
         if array.shape != (len(bodies), 6):
             raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape ({len(bodies)}, 6), a twist of each body, got {array.shape}",
                             field="velocities")
@@ -734,6 +745,11 @@ class Scene(SceneSettings, ShapeAdder):
                             + ("poses" if kind != _state.RIGID else "positions, ranges or indexed"), object=str(body),
                             field=field)
         return body._state
+
+    def _ignored(self, ignore: Iterable[Body]) -> list[BodyState]:
+        if not isinstance(ignore, Iterable):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a list of bodies, got {ignore!r}", object=str(self), field="ignore")
+        return [self._own(body, "ignore") for body in ignore]
 
     def _own_all(self, bodies: Sequence[Body], field: str, kind: int) -> list[BodyState]:
         """_own of each, in a fraction of the time."""

@@ -267,6 +267,8 @@ class ShapeAdder:
     """Rigid bodies of shapes: for Scene. `pose`: as of add_body, None: the shape as it is made, about the scene's origin. What
     else there is of add_body (group, mask, ignore, modulus, friction, timeout and so on) is taken by name."""
 
+    __slots__ = ()
+
     client: Any
     add_body: Any  # Scene's
 

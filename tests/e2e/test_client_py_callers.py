@@ -256,3 +256,35 @@ def test_what_changes_a_scene_waits_for_the_steps_submitted_before(place, change
     make(scene, bodies, mesh)
     assert {seen(future.result()) for future in futures} == {(1, 2, 0)}
     assert seen(scene.step()) == after
+
+
+def test_lists_may_be_empty(place):
+    mesh, scene = place.register_mesh(*UNIT_BOX), place.open_scene()
+    assert scene.add_bodies(mesh, []) == scene.add_bodies([], []) == scene.add_bodies(iter([]), np.zeros((0, 7))) == []
+    bodies = scene.add_bodies(iter([mesh, mesh]), row_of(2))
+    assert len(scene.step(poses=([], []), velocities=([], []))) == len(scene.step(positions=([], []), poses=(bodies, row_of(2)))) == 1
+    assert len(place.open_scene().step(poses=[])) == 0
+
+
+def test_what_stands_where_something_else_belongs_is_told(place):
+    mesh, scene = place.register_mesh(*UNIT_BOX), place.open_scene()
+    body = scene.add_body(mesh, pose=np.eye(4))
+    for call, field, what in (
+            (lambda: scene.add_bodies(mesh, 5), "poses", r"\(1, 7\), one pose for each body, got \(\)"),
+            (lambda: scene.add_bodies(mesh, np.eye(4)), "poses", r"\(1, 7\), one pose for each body, got \(4, 4\)"),
+            (lambda: scene.add_body(mesh, ignore=body), "ignore", "a list of bodies, got <Body 1"),
+            (lambda: scene.add_bodies([mesh], ignore=None), "ignore", "a list of bodies, got None"),
+            (lambda: scene.add_half_space((0, 0, 1), ignore=body), "ignore", "a list of bodies, got <Body 1"),
+            (lambda: scene.add_body((UNIT_BOX[0].tolist() * 999, UNIT_BOX[1])), "mesh", r"register_mesh.*, got \(\[\[.{0,200}$"),
+            (lambda: place.open_scenes(scene, 3), "template", "a Scene, got 3"),
+            (lambda: place.reset(scene), "scenes", "a list of scenes, got <Scene"),
+            (lambda: place.close_scenes([body]), "scenes", "a list of scenes, got <Body"),
+            (lambda: place.step_many(scene), "scenes", "a list of scenes, got <Scene"),
+            (lambda: scene.step(timeout=float("nan")), "timeout", "seconds, got nan")):
+        with pytest.raises(errors.ContactdError, match=f"{field}: expected .*{what}") as caught:
+            call()
+        assert caught.value.field == field
+    with pytest.raises(AttributeError, match=r"scene.configure\(stiffness=...\)"):
+        scene.stiffness = 2.0
+    with pytest.raises(AttributeError, match="continous_frames"):
+        scene.continous_frames = True

@@ -258,7 +258,7 @@ def test_twice_or_closed(client):
     with pytest.raises(errors.InvalidArgumentError, match="twice"):
         client.step_many([scenes[0], scenes[0]])
     for stranger in (None, 3, scenes[0].bodies[0]):
-        with pytest.raises(errors.InvalidArgumentError, match="scenes: expected scenes, got"):
+        with pytest.raises(errors.InvalidArgumentError, match="scenes: expected a list of scenes, got"):
             client.step_many([scenes[0], stranger])
     scenes[1].close()
     with pytest.raises(contactd.ContactdError):
