@@ -100,6 +100,11 @@ bool server_fail_engine(server_error *error, const char *object, const ct_error 
 
 bool server_fail_work(server_error *error, const char *object, const ct_error *cause) {
     if (cause->status != CT_CANCELLED) return server_fail_engine(error, object, cause);
+    ct_cancel *own = ct_cancel_scope(NULL);
+    ct_cancel_scope(own);
+    if (own && ct_cancel_reason(own) == CT_CANCEL_CALLER)
+        return server_fail(error, CONTACTD_SHUTTING_DOWN, "server", "",
+                           "the server ended while this ran: nothing was changed");
     return server_fail(error, CONTACTD_TIME_LIMIT, object, cause->field,
                        "%s (the server's limit is its --max-step-time)",
                        cause->message[0] ? cause->message : ct_status_text(cause->status));

@@ -12,7 +12,8 @@ import contactd
 import pytest
 from conftest import BUILD, CC, SLOW, Server, free_port, wait_until
 from contactd.errors import ErrorCode
-from geometry import UNIT_BOX, moved
+from geometry import UNIT_BOX, icosphere, moved
+from http_api import Api
 from raw import Raw
 from test_servers import SLACK, TIMEOUT, Load, settle
 
@@ -84,6 +85,21 @@ def test_a_client_with_one_address_moves_under_load(pair, calm):
         wait_until(lambda: client._link.address == heir.stream, "a client that has moved")
         assert f"clients are told to go to {heir.stream}" in old.logs()
         assert client.status()["scenes"] == 6
+
+
+def test_a_mesh_that_takes_longer_than_the_drain_is_made_by_the_successor(make_server):
+    heir = make_server("--max-step-time", "1h")
+    old = make_server("--max-step-time", "1h", "--drain", "0", "--successor", heir.stream)
+    made = []
+    with contactd.connect(old.stream, timeout=5 * TIMEOUT) as client:
+        thread = threading.Thread(target=lambda: made.append(
+            client.register_mesh(*icosphere(1.0, 3), closing="wrap", resolution=0.05)))
+        thread.start()
+        wait_until(lambda: Api(old.http).get("/v1/status")["running"], "the mesh that is made")
+        assert old.stop(60) == 0
+        thread.join()
+        assert made[0].closing == "wrap"
+        wait_until(lambda: client._link.address == heir.stream, "the successor")
 
 
 def test_an_idle_client_moves_too(pair):
