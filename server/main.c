@@ -471,6 +471,7 @@ static int serve(parts *parts) {
     sigaddset(&parts->signals, SIGUSR1); /* from on_lost to main, from main to the thread that guards its end */
     pthread_sigmask(SIG_BLOCK, &parts->signals, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* of ulimit -f, LimitFSIZE=: a file that may not grow is an error, not the end */
 
     parts->main = pthread_self();
     share_files(parts);
