@@ -68,14 +68,32 @@ void *state_read_file(int folder_fd, const char *name, size_t most, size_t *size
     return bytes;
 }
 
-uint64_t state_file_ns(const struct timespec *time) {
-    return (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
+bool state_is_passing(int why) {
+    return why == ENOMEM || why == EMFILE || why == ENFILE;
 }
 
-uint64_t state_now_ns(void) {
+bool state_is_full(int why) {
+    return why == ENOSPC || why == EDQUOT;
+}
+
+static uint64_t ns_of(const struct timespec *time) {
+    const time_t last = (time_t)9000000000; /* in the year 2255: a file may have any time */
+    const time_t s = time->tv_sec < 0 ? 0 : time->tv_sec < last ? time->tv_sec : last;
+    return (uint64_t)s * 1000000000 + (uint64_t)time->tv_nsec;
+}
+
+uint64_t state_next_use(state *state) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return state_file_ns(&now);
+    const uint64_t ns = ns_of(&now);
+    state->newest_ns = ns > state->newest_ns ? ns : state->newest_ns + 1;
+    return state->newest_ns;
+}
+
+uint64_t state_file_use(state *state, const struct timespec *time) {
+    const uint64_t ns = ns_of(time);
+    if (ns > state->newest_ns) state->newest_ns = ns;
+    return ns;
 }
 
 void state_note_failure(state *state, const char *what, int why) {

@@ -36,6 +36,7 @@ struct state {
     stored_mesh *meshes;  /* [n_meshes] in rising order of hash, the damaged one after the sound one */
     size_t n_meshes, room_meshes;
     uint64_t bytes;            /* of all of them, and of those that are being written */
+    uint64_t newest_ns;        /* of the last use of any file: no later one may seem earlier, whatever the clock says */
     uint64_t n_temporary;      /* names given to files that are being written */
     stored_settings *settings; /* [n_settings] in rising order of key */
     size_t n_settings, room_settings;
@@ -56,8 +57,12 @@ int state_fill_file(int folder_fd, int fd, const char *temporary, const char *na
 /* The whole file, which the caller frees; a NUL follows it. NULL: errno says why; EFBIG: it has more than most bytes.
  */
 void *state_read_file(int folder_fd, const char *name, size_t most, size_t *size);
-uint64_t state_now_ns(void); /* since 1970 */
-uint64_t state_file_ns(const struct timespec *time);
+/* Whether the cause is the server's want of memory or descriptors, which passes, and not the file. */
+bool state_is_passing(int why);
+bool state_is_full(int why);           /* the disk, or the user's part of it */
+uint64_t state_next_use(state *state); /* ns since 1970, above all that were given. With the lock held */
+/* When a file was last used, which no later use is before. */
+uint64_t state_file_use(state *state, const struct timespec *time);
 void state_note_failure(state *state, const char *what, int why); /* in the log and the metrics */
 
 /* ---- meshes.c, settings.c ---- */

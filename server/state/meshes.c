@@ -99,7 +99,7 @@ static void remove_files(state *state, const stored_mesh *mesh) {
     char name[FILE_NAME];
     file_name(name, mesh->hash, mesh->is_damaged ? DAMAGED : "");
     unlinkat(state->meshes_fd, name, 0);
-    if (mesh->is_damaged) return;
+    if (find(state, mesh->hash, !mesh->is_damaged)) return; /* whose owners these are, too */
     file_name(name, mesh->hash, OWNERS);
     unlinkat(state->meshes_fd, name, 0);
 }
@@ -149,6 +149,17 @@ static bool is_hash_with(const char *name, const char *suffix) {
     return strspn(name, "0123456789abcdef") == STATE_HASH - 1 && strcmp(name + STATE_HASH - 1, suffix) == 0;
 }
 
+/* Of meshes that are gone: a server may have ended between its removal of the one and the other. */
+static void remove_owners_of_none(state *state, DIR *folder) {
+    rewinddir(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        char hash[STATE_HASH];
+        if (!is_hash_with(entry->d_name, OWNERS)) continue;
+        snprintf(hash, sizeof hash, "%.32s", entry->d_name);
+        if (!find(state, hash, false) && !find(state, hash, true)) unlinkat(state->meshes_fd, entry->d_name, 0);
+    }
+}
+
 int state_scan_meshes(state *state) {
     int copy = openat(state->meshes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *folder = copy < 0 ? NULL : fdopendir(copy);
@@ -162,12 +173,14 @@ int state_scan_meshes(state *state) {
         bool is_damaged = is_hash_with(name, DAMAGED);
         if (!is_damaged && !is_hash_with(name, "")) continue;
         if (fstatat(state->meshes_fd, name, &facts, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(facts.st_mode)) continue;
-        stored_mesh mesh = {
-            .is_damaged = is_damaged, .bytes = (uint64_t)facts.st_size, .used_ns = state_file_ns(&facts.st_mtim)};
+        stored_mesh mesh = {.is_damaged = is_damaged,
+                            .bytes = (uint64_t)facts.st_size,
+                            .used_ns = state_file_use(state, &facts.st_mtim)};
         snprintf(mesh.hash, sizeof mesh.hash, "%.32s", name);
         if (!list(state, &mesh)) why = ENOMEM;
         state->bytes += mesh.bytes;
     }
+    if (!why) remove_owners_of_none(state, folder);
     closedir(folder);
     if (!why) make_room(state, 0); /* --state-size may be less than it was */
     return why;
@@ -181,7 +194,7 @@ void state_set_users(state *state, bool (*is_used)(void *context, const char *ha
 /* ---- reading ---- */
 
 static void note_use(state *state, stored_mesh *mesh) {
-    mesh->used_ns = state_now_ns();
+    mesh->used_ns = state_next_use(state);
     char name[FILE_NAME];
     file_name(name, mesh->hash, "");
     /* Not UTIME_NOW, which is the clock's last tick: meshes used within a tick would lose their order. If it fails, the
@@ -232,8 +245,9 @@ static const char *check_file(const char *bytes, size_t size, layout *at) {
     return at->is_new && !has_checksum(bytes, size) ? "its checksum is not that of its content" : NULL;
 }
 
-/* NULL: it is sound, and *out is the mesh. Otherwise what is wrong; "" for want of memory. */
-static const char *make_mesh(const char *bytes, size_t size, const char *hash, ct_mesh **out) {
+/* NULL: it is sound, and *out is the mesh. Otherwise what is wrong; "": nothing is, and *cause says why it was not made: for
+ * want of memory, or the work was ended. */
+static const char *make_mesh(const char *bytes, size_t size, const char *hash, ct_mesh **out, ct_error *cause) {
     layout at;
     const char *why = check_file(bytes, size, &at);
     if (why) return why;
@@ -245,21 +259,21 @@ static const char *make_mesh(const char *bytes, size_t size, const char *hash, c
     if (at.is_open) memcpy(options.open_direction, bytes + at.direction, OPEN_DIRECTION);
     ct_status status;
     if (is_new ? header.flags & FLAG_FILE : header.flags) {
-        status = ct_mesh_read_with(content, header.size, (ct_mesh_format)header.format, &options, out, NULL, NULL);
+        status = ct_mesh_read_with(content, header.size, (ct_mesh_format)header.format, &options, out, NULL, cause);
     } else {
         const ct_dtype dtype = is_new && header.flags & FLAG_DOUBLES ? CT_F64 : CT_F32;
         const uint64_t row = dtype == CT_F64 ? 24 : 12;
         if (header.n_vertices > header.size / row || header.n_triangles != (header.size - row * header.n_vertices) / 12)
             return "its counts are not those of its length";
         status = ct_mesh_create_with(content, dtype, header.n_vertices, content + row * header.n_vertices,
-                                     header.n_triangles, &options, out, NULL, NULL);
+                                     header.n_triangles, &options, out, NULL, cause);
         float deviation;
         memcpy(&deviation, &header.format, sizeof deviation);
         const uint32_t closing = is_new ? header.flags >> CLOSING_SHIFT & CLOSING_MASK : 0;
         if (status == CT_OK && closing && closing <= CT_CLOSING_WRAP && deviation >= 0)
             ct_mesh_set_closing(*out, (ct_closing)closing, (double)deviation);
     }
-    if (status == CT_OUT_OF_MEMORY) return "";
+    if (status == CT_OUT_OF_MEMORY || status == CT_CANCELLED) return "";
     if (status != CT_OK) return "it holds no valid mesh";
     ct_mesh_info info;
     ct_mesh_get_info(*out, &info);
@@ -279,20 +293,24 @@ static void set_aside(state *state, const char *hash, const char *why) {
     char name[FILE_NAME], aside[FILE_NAME];
     file_name(name, hash, "");
     file_name(aside, hash, DAMAGED);
+    bool is_there = false;
     pthread_mutex_lock(&state->lock);
     stored_mesh *mesh = find(state, hash, false);
     if (mesh) {
         stored_mesh damaged = *mesh;
         damaged.is_damaged = true;
-        renameat(state->meshes_fd, name, state->meshes_fd, aside);
+        is_there = renameat(state->meshes_fd, name, state->meshes_fd, aside) == 0 || errno != ENOENT;
         take_out(state, mesh);
-        if (list(state, &damaged)) state->bytes += damaged.bytes;
+        if (is_there && list(state, &damaged)) state->bytes += damaged.bytes;
     }
     pthread_mutex_unlock(&state->lock);
     if (!mesh) return;
     metrics_add(state->metrics, METRICS_STATE_DAMAGED, 1);
-    log_error("state", "%s/meshes/%s is damaged: %s; it was set aside as %s, and the mesh must be registered again",
-              state->folder, name, why, aside);
+    if (is_there)
+        log_error("state", "%s/meshes/%s is damaged: %s; it was set aside as %s, and the mesh must be registered again",
+                  state->folder, name, why, aside);
+    else
+        log_error("state", "%s/meshes/%s is gone: the mesh must be registered again", state->folder, name);
 }
 
 static bool not_stored(const char *hash, server_error *error) {
@@ -312,8 +330,15 @@ bool state_get_mesh(state *state, const char *hash, ct_mesh **out, char name[STA
     size_t size;
     file_name(at, hash, "");
     char *bytes = state_read_file(state->meshes_fd, at, SIZE_MAX / 2, &size);
-    int cause = errno;
-    const char *why = bytes ? make_mesh(bytes, size, hash, out) : cause == ENOMEM ? "" : strerror(cause);
+    ct_error cause = {0};
+    const char *why = NULL;
+    if (bytes) {
+        why = make_mesh(bytes, size, hash, out, &cause);
+    } else {
+        why = state_is_passing(errno) ? "" : strerror(errno);
+        cause.status = CT_OUT_OF_MEMORY;
+        snprintf(cause.message, sizeof cause.message, "the stored mesh cannot be read now: %s", strerror(errno));
+    }
     if (!why) {
         memcpy(name, bytes + offsetof(mesh_header, name), STATE_NAME);
         name[STATE_NAME - 1] = 0;
@@ -325,7 +350,7 @@ bool state_get_mesh(state *state, const char *hash, ct_mesh **out, char name[STA
     if (!why[0]) {
         char object[96];
         snprintf(object, sizeof object, "mesh %.32s", hash);
-        return server_fail(error, CONTACTD_OUT_OF_MEMORY, object, "", "no memory to read the stored mesh");
+        return server_fail_work(error, object, &cause);
     }
     set_aside(state, hash, why);
     return not_stored(hash, error);
@@ -375,18 +400,21 @@ static void check_stored(state *state, const char *hash) {
     if (!is_in_doubt) return;
     char *bytes = state_read_file(state->meshes_fd, name, SIZE_MAX / 2, &size);
     const int cause = errno;
-    const char *why = bytes ? check_file(bytes, size, &at) : cause == ENOMEM ? NULL : strerror(cause);
+    const char *why = bytes ? check_file(bytes, size, &at) : state_is_passing(cause) ? NULL : strerror(cause);
     const bool is_read = bytes && !why;
     free(bytes);
     if (why) set_aside(state, hash, why);
     if (is_read) note_sound(state, hash);
 }
 
-/* Whether the disk would have so many bytes free if all meshes that nobody uses were removed from it. */
-static bool can_hold(const state *state, uint64_t bytes) {
+/* Whether so many bytes would be free if all meshes that nobody uses were removed, as far as that is known: of what is
+ * left to a user with a quota nothing is. */
+static bool can_hold(const state *state, uint64_t bytes, int why) {
     struct statvfs disk;
-    return fstatvfs(state->meshes_fd, &disk) != 0 ||
-           (uint64_t)disk.f_bavail * disk.f_frsize + unused_bytes(state) >= bytes;
+    if (!state_is_full(why)) return false;
+    if (fstatvfs(state->meshes_fd, &disk) != 0) return true;
+    const uint64_t free_bytes = why == ENOSPC ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
+    return free_bytes + unused_bytes(state) >= bytes;
 }
 
 void state_put_mesh(state *state, const char *hash, const state_source *source) {
@@ -431,8 +459,7 @@ void state_put_mesh(state *state, const char *hash, const state_source *source) 
     do {
         why = write_mesh(state, mesh.hash, temporary, &header, source);
         pthread_mutex_lock(&state->lock);
-        has_evicted = why == ENOSPC && can_hold(state, mesh.bytes) &&
-                      state_evict_mesh(state); /* the disk holds less than --state-size */
+        has_evicted = can_hold(state, mesh.bytes, why) && state_evict_mesh(state); /* it holds less than --state-size */
         pthread_mutex_unlock(&state->lock);
     } while (has_evicted);
     pthread_mutex_lock(&state->lock);

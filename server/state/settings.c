@@ -167,7 +167,14 @@ static int read_one(state *state, const char *name) {
     size_t size;
     struct stat facts;
     char *text = state_read_file(state->scenes_fd, name, MOST_BYTES - 1, &size);
-    if (!text && errno == ENOMEM) return ENOMEM;
+    const int why = text ? 0 : errno;
+    if (state_is_passing(why)) return why;
+    if (why && why != EFBIG && why != EINVAL) { /* who may not read it may lose what it says */
+        metrics_add(state->metrics, METRICS_STATE_FAILURES, 1);
+        log_error("state", "%s/scenes/%s cannot be read: %s: its scene has the settings that its client asks for",
+                  state->folder, name, strerror(why));
+        return 0;
+    }
     stored_settings settings;
     bool is_sound = text && strlen(text) == size && parse(text, strtoull(name, NULL, 16), &settings);
     free(text);
@@ -182,7 +189,7 @@ static int read_one(state *state, const char *name) {
                   state->folder, name, aside);
         return 0;
     }
-    if (fstatat(state->scenes_fd, name, &facts, 0) == 0) settings.used_ns = state_file_ns(&facts.st_mtim);
+    if (fstatat(state->scenes_fd, name, &facts, 0) == 0) settings.used_ns = state_file_use(state, &facts.st_mtim);
     return list(state, &settings) ? 0 : ENOMEM;
 }
 
@@ -235,7 +242,7 @@ void state_leave_place(state *state, state_place *place) {
 
 void state_put_settings(state *state, state_place *place, uint64_t key, const char *principal,
                         const ct_scene_settings *settings, uint64_t revision) {
-    stored_settings stored = {.key = key, .settings = *settings, .revision = revision, .used_ns = state_now_ns()};
+    stored_settings stored = {.key = key, .settings = *settings, .revision = revision};
     snprintf(stored.principal, sizeof stored.principal, "%s", principal);
     char text[MOST_BYTES], name[FILE_NAME], what[64];
     int size = print(&stored, text, sizeof text);
@@ -252,6 +259,7 @@ void state_put_settings(state *state, state_place *place, uint64_t key, const ch
         why = state_fill_file(state->scenes_fd, place->fd, place->name, name, &(state_part){text, (size_t)size}, 1);
         place->fd = -1;
         pthread_mutex_lock(&state->lock);
+        stored.used_ns = state_next_use(state);
         /* A server that goes on keeps it in mind even so. */
         if (!list(state, &stored) && !why) why = ENOMEM;
         if (state->n_settings > STATE_MAX_SCENES) drop_oldest(state);

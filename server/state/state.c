@@ -18,10 +18,10 @@ static const char version_text[] = "contactd state 1\n";
 enum { PROBE_BYTES = 1 << 16 };
 
 static bool fail(const state *state, server_error *error, const char *what, int why) {
-    const char *remedy =
-        why == EROFS || why == EACCES || why == EPERM ? ": it must be a folder that this server may write to"
-        : why == ENOSPC || why == EDQUOT              ? ": it is full; free some of the disk, or name another folder"
-                                                      : "";
+    const char *remedy = why == EROFS || why == EACCES || why == EPERM
+                             ? ": it must be a folder that this server may write to"
+                         : state_is_full(why) ? ": it is full; free some of the disk, or name another folder"
+                                              : "";
     return server_fail(error, CONTACTD_INVALID_ARGUMENT, state->folder, "state-dir", "--state-dir: %s: %s%s", what,
                        strerror(why), remedy);
 }
@@ -70,11 +70,7 @@ static bool check_version(const state *state, int fd, server_error *error) {
     return !why || fail(state, error, "its file version cannot be written", why);
 }
 
-static bool lock_folder(state *state, int fd, server_error *error) {
-    state->lock_fd = openat(fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (state->lock_fd < 0) return fail(state, error, "its file lock cannot be opened", errno);
-    if (flock(state->lock_fd, LOCK_EX | LOCK_NB) == 0) return true;
-    if (errno != EWOULDBLOCK) return fail(state, error, "it cannot be locked", errno);
+static bool fail_taken(const state *state, server_error *error) {
     char number[32] = "";
     ssize_t n = pread(state->lock_fd, number, sizeof number - 1, 0);
     number[n > 0 ? n : 0] = 0;
@@ -82,6 +78,19 @@ static bool lock_folder(state *state, int fd, server_error *error) {
     return server_fail(error, CONTACTD_CONFLICT, state->folder, "state-dir",
                        "--state-dir: another server uses the folder%s%s: each server needs one of its own",
                        number[0] ? ", process " : "", number);
+}
+
+static bool lock_folder(state *state, int fd, server_error *error) {
+    state->lock_fd = openat(fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (state->lock_fd < 0) return fail(state, error, "its file lock cannot be opened", errno);
+    if (flock(state->lock_fd, LOCK_EX | LOCK_NB) == 0) return true;
+    return errno == EWOULDBLOCK ? fail_taken(state, error) : fail(state, error, "it cannot be locked", errno);
+}
+
+/* Whether another server has it: the file lock that it holds may have been removed. Some network file systems lock no
+ * folders. */
+static bool is_taken(const state *state) {
+    return flock(state->meshes_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 static bool sign_lock(state *state, int fd, server_error *error) {
@@ -92,7 +101,7 @@ static bool sign_lock(state *state, int fd, server_error *error) {
     static const char probe[PROBE_BYTES];
     int why;
     do why = state_write_file(fd, "probe", "probe", &(state_part){probe, sizeof probe}, 1);
-    while (why == ENOSPC && state_evict_mesh(state)); /* a mesh can be uploaded again */
+    while (state_is_full(why) && state_evict_mesh(state)); /* a mesh can be uploaded again */
     unlinkat(fd, "probe", 0);
     return !why || fail(state, error, "nothing can be written to it", why);
 }
@@ -106,6 +115,7 @@ static bool take_folder(state *state, int fd, server_error *error) {
     if (!lock_folder(state, fd, error) || !check_version(state, fd, error)) return false;
     state->meshes_fd = open_part(fd, "meshes");
     if (state->meshes_fd < 0) return fail(state, error, "its folder meshes cannot be opened", errno);
+    if (is_taken(state)) return fail_taken(state, error);
     state->scenes_fd = open_part(fd, "scenes");
     if (state->scenes_fd < 0) return fail(state, error, "its folder scenes cannot be opened", errno);
     int why = state_scan_meshes(state);

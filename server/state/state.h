@@ -3,7 +3,7 @@
  *
  * The folder (--state-dir) belongs to one server at a time, which holds a lock on it:
  *
- *     lock                  with the number of the server's process
+ *     lock                  with the number of the server's process; meshes/ is locked, too, as one may remove this file
  *     version               "contactd state 1"
  *     meshes/HASH           a mesh: a header, a checksum, and the arrays or the file that were registered; its hash is
  *                           its name
@@ -68,7 +68,7 @@ void state_set_users(state *state, bool (*is_used)(void *context, const char *ha
 void state_put_mesh(state *state, const char *hash, const state_source *source);
 bool state_has_mesh(state *state, const char *hash);
 /* Reads and makes a mesh: 100s of ms for a large one. NOT_FOUND: it is not stored, or was damaged and set aside.
- * OUT_OF_MEMORY. */
+ * OUT_OF_MEMORY, also for want of descriptors; as server_fail_work where the thread's ct_cancel ended it. */
 bool state_get_mesh(state *state, const char *hash, ct_mesh **out, char name[STATE_NAME], server_error *error);
 void state_drop_mesh(state *state, const char *hash);
 

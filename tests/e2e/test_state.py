@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import threading
@@ -195,6 +196,30 @@ def test_killed_while_it_writes(make_server, folder):
     assert "is damaged" not in server.logs()
 
 
+def test_a_read_that_was_ended_says_nothing_against_a_mesh(make_server, folder):
+    server = make_server("--state-dir", str(folder))
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        mesh = client.register_mesh(*icosphere(1.0, 7))
+    server.kill()
+    hurried = make_server("--state-dir", str(folder), "--max-step-time", "1ms")
+    problem = Api(hurried.http).refused("GET", f"/v1/meshes/{mesh.hash}", 504, "TIME_LIMIT")
+    assert "--max-step-time" in problem["detail"] and "damaged" not in hurried.logs()
+    hurried.kill()
+    server.start()
+    assert Api(server.http).get(f"/v1/meshes/{mesh.hash}")["hash"] == mesh.hash
+
+
+def test_a_file_larger_than_may_be_is_an_error(make_server, folder):
+    """ulimit -f: the signal that comes with it would end the server."""
+    server = make_server("--state-dir", str(folder))
+    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (BALL_BYTES // 2, BALL_BYTES // 2))
+    with contactd.connect(server.stream, timeout=30 * SLOW) as client:
+        mesh = client.register_mesh(*BALL)
+        small = client.register_mesh(*UNIT_BOX)
+    assert stored(folder) == [small.hash]
+    assert f"mesh {mesh.hash} cannot be kept: File too large" in server.logs()
+
+
 # ---- settings ----
 
 
@@ -301,6 +326,8 @@ def test_another_server_has_it(make_server, folder):
     server = make_server("--state-dir", str(folder))
     line = start_fails(folder)
     assert "another server" in line and str(server.pid) in line
+    (folder / "lock").unlink()  # as one does with a stale lock, which this is not
+    assert "another server" in start_fails(folder)
     server.kill()  # leaves the file, but not the lock
     server.start()
 

@@ -1,9 +1,12 @@
 /* The state folder: what was put is there again, for every damage of a byte or a length something is said and nothing
  * false is given, and meshes make room in the order of their use. */
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +17,14 @@
 
 static char folder[64];
 static metrics *counts;
+static int n_refused; /* files that a disk with a quota does not take yet */
+
+int fsync(int fd) {
+    if (n_refused == 0) return fdatasync(fd);
+    n_refused--;
+    errno = EDQUOT;
+    return -1;
+}
 
 static int set_up(void **unused) {
     (void)unused;
@@ -308,6 +319,126 @@ static void none_goes_in_vain(void **unused) {
     state_close(&state);
 }
 
+/* What keeps a sound mesh from being read now says nothing against its file. */
+static void a_sound_mesh_stays(void **unused) {
+    (void)unused;
+    char hash[STATE_HASH], name[STATE_NAME];
+    ct_mesh *mesh;
+    server_error error = {0};
+    state *state = open_state(1 << 20);
+    put_box(state, 1, CT_F32, hash);
+    ct_cancel cancel;
+    ct_cancel_init(&cancel, 0);
+    cancel.until = 1e-9; /* its time has passed */
+    ct_cancel_scope(&cancel);
+    assert_false(state_get_mesh(state, hash, &mesh, name, &error));
+    assert_int_equal(error.code, CONTACTD_TIME_LIMIT);
+    ct_cancel_init(&cancel, 0);
+    ct_cancel_request(&cancel, CT_CANCEL_CALLER); /* the server ends */
+    server_clear(&error);
+    assert_false(state_get_mesh(state, hash, &mesh, name, &error));
+    assert_int_equal(error.code, CONTACTD_SHUTTING_DOWN);
+    ct_cancel_scope(NULL);
+    struct rlimit files, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = files.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    server_clear(&error);
+    const bool is_read = state_get_mesh(state, hash, &mesh, name, &error);
+    put_box(state, 1, CT_F32, hash);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_false(is_read);
+    assert_int_equal(error.code, CONTACTD_OUT_OF_MEMORY);
+    assert_non_null(strstr(error.message, "Too many open files"));
+    assert_true(get(state, hash));
+    assert_int_equal(counted(METRICS_STATE_DAMAGED), 0);
+    state_close(&state);
+}
+
+/* Where the clock goes back, what was used last still is what was used last. */
+static void the_order_outlives_the_clock(void **unused) {
+    (void)unused;
+    char hashes[4][STATE_HASH], path[160];
+    state_facts facts;
+    state *state = open_state(1 << 20);
+    for (int i = 0; i < 2; i++) put_box(state, 1 + i, CT_F32, hashes[i]);
+    state_get_facts(state, &facts);
+    state_close(&state);
+    const uint64_t room = facts.bytes * 3 / 2 + 10; /* three */
+    const time_t years[] = {-1, (time_t)1 << 40};
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/meshes/%s", folder, hashes[i]);
+        const struct timespec then = {.tv_sec = years[i]};
+        assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){then, then}, 0), 0);
+    }
+    state = open_state(room);
+    assert_true(get(state, hashes[0]));
+    put_box(state, 3, CT_F32, hashes[2]);
+    put_box(state, 4, CT_F32, hashes[3]);
+    assert_false(state_has_mesh(state, hashes[1])); /* of the year 36812 */
+    state_close(&state);
+    state = open_state(room);
+    put_box(state, 2, CT_F32, hashes[1]);
+    assert_false(state_has_mesh(state, hashes[0]));
+    assert_true(state_has_mesh(state, hashes[2]) && state_has_mesh(state, hashes[3]));
+    state_close(&state);
+}
+
+/* A user's part of a disk is a limit as the disk's size is. */
+static void a_quota_makes_old_meshes_go(void **unused) {
+    (void)unused;
+    char hashes[4][STATE_HASH];
+    state *state = open_state(1 << 20);
+    for (int i = 0; i < 3; i++) put_box(state, 1 + i, CT_F32, hashes[i]);
+    n_refused = 2;
+    put_box(state, 4, CT_F32, hashes[3]);
+    n_refused = 0;
+    assert_false(state_has_mesh(state, hashes[0]) || state_has_mesh(state, hashes[1]));
+    assert_true(state_has_mesh(state, hashes[2]) && get(state, hashes[3]));
+    assert_int_equal(counted(METRICS_STATE_FAILURES), 0);
+    state_close(&state);
+}
+
+/* The list of a mesh's owners goes with it, also where the server ended in between. */
+static void owners_go_with_their_mesh(void **unused) {
+    (void)unused;
+    char hash[STATE_HASH], gone[STATE_HASH], path[160], owners[168], other[168];
+    state *state = open_state(1 << 20);
+    put_box(state, 1, CT_F32, hash);
+    put_box(state, 2, CT_F32, gone);
+    state_put_owners(state, hash, (state_owner[]){"lab"}, 1);
+    state_put_owners(state, gone, (state_owner[]){"lab"}, 1);
+    state_close(&state);
+    snprintf(path, sizeof path, "%s/meshes/%s", folder, gone);
+    snprintf(other, sizeof other, "%s.owners", path);
+    assert_int_equal(unlink(path), 0);
+    state = open_state(1 << 20);
+    assert_int_not_equal(access(other, F_OK), 0);
+    snprintf(path, sizeof path, "%s/meshes/%s", folder, hash);
+    snprintf(owners, sizeof owners, "%s.owners", path);
+    write_bytes(path, "x", 1);
+    assert_false(get(state, hash));
+    assert_int_equal(access(owners, F_OK), 0); /* of the one that is registered again */
+    state_close(&state);
+    state = open_state(1);
+    state_close(&state);
+    assert_int_equal(access(owners, F_OK), 0);
+    state = open_state(0);
+    assert_int_not_equal(access(owners, F_OK), 0); /* the damaged one has made room */
+    /* One that somebody removed is not damaged. */
+    state_close(&state);
+    state = open_state(1 << 20);
+    put_box(state, 1, CT_F32, hash);
+    assert_int_equal(unlink(path), 0);
+    assert_false(get(state, hash));
+    state_facts facts;
+    state_get_facts(state, &facts);
+    assert_true(facts.meshes == 0 && facts.bytes == 0);
+    put_box(state, 1, CT_F32, hash);
+    assert_true(get(state, hash));
+    state_close(&state);
+}
+
 static bool same_settings(const ct_scene_settings *a, const ct_scene_settings *b) {
     return a->method == b->method && memcmp(a->resolution, b->resolution, sizeof a->resolution) == 0 &&
            a->pixel_size == b->pixel_size && a->stiffness == b->stiffness && a->patches == b->patches &&
@@ -422,15 +553,51 @@ static void damaged_settings_are_found(void **unused) {
     assert_true(n >= size - 1);
 }
 
+/* Settings that this server cannot read are left for one that can. */
+static void unreadable_settings_stay(void **unused) {
+    (void)unused;
+    ct_scene_settings settings, found;
+    uint64_t revision;
+    char path[160], aside[168];
+    ct_scene_settings_init(&settings);
+    state *state = open_state(1 << 20);
+    put_settings(state, 7, "p", &settings, 3);
+    state_close(&state);
+    snprintf(path, sizeof path, "%s/scenes/%016d", folder, 7);
+    snprintf(aside, sizeof aside, "%s/elsewhere", folder);
+    assert_int_equal(rename(path, aside), 0);
+    assert_int_equal(symlink(aside, path), 0); /* links are not followed; nobody keeps root from reading a file */
+    for (int round = 0; round < 2; round++) {
+        state = open_state(1 << 20);
+        assert_false(state_get_settings(state, 7, "p", &found, &revision));
+        state_close(&state);
+    }
+    assert_int_equal(counted(METRICS_STATE_DAMAGED), 0);
+    assert_int_equal(counted(METRICS_STATE_FAILURES), 2);
+    assert_int_equal(rename(aside, path), 0);
+    state = open_state(1 << 20);
+    assert_true(state_get_settings(state, 7, "p", &found, &revision));
+    state_close(&state);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(meshes_are_there_again),      TEST(damage_is_found),
-        TEST(old_files_are_read),          TEST(places_are_left),
-        TEST(the_oldest_unused_make_room), TEST(settings_are_there_again),
-        TEST(damaged_settings_are_found),  TEST(damage_is_mended),
+        TEST(meshes_are_there_again),
+        TEST(damage_is_found),
+        TEST(old_files_are_read),
+        TEST(places_are_left),
+        TEST(the_oldest_unused_make_room),
+        TEST(settings_are_there_again),
+        TEST(damaged_settings_are_found),
+        TEST(damage_is_mended),
         TEST(none_goes_in_vain),
+        TEST(a_sound_mesh_stays),
+        TEST(the_order_outlives_the_clock),
+        TEST(a_quota_makes_old_meshes_go),
+        TEST(owners_go_with_their_mesh),
+        TEST(unreadable_settings_stay),
     };
     return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }
