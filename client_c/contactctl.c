@@ -79,7 +79,7 @@ static int common_options(ctl *ctl, bool to_file) {
         return ctl_mistake(to_file ? "--json is not an option of snapshot, which writes a picture"
                                    : "--json and --output table exclude each other: give one");
     ctl->json = !to_file && (ctl->options[OPT_JSON] || (output && strcmp(output, "json") == 0));
-    ctl->server = ctl->options[OPT_SERVER] ? ctl->options[OPT_SERVER] : defaults.server;
+    ctl->server = ctl_whole_address(ctl->options[OPT_SERVER] ? ctl->options[OPT_SERVER] : defaults.server);
     if (!ctl_number(ctl, OPT_TIMEOUT, &seconds)) return EXIT_USAGE;
     if (!(seconds > 0 && seconds <= 86400))
         return ctl_mistake("--timeout is %g, expected > 0 and at most 86400", seconds);

@@ -21,12 +21,22 @@ enum {
     AVOID_MS = 8000,   /* a server that was left is the last choice for so long */
 };
 
-static bool add(ctc_servers *s, const char *address) {
-    for (uint32_t i = 0; i < s->n; i++)
-        if (strcmp(s->list[i].address, address) == 0) return true;
-    if (!ctc_grow32(&s->list, s->n, &s->cap, sizeof *s->list)) return false;
-    s->list[s->n] = (ctc_server){.address = ctc_strdup(address)};
-    return s->list[s->n].address && ++s->n;
+/* A copy, where it is HOST:PORT with tcp:// before it. NULL: no memory. */
+static char *copy_address(const char *text) {
+    char *out = NULL;
+    return asprintf(&out, "%s%s", endpoint_scheme_of(text), text) < 0 ? NULL : out;
+}
+
+static bool add(ctc_servers *s, const char *text) {
+    char *address = copy_address(text);
+    bool is_known = false;
+    for (uint32_t i = 0; address && i < s->n; i++) is_known |= strcmp(s->list[i].address, address) == 0;
+    if (!address || is_known || !ctc_grow32(&s->list, s->n, &s->cap, sizeof *s->list)) {
+        free(address);
+        return is_known;
+    }
+    s->list[s->n++] = (ctc_server){.address = address};
+    return true;
 }
 
 /* The addresses of a file's lines; # begins a comment. False: errno says why. */
@@ -147,7 +157,7 @@ contactd_code ctc_servers_open(contactd_client *client, const char *text, const 
     char why[256];
     s->silence_ms = start ? start->silence_ms : SILENCE_MS;
     if (!are_several(text)) {
-        client->address = ctc_strdup(text);
+        client->address = copy_address(text);
         return client->address ? CONTACTD_OK : ctc_no_memory(client, "client");
     }
     s->sources = ctc_strdup(text);

@@ -61,7 +61,7 @@ contactd_code ctc_socket_open(contactd_client *client, const contactd_options *o
     const bool has_port = endpoint_has_port(client->address, 1);
     if (!has_port || zmq_connect(client->socket, client->address))
         return ctc_fail(client, CONTACTD_INVALID_ARGUMENT, "client", "server",
-                        "%s is not an address to connect to (%s); expected tcp://HOST:PORT or ipc://PATH",
+                        "%s is not an address to connect to (%s); expected HOST:PORT, tcp://HOST:PORT or ipc://PATH",
                         client->address, has_port ? zmq_strerror(zmq_errno()) : "its port is none of 1 to 65535");
     return CONTACTD_OK;
 }

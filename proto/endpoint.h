@@ -11,20 +11,32 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Whether the address is tcp://HOST:PORT with a port from `least` to 65535, or of another kind. */
-static inline bool endpoint_has_port(const char *endpoint, unsigned least) {
-    if (strncmp(endpoint, "tcp://", 6) != 0) return true;
-    const char *colon = strrchr(endpoint + 6, ':');
+/* Whether HOST:PORT ends with a port from `least` to 65535. */
+static inline bool endpoint_ends_with_port(const char *text, unsigned least) {
+    const char *colon = strrchr(text, ':');
     const size_t n = colon ? strspn(colon + 1, "0123456789") : 0;
     if (n < 1 || n > 5 || colon[1 + n]) return false;
     const unsigned long port = strtoul(colon + 1, NULL, 10);
     return port >= least && port <= 65535;
 }
 
+/* Whether the address is tcp://HOST:PORT with a port from `least` to 65535, or of another kind. */
+static inline bool endpoint_has_port(const char *endpoint, unsigned least) {
+    return strncmp(endpoint, "tcp://", 6) != 0 || endpoint_ends_with_port(endpoint + 6, least);
+}
+
 /* The same of an address to listen on, where "*" and 0 are any free port. */
 static inline bool endpoint_can_listen(const char *endpoint) {
     const size_t n = strlen(endpoint);
     return endpoint_has_port(endpoint, 0) || (n > 2 && strcmp(endpoint + n - 2, ":*") == 0);
+}
+
+/* What makes an address of HOST:PORT, to be put before it; "" before all else. */
+static inline const char *endpoint_scheme_of(const char *text) {
+    const char *end = strrchr(text, ':');
+    if (!end || end == text || !end[1] || end[1 + strspn(end + 1, "0123456789")] || strpbrk(text, "/,;* \t")) return "";
+    const bool is_v6 = *text == '[' && end - text > 2 && end[-1] == ']';
+    return is_v6 || strcspn(text, ":[]") == (size_t)(end - text) ? "tcp://" : "";
 }
 
 /* Whether a server listens at ipc://PATH: only a connection tells. False of other addresses. */

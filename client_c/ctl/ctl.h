@@ -127,7 +127,9 @@ typedef enum ctl_reach {
     REACH_REFUSED, /* nothing does */
     REACH_NO_HOST, /* the host's name does not resolve */
 } ctl_reach;
-ctl_reach ctl_reach_address(const char *address); /* tcp://HOST:PORT or ipc://PATH; waits a second at most */
+/* With tcp:// before HOST:PORT; of one --server. */
+const char *ctl_whole_address(const char *server);
+ctl_reach ctl_reach_address(const char *address); /* HOST:PORT, tcp://HOST:PORT or ipc://PATH; waits a second at most */
 const char *ctl_reach_text(ctl_reach reach);      /* NULL for REACH_UNKNOWN */
 /* Whether connections to all addresses that --server gives are refused, or their names do not resolve: `seen` says so.
  */

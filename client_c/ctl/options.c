@@ -7,7 +7,8 @@ static_assert((int)OPT_COUNT <= 128, "ctl_set has a bit per option");
 
 const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_SERVER] = {"--server", "ADDRESS",
-                    "several between commas, also dns://HOST:PORT and file:PATH, are tried in turn, but sessions and "
+                    "HOST:PORT or ipc://PATH; several between commas, also dns://HOST:PORT and file:PATH, are tried in "
+                    "turn, but sessions and "
                     "top show all; default: "
                     "CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
     [OPT_SERVER_KEY] = {"--server-key", "KEY|FILE", "the server's public key; default: CONTACTD_SERVER_KEY"},

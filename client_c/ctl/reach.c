@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client_c/ctl/ctl.h"
+#include "proto/endpoint.h"
 
 enum { PATIENCE_MS = 1000 };
 
@@ -56,8 +57,17 @@ static ctl_reach reach_ipc(const char *path) {
     return fd < 0 ? REACH_UNKNOWN : finish(fd, connect(fd, (const struct sockaddr *)&to, sizeof to));
 }
 
+const char *ctl_whole_address(const char *server) {
+    static char *whole;
+    const char *scheme = endpoint_scheme_of(server);
+    return *scheme && asprintf(&whole, "%s%s", scheme, server) > 0 ? whole : server;
+}
+
 ctl_reach ctl_reach_address(const char *address) {
-    if (strncmp(address, "tcp://", 6) == 0) return reach_tcp(address + 6);
+    if (strncmp(address, "tcp://", 6) == 0 || *endpoint_scheme_of(address)) {
+        const char *rest = strncmp(address, "tcp://", 6) == 0 ? address + 6 : address;
+        return endpoint_ends_with_port(rest, 1) ? reach_tcp(rest) : REACH_UNKNOWN;
+    }
     return strncmp(address, "ipc://", 6) == 0 ? reach_ipc(address + 6) : REACH_UNKNOWN;
 }
 

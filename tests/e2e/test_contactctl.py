@@ -201,6 +201,25 @@ def test_ports_that_are_none(ctl, server, tmp_path):
         assert "expected a port from 1 to 65535" in said
 
 
+def test_an_address_needs_no_scheme(ctl, server, tmp_path):
+    """HOST:PORT is one everywhere, as in Python; of what listens nowhere, or has no port, the same is said as with tcp://."""
+    host, path = server.stream.removeprefix("tcp://"), tmp_path / "servers"
+    path.write_text(f"# here\n{host}\n")
+    idle = f"127.0.0.1:{free_port()}"
+    for address in (host, f"{idle},{host}", f"{server.stream},{host}", f"file:{path}"):
+        assert "ready      yes" in ctl("status", server=address)
+        assert "ready      yes" in ctl("status", server=None, env={"CONTACTD_SERVER": address})
+    assert "all is well" in ctl("doctor", server=host)
+    assert f"nothing listens at tcp://{idle}" in ctl("status", expect=UNREACHABLE, server=idle)
+    for scheme in ("", "tcp://"):
+        assert "its port is none of 1 to 65535" in ctl("status", expect=USAGE, server=f"{scheme}127.0.0.1:99999")
+    for wrong in ("127.0.0.1", ":5555", "::1:5555", "a b:5555", "host:", "host:x"):
+        assert f"{wrong} is not an address to connect to" in ctl("status", expect=USAGE, server=wrong)
+    done = subprocess.run([*CONTACTCTL, "--server", host, "record", tmp_path / "a.rec", "--", *CONTACTCTL, "status"], capture_output=True,
+                          text=True, timeout=60 * SLOW)
+    assert done.returncode == OK and "ready      yes" in done.stdout
+
+
 def test_help_and_version(ctl):
     assert "contact" in ctl("--help", server=None) and "0.1.0" in ctl("--version", server=None)
     assert "--pose-a" in ctl("contact", "--help", server=None)
