@@ -89,7 +89,7 @@ class Entries:
         return f"<Entries of {len(self.offsets)} contacts: {len(self.vertex)}>"
 
 
-def _values(tables: Any, field: str, shape: tuple[int, ...]) -> np.ndarray:
+def values_of(tables: Any, field: str, shape: tuple[int, ...]) -> np.ndarray:
     """As the wire's table has it; whole numbers as int64, flags as bool."""
     values: np.ndarray
     if tables is None:
@@ -148,18 +148,18 @@ class Columns(ContactColumns):
                 raise no_velocities() if column.group == "slip" else no_law()
             part_shape = (6,) if column.is_symmetric else column.shape[len(column.fields) > 1:]
             if len(column.fields) == 1:
-                values = _values(tables, column.fields[0], part_shape)
+                values = values_of(tables, column.fields[0], part_shape)
             else:
                 values = np.empty((len(tables or ()), *column.shape))
                 for part, field in enumerate(column.fields):
-                    values[:, part] = _values(tables, field, part_shape)
+                    values[:, part] = values_of(tables, field, part_shape)
             if column.is_symmetric:
                 values = values[:, [[0, 3, 5], [3, 1, 4], [5, 4, 2]]]
             made = self._made[name] = values
         return made
 
     def _field(self, field: str, shape: tuple[int, ...] = ()) -> np.ndarray:
-        return _values(self._tables, field, shape)
+        return values_of(self._tables, field, shape)
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:

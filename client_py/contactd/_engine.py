@@ -120,8 +120,8 @@ class EngineLink:
         """As Link: whether steps that were submitted wait."""
         return self._scene({"scene": scene.id}).waiting > 0
 
-    def left_out(self, result: Any) -> frozenset[str]:
-        return left_out_of(result)
+    def left_out(self, has_slip: bool, has_wrenches: bool) -> frozenset[str]:
+        return left_out_of(has_slip, has_wrenches)
 
     def tables(self, rows: np.ndarray, left_out: frozenset[str]) -> EngineTables:
         return EngineTables(rows, left_out)

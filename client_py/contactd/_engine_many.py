@@ -8,6 +8,7 @@ from typing import Any, Iterator
 
 import numpy as np
 
+from . import _settings
 from ._engine import EngineLink
 from ._many import GatheredResult, ManyResult, Motion
 from ._state import DEFORMABLE, POSE, POSITIONS, RIGID, Request
@@ -37,6 +38,7 @@ class _Steps:
         self._memory = ffi.new("ct_update[]", n * n_updates), ffi.new("ct_velocity[]", n * n_velocities)
         updates, velocities = (native.writable(memory, n * per, kind).reshape(n, per) for memory, per, kind in
                                zip(self._memory, (n_updates, n_velocities), ("ct_update", "ct_velocity")))
+        self.has_law = np.array([_settings.shown(state.settings, "law") == "pressure" for state in together.states], bool)
         self.steps = ffi.new("ct_step[]", n)
         self.rows = native.writable(self.steps, n, "ct_step")
         self.rows["scene"] = [scene.address for scene in self.scenes]
@@ -72,10 +74,9 @@ class _Gathered:
 
     def __init__(self, native: Any, most: int) -> None:
         self.native, self.n, self.contacts = native, 0, np.empty(most, native.dtype("ct_contact"))
-        self.left_out: frozenset[str] = frozenset()
         self.counts: list[np.ndarray] = []  # (n,) of each batch: contacts of each step; -1 of one that failed
 
-    def add(self, link: EngineLink, steps: Any, done: np.ndarray) -> None:
+    def add(self, steps: Any, done: np.ndarray) -> None:
         """done: which of the steps have a result."""
         (ffi, lib), n, first = (self.native.ffi, self.native.lib), len(done), np.empty(len(done) + 1, np.uint64)
         counts_at = ffi.from_buffer("uint64_t[]", first, require_writable=True)
@@ -85,8 +86,6 @@ class _Gathered:
             self.contacts[:self.n] = before[:self.n]
         if end > self.n:
             lib.ct_steps_gather(steps, n, ffi.from_buffer("ct_contact[]", self.contacts[self.n:end], require_writable=True), counts_at)
-        if end > self.n and not self.left_out:
-            self.left_out = link.left_out(steps[int(done.argmax())].result)
         self.counts.append(np.where(done, np.diff(first).astype(np.int64), -1))
         self.n = end
 
@@ -127,7 +126,7 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
             here, k = steps + at, min(BATCH, n - at)
             try:
                 native.interrupts.run(link._engine, here, k)
-                gathered.add(link, here, made.rows["result"][at:at + k] != 0)
+                gathered.add(here, made.rows["result"][at:at + k] != 0)
             finally:
                 lib.ct_steps_free_results(here, k)
         is_late = time.monotonic() >= deadline
@@ -143,7 +142,9 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
         state.number += 1
     for k in errors:
         motion.together.states[k].number -= 1
-    return GatheredResult(motion, link.tables(gathered.contacts[:gathered.n], gathered.left_out), counts, errors, want | (1 if want & 32 else 0))
+    has_wrenches = bool((made.has_law & (counts > 0)).any())
+    tables = link.tables(gathered.contacts[:gathered.n], link.left_out(bool(motion.moving), has_wrenches))
+    return GatheredResult(motion, tables, counts, errors, want | (1 if want & 32 else 0))
 
 
 def _step_each(link: EngineLink, requests: list[Request]) -> list[Any]:

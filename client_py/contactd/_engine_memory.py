@@ -96,9 +96,9 @@ _LEFT_OUT = {(slip, law): frozenset({"cell"}) | (frozenset() if slip else _SLIP)
              for slip in (False, True) for law in (False, True)}
 
 
-def left_out_of(result: Any) -> frozenset[str]:
-    """Fields of a ct_result's contacts that a server would leave out."""
-    return _LEFT_OUT[result.has_slip, result.has_wrenches]
+def left_out_of(has_slip: bool, has_wrenches: bool) -> frozenset[str]:
+    """Fields of contacts that a server would leave out."""
+    return _LEFT_OUT[has_slip, has_wrenches]
 
 
 def _field(rows: Any, name: str) -> np.ndarray:
@@ -217,7 +217,9 @@ class _Body(dict[str, Any]):
         native, r = self._native, self._result
         if name in ("contacts", "cells"):
             rows = native.rows(getattr(r, name), getattr(r, "n_" + name), "ct_contact")
-            left_out = left_out_of(r) if name == "contacts" else left_out_of(r) - {"cell"} | _LAW
+            left_out = left_out_of(r.has_slip, r.has_wrenches)
+            if name == "cells":
+                left_out = left_out - {"cell"} | _LAW
             return None if rows is None else EngineTables(rows, left_out, r)
         if name == "warnings":
             return [{"code": int(w.code), "body": w.body, "value": w.value} for w in r.warnings[0:r.n_warnings]]

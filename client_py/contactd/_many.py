@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _state
-from ._columns import Columns, Source
+from ._columns import Columns, Source, values_of
 from ._contact_columns import COLUMNS, ContactColumns
 from ._want import FRAME, IDS, INERTIA, Want, want_bits
 from .errors import ContactdError, ErrorCode, error_for
@@ -204,9 +204,10 @@ class StackedResult(ManyResult):
                          {k: part for k, part in enumerate(parts) if isinstance(part, ContactdError)})
 
     def _column(self, name: str) -> np.ndarray:
-        parts = [getattr(part, name) for part in self._parts]
-        filled = [part for part in parts if len(part)] or parts
-        return np.concatenate(filled) if filled else np.zeros((0, *COLUMNS[name].shape))
+        parts = [part for part in self._parts if len(part)] or self._parts
+        if not any(part._is_given(name) for part in parts):
+            return getattr(parts[0], name) if parts else values_of(None, COLUMNS[name].fields[0], COLUMNS[name].shape)  # or raises
+        return np.concatenate([getattr(part, name) if part._is_given(name) else np.zeros((len(part), *COLUMNS[name].shape)) for part in parts])
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:

@@ -447,6 +447,8 @@ class SceneState:
     def adopt(self, settings: dict[str, Any] | None, running_method: int, revision: int) -> None:
         """Remembers settings that a server told, unless newer ones are known: those of a step answered before a change."""
         if settings is not None and revision >= self.revision:
+            if settings.get("law") != self.settings.get("law"):
+                note_change()
             self.settings, self.running_method, self.revision = settings, running_method, revision
 
     @property

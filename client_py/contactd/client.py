@@ -29,7 +29,7 @@ from ._scene_settings import Method
 from ._reply import Reply
 from ._many import ManyResult, Motion, Scenes, Together, check_want, step_each
 from ._state import MeshState, Request, SceneState
-from ._want import Want
+from ._want import FRAME, Want
 from ._wire import Decoded
 from .body import Body
 from .errors import ErrorCode, ForbiddenError, NotFoundError, StaleHandleError, UnreachableError, error_for
@@ -667,7 +667,7 @@ class Client(SceneOpener, ShapeMaker):
             poses: (n, b, 3, 4), (n, b, 4, 4) or (n, b, 7), of the b rigid bodies of each scene in their order; or (places, array)
                 of the bodies at these places of `scene.bodies`, half-spaces among them.
             positions: (n, v, 3) m, of all vertices of all deformable bodies of each scene, one body's after the other's.
-            velocities: (n, b, 6) twists, as poses.
+            velocities: (n, b, 6) twists, as poses. They add "frame" to `want`.
             want: "frame" by default; "volume", "inertia", "ids". For gradients and forces step a scene.
             timeout: seconds, of all of it.
             return_errors: what a scene's step fails with is in the result's `errors`; else the first error is raised, after all
@@ -680,6 +680,8 @@ class Client(SceneOpener, ShapeMaker):
             other = next(scene for scene in these if scene.client is not self)
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(other), field="scenes")
         motion = Motion(together, these, poses, positions, velocities)
+        if motion.twists is not None:
+            bits |= FRAME
         result = self._step_batch(motion, bits, self._timeout(timeout))
         if result is None:
             result = step_each(motion, "frame" if want is None else want, timeout)

@@ -287,7 +287,7 @@ static shape look(many_steps *many) {
         many->ended[i] = result ? (uint8_t)result->ended : 0;
         if (result) {
             shape.contacts += result->n_contacts;
-            shape.groups |= CT_CONTACT_BOUNDS | CT_CONTACT_INTERVAL | reply_groups_of(result);
+            if (result->n_contacts) shape.groups |= CT_CONTACT_BOUNDS | CT_CONTACT_INTERVAL | reply_groups_of(result);
             continue;
         }
         shape.n_failed++;

@@ -75,6 +75,40 @@ def test_the_bits_of_single_steps(client, settings):
             assert np.allclose(result.body_wrenches, np.stack([single.body_wrenches for single in singles]), rtol=1e-14, atol=1e-9)
 
 
+@pytest.mark.parametrize("how", ["at once", "one by one"])
+def test_scenes_of_two_laws(client, how):
+    """Wrenches are given where a contact has one, whichever scene it is of, and are zeros in scenes of the other law."""
+    scenes, away = scenes_of(client, 3), np.tile(np.eye(4)[:3], (3, 2, 1, 1))
+    away[:, :, 2, 3], away[:, 1, 0, 3] = 9, 9
+    if how == "one by one":
+        scenes[0].continuous_frames = True
+
+    def stepped(laws):
+        for scene, law in zip(scenes, laws):
+            scene.configure(law=law)
+        return client.step_many(scenes, here)
+
+    here = motions(3)[0]
+    result = stepped(["volume", "pressure", "volume"])
+    with_law = result.scene_index == 1
+    assert with_law.any() and not with_law.all() and (np.abs(result.wrenches[with_law]).max(axis=(1, 2)) > 0).all()
+    assert not result.wrenches[~with_law].any() and not result.body_wrenches[[0, 2]].any() and result.body_wrenches[1].any()
+    here = np.concatenate([motions(3)[0][:1], away[1:]])  # the scenes with the law have no contact
+    for laws in (["volume", "pressure", "pressure"], ["volume"] * 3):
+        result = stepped(laws)
+        assert len(result) and not result.scene_index.any()
+        with pytest.raises(errors.InvalidArgumentError, match="law"):
+            result.wrenches
+    scenes[0].configure(law="pressure")
+    assert client.step_many(scenes, here).wrenches.any()
+
+
+def test_velocities_want_a_frame(client):
+    scenes, (poses, twists) = scenes_of(client, 2), motions(2)
+    result = client.step_many(scenes, poses, velocities=twists, want="volume")
+    assert len(result) and result.normals.any() and result.relative_velocities.any()
+
+
 def test_batches_of_the_engine(client, monkeypatch):
     """A call has several, of which some have more contacts than scenes, and some none."""
     monkeypatch.setattr("contactd._engine_many.BATCH", 4)
