@@ -184,8 +184,10 @@ class ManyLink(EngineLink):
         return _step_each(self, requests)
 
     def step_many(self, motion: Motion, want: int, timeout: float) -> ManyResult | None:
-        """None: steps submitted before wait for some of the scenes, so that these have to wait, too."""
+        """None: steps submitted before wait for some of the scenes, so that these have to wait, too; or frames are continuous."""
         self._check_open()
+        if motion.together.has_continuous_frames:
+            return None
         if self._waiting and any(self._scenes[scene.id].waiting for scene in motion.scenes if scene.id in self._scenes):
             return None
         return _step_many(self, motion, want, timeout)

@@ -51,7 +51,7 @@ def step_many(link: Link, motion: Motion, want: int, timeout: float) -> ManyResu
     states = motion.together.states
     if link.welcome.get("last_message", 0) < UNION_NUMBER["StepMany"] or not states:
         return None
-    if any([state.frames is not None for state in states]) or not motion.has_like_bodies():
+    if motion.together.has_continuous_frames or not motion.has_like_bodies():
         return None
     work = _Work(link, motion, states, want, timeout)
     try:

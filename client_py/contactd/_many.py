@@ -72,6 +72,11 @@ class Together:
         return self._change == _state.latest_change()
 
     @functools.cached_property
+    def has_continuous_frames(self) -> bool:
+        """Whether a scene has, whose tangents each step of it by itself carries on."""
+        return any([state.frames is not None for state in self.states])
+
+    @functools.cached_property
     def ids(self) -> NDArray[np.int64]:
         """(n, most + 1) of each scene's bodies; 0 where it has none."""
         known = [[body.id for body in state.bodies] for state in self.states]

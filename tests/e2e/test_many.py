@@ -556,6 +556,19 @@ def test_reset_begins_frames_anew(client):
     assert np.array_equal(scene.step().tangents, fresh)
 
 
+def test_frames_are_continuous_in_steps_of_many(client):
+    """Tangents follow those of the step before, whichever call made it."""
+    alone, together = soft_scene(client), soft_scene(client)
+    for scene in (alone, together):
+        scene.continuous_frames = True
+    for k in range(8):
+        angle, turned = 0.4 * k, moved(0.1, 0.02)
+        turned[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        one = alone.step(poses={alone.bodies[1]: turned})
+        two = client.step_many([together], poses=([1], turned[None, None])) if k % 2 else together.step(poses={together.bodies[1]: turned})
+        assert len(one) and np.array_equal(one.normals, two.normals) and np.array_equal(one.tangents, two.tangents)
+
+
 def test_copies_of_what_moved(client):
     """They start where the template was then; filters, materials and numbers of bodies are the same."""
     template = soft_scene(client)
