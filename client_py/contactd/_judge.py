@@ -208,6 +208,10 @@ def judge(meshes: Mapping[str, Any] | Sequence[Any], poses: Any = None, *, frame
     if isinstance(poses, (str, os.PathLike)):
         poses, times = _read(pathlib.Path(poses), names, times)
     surfaces: list[list[ArrayLike]] = []
+    for field, given_by_name in (("poses", poses), ("frames", frames)):
+        if isinstance(given_by_name, Mapping):
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "expected, of each frame, one for each body in the order of the meshes, got a "
+                            f"dictionary of {', '.join(map(str, given_by_name)) or 'nothing'}", field=field)
     if frames is None:
         try:
             poses = np.asarray(poses, float)

@@ -177,9 +177,13 @@ static bool query_upload(const char *query, upload *out, problem *p) {
     while (text_next_parameter(&query, &key, &value)) {
         size_t k = 0;
         while (k < KNOWN && (strlen(known[k].key) != key.size || memcmp(known[k].key, key.data, key.size) != 0)) k++;
-        if (k == KNOWN)
+        if (k == KNOWN) {
+            char name[64] = "", shown[64];
+            if (!text_unescape(key.data, key.size, true, name, sizeof name)) name[0] = 0;
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, "query",
-                               "unknown query parameter; known are: " HTTP_QUERY_MESH);
+                               "unknown query parameter %s; known are: " HTTP_QUERY_MESH,
+                               text_clean(name, shown, sizeof shown));
+        }
         if (is_seen[k])
             return problem_set(p, CONTACTD_INVALID_ARGUMENT, known[k].key, "the query parameter %s stands twice",
                                known[k].key);

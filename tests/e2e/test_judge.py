@@ -302,6 +302,9 @@ def test_bad_input():
         contactd.judge(BOXES, POSES, times=[1.0])
     with pytest.raises(errors.InvalidArgumentError, match="poses: expected an array of numbers"):
         contactd.judge(BOXES, iter(POSES))
+    for field, given in (("poses", {"poses": {"left": POSES[:, 0], "right": POSES[:, 1]}}), ("frames", {"frames": {"left": [], "right": []}})):
+        with pytest.raises(errors.InvalidArgumentError, match=f"{field}: expected, of each frame, .* got a dictionary of left, right"):
+            contactd.judge(BOXES, **given)
     with pytest.raises(errors.InvalidArgumentError, match="poses or frames"):
         contactd.judge(BOXES)
     with pytest.raises(errors.InvalidMeshError, match="right"):

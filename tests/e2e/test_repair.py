@@ -140,6 +140,7 @@ def test_contactctl_and_http(server, tmp_path):
     assert arrays.json["repair"]["duplicate_triangles"]["first"][0]["index"] == len(WHOLE) - 2
     for query in ("repair=2", "repair=1&repair=1", "max_hole=x", "max_hole=1", "repair=1&max_hole=-1", "repare=1"):
         assert api("POST", f"/v1/meshes?{query}", file.read_bytes()).status in (400, 422), query
+    assert "unknown query parameter repare; known are: name repair" in api("POST", "/v1/meshes?repare=1", file.read_bytes()).json["detail"]
 
 
 def test_a_stored_mesh_comes_back(make_server, tmp_path):
