@@ -283,6 +283,13 @@ inline void check(const Connection &client, contactd_code code) {
     for (size_t i = 0; i < 3; i++) texts[i].first[std::string(texts[i].second).copy(texts[i].first, sizes[i] - 1)] = 0;
     throw Error(error);
 }
+/* The handle of a mesh or a scene, which means another one to another client. */
+template <class Handle>
+Handle handle_in(const Connection &client, const Connection &owner, Handle handle, const char *object) {
+    if (handle && owner != client)
+        refuse(object, object, "it is another client's: give one of the client that is called");
+    return handle;
+}
 /* Three numbers a row, or an error that names the array. */
 template <class T> size_t rows_of_three(Span<T> array, const char *field) {
     if (array.size() % 3) refuse("mesh", field, "its length is no multiple of 3: expected three numbers a row");
@@ -297,6 +304,9 @@ class Mesh { /* of one client. It stays registered until it is removed: other cl
     }
     contactd_mesh handle() const noexcept {
         return handle_;
+    }
+    contactd_mesh handle_in(const detail::Connection &client) const { /* INVALID_ARGUMENT if it is another's */
+        return detail::handle_in(client, client_, handle_, "mesh");
     }
     explicit operator bool() const noexcept {
         return handle_ != 0;
@@ -563,13 +573,16 @@ class Scene { /* closed with its owner */
     contactd_scene handle() const noexcept {
         return handle_;
     }
+    contactd_scene handle_in(const detail::Connection &client) const { /* INVALID_ARGUMENT if it is another's */
+        return detail::handle_in(client, client_, handle_, "scene");
+    }
     void close() { /* as the end of the object, but an error is told */
         detail::check(client_, contactd_close_scene(client_.get(), handle_));
         handle_ = 0;
     }
     Body add_body(const Mesh &mesh, const BodyOptions &options = Rigid()) {
         contactd_body out;
-        detail::check(client_, contactd_add_body(client_.get(), handle_, mesh.handle(), &options, &out));
+        detail::check(client_, contactd_add_body(client_.get(), handle_, mesh.handle_in(client_), &options, &out));
         return Body(out);
     }
     /* Rigid bodies in one request, all or none: contactd_add_bodies. meshes: of each, or one of all. */
@@ -577,7 +590,7 @@ class Scene { /* closed with its owner */
                                  const std::vector<std::array<double, 12>> &poses,
                                  const BodyOptions &options = Rigid()) {
         std::vector<contactd_mesh> handles;
-        for (const Mesh *mesh : meshes) handles.push_back(mesh->handle());
+        for (const Mesh *mesh : meshes) handles.push_back(mesh->handle_in(client_));
         std::vector<contactd_body> out(poses.size());
         const auto *rows = reinterpret_cast<const double(*)[12]>(poses.data());
         detail::check(client_, contactd_add_bodies(client_.get(), handle_, handles.data(), handles.size(), rows,
@@ -713,13 +726,13 @@ class Client { /* closed with the last of its scenes, meshes and results */
     /* Scene::reset of all of them, in one message. */
     void reset(Span<const Scene> scenes) {
         std::vector<contactd_scene> handles;
-        for (const Scene &scene : scenes) handles.push_back(scene.handle());
+        for (const Scene &scene : scenes) handles.push_back(scene.handle_in(client_));
         detail::check(client_, contactd_reset_scenes(c(), handles.data(), handles.size()));
     }
     /* A step of each of the scenes, in one message: contactd_step_many. */
     ManyResult step_many(Span<const Scene> scenes, const Motion &motion = {}) {
         std::vector<contactd_scene> handles;
-        for (const Scene &scene : scenes) handles.push_back(scene.handle());
+        for (const Scene &scene : scenes) handles.push_back(scene.handle_in(client_));
         const auto posed = handles_of(motion.posed), moving = handles_of(motion.moving), soft = handles_of(motion.soft);
         if (motion.poses.size() != scenes.size() * posed.size())
             detail::refuse("steps of many scenes", "poses", "expected a pose for each body of posed in each scene");
@@ -778,7 +791,8 @@ class Client { /* closed with the last of its scenes, meshes and results */
     Overlap find_overlap(const Mesh &a, const double *pose_a, const Mesh &b, const double *pose_b,
                          const Settings &settings) {
         Overlap out;
-        detail::check(client_, contactd_find_overlap(c(), a.handle(), pose_a, b.handle(), pose_b, &settings, &out));
+        const contactd_mesh handles[] = {a.handle_in(client_), b.handle_in(client_)};
+        detail::check(client_, contactd_find_overlap(c(), handles[0], pose_a, handles[1], pose_b, &settings, &out));
         return out;
     }
     detail::Connection client_;

@@ -162,6 +162,16 @@ static void errors_are_thrown(const char *address) {
     contactd::Options options(address);
     contactd::Client client(options);
     CHECK(client.ping_us() > 0);
+    contactd::Client other(address);
+    const contactd::Mesh mine = client.register_mesh(box, faces), theirs = other.register_mesh(box, faces);
+    std::vector<contactd::Scene> scenes;
+    scenes.push_back(other.open_scene());
+    CHECK(mine.handle() == theirs.handle()); /* so that only the client tells them apart */
+    CHECK(tells(error_of([&] { scenes[0].add_body(mine); }), "INVALID_ARGUMENT: mesh: mesh: it is another client's"));
+    CHECK(tells(error_of([&] { scenes[0].add_bodies({&mine}, {shifted(0)}); }), "mesh: it is another client's"));
+    CHECK(tells(error_of([&] { client.overlap(mine, theirs); }), "mesh: it is another client's"));
+    CHECK(tells(error_of([&] { client.reset(scenes); }), "scene: it is another client's"));
+    CHECK(tells(error_of([&] { client.step_many(scenes); }), "scene: it is another client's"));
     CHECK(tells(error_of([&] { client.load("/nowhere/at/all.stl"); }), "path"));
     CHECK(tells(error_of([&] { client.register_mesh(std::vector<float>(7), faces); }), "multiple of 3"));
     CHECK(tells(error_of([&] { client.register_mesh(box, std::vector<uint32_t>{0, 1, 2}); }), "INVALID_MESH"));
