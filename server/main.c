@@ -16,6 +16,7 @@
 #include "server/base/config.h"
 #include "server/base/log.h"
 #include "server/base/machine.h"
+#include "server/base/pauses.h"
 #include "server/base/systemd.h"
 #include "server/core/history.h"
 #include "server/core/service.h"
@@ -372,11 +373,19 @@ static void reload_certificate(parts *parts) {
     }
 }
 
+static int next_signal(const parts *parts) {
+    const struct timespec until_look = {.tv_nsec = (long)PAUSES_LOOK_NS};
+    int which;
+    do pauses_look(clock_ns());
+    while ((which = sigtimedwait(&parts->signals, NULL, &until_look)) < 0);
+    pauses_rest();
+    return which;
+}
+
 /* Until SIGTERM, SIGINT or the loss of a device. */
 static int wait_for_end(parts *parts) {
     for (;;) {
-        int which = 0;
-        sigwait(&parts->signals, &which);
+        const int which = next_signal(parts);
         if (which != SIGHUP) atomic_store(&parts->asked_ns, clock_ns());
         if (atomic_load(&parts->lost)) {
             log_error("main", "a device failed: answering what is queued, then ending with exit code %d", EXIT_DEVICE);

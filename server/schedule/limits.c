@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "server/base/clock.h"
+#include "server/base/pauses.h"
 #include "server/schedule/internal.h"
 
 /* ---- until when ---- */
@@ -66,9 +67,15 @@ static void fail_at_deadline(command *command, const char *object, const char *c
                 1e-6 * (double)(int64_t)(command->deadline_ns - command->received_ns), 1e3 * command->ran_s, cause);
 }
 
-static void end_at_time(scheduler *scheduler, command *command, const char *object, const char *cause) {
+static void end_at_time(scheduler *scheduler, command *command, uint64_t began_ns, uint64_t now_ns, const char *object,
+                        const char *cause) {
     switch (command->bound) {
     case BOUND_LIMIT:
+        if (!command->was_paused && pauses_were(began_ns, now_ns)) {
+            command->was_paused = true;
+            command->fate = COMMAND_WAITS_AGAIN;
+            break;
+        }
         metrics_add(scheduler->metrics, METRICS_CANCELLED_LIMIT, 1);
         fail_at_limit(command, object, cause);
         break;
@@ -87,9 +94,9 @@ static void end_at_time(scheduler *scheduler, command *command, const char *obje
 
 void command_end_early(scheduler *scheduler, command *command, const char *cause) {
     char object[96];
-    const uint64_t began_ns = atomic_load(&command->began_ns);
+    const uint64_t began_ns = atomic_load(&command->began_ns), now_ns = clock_ns();
     command_object(command, object);
-    command->ran_s = began_ns ? 1e-9 * (double)(clock_ns() - began_ns) : 0;
+    command->ran_s = began_ns ? 1e-9 * (double)(now_ns - began_ns) : 0;
     server_clear(&command->error);
     switch (ct_cancel_reason(&command->cancel)) {
     case CANCEL_CLOSED:
@@ -117,7 +124,7 @@ void command_end_early(scheduler *scheduler, command *command, const char *cause
                     "the server ended while this ran: nothing was changed");
         break;
     default:
-        end_at_time(scheduler, command, object, cause);
+        end_at_time(scheduler, command, began_ns, now_ns, object, cause);
     }
 }
 

@@ -538,7 +538,7 @@ static bool is_draining(scheduler *scheduler, command *command) {
 static void begin_submission(command *command, uint64_t now) {
     server_clear(&command->error);
     memset(&command->out, 0, command->kind == COMMAND_STEP ? sizeof command->out.step : sizeof command->out);
-    command->superseded = command->is_repeat = command->is_preempted = false;
+    command->superseded = command->is_repeat = command->is_preempted = command->was_paused = false;
     atomic_store(&command->is_logged, false);
     command->next = command->follower = NULL;
     command->answer = NULL;

@@ -24,8 +24,8 @@
  *
  * Time limits. A command that runs ends early, and has changed nothing,
  *   - at its limit (TIME_LIMIT): --max-step-time, or the principal's own instead, or the scene's max_step_time if that
- * is less;
- *   - at its deadline (DEADLINE_EXCEEDED);
+ * is less. Where the process was stopped meanwhile (base/pauses.h) it runs once more instead;
+ *   - at its deadline (DEADLINE_EXCEEDED), which passes for the client however the server fares;
  *   - when its scene is closed (STALE_HANDLE);
  *   - when the drain time is over (SHUTTING_DOWN; a step's number counts as not used);
  *   - when its client's connection ends. Then it waits, with all else that the client asked for, until the client is
@@ -232,6 +232,7 @@ struct command { /* clear it, fill the first part and the kind's `in`; it and wh
     const char *limit_name; /* whose limit that is */
     double ran_s;           /* until it was cancelled */
     bool is_preempted;      /* it was once */
+    bool was_paused;        /* it ran when the process was stopped, and runs once more for that */
     command *next;
     struct scene *target;
     struct session *asker;

@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 import urllib.parse
 import urllib.request
 
@@ -19,7 +20,7 @@ import contactd
 import numpy as np
 import pytest
 from contactd.errors import TimeLimitError
-from conftest import BUILD, PATIENCE, ROOT, SLOW, Server, wait_until
+from conftest import BUILD, PATIENCE, ROOT, SLOW, Server, pause, wait_until
 from geometry import UNIT_BOX, icosphere, moved
 from http_api import Api
 from raw import Raw
@@ -313,6 +314,24 @@ def test_sigterm_ends_what_runs(make_server, connect, drain):
     assert server.wait(PATIENCE) == 0
     assert "ended" in server.logs()
     raw.close()
+
+
+def test_time_in_which_the_server_was_stopped_is_no_time(make_server, connect, pool):
+    """SIGSTOP, as a debugger or a paused container: the step that ran then has all of its time once more."""
+    limit = SLOW / 2.5
+    server = make_server("--max-step-time", f"{limit:g}")
+    scene = endless(connect(server))
+    with pytest.raises(TimeLimitError):
+        scene.step(want="frame")  # from now on it is known to take long, and is not preempted
+    step = pool.submit(scene.step, want="frame")
+    wait_until(lambda: running(server), "the step that runs")
+    assert server.process is not None
+    pause(server.process)
+    time.sleep(3 * limit)
+    server.process.send_signal(signal.SIGCONT)
+    with pytest.raises(TimeLimitError) as error:
+        step.result(PATIENCE)
+    assert limit <= float(str(error.value).split("after ")[1].split()[0]) < 3 * limit  # seconds that it ran the last time
 
 
 # ---- neighbours ----

@@ -4,6 +4,7 @@
 
 #include "gpu/base/cancel.h"
 #include "server/base/clock.h"
+#include "server/base/pauses.h"
 #include "tests/unit/server/schedule/steps.h"
 
 enum { SLOW = 24, QUICK = 8, NAP_US = 500, PATIENCE = 120000, MS = 1000000 };
@@ -154,6 +155,59 @@ static void test_limit(void **state) {
     forget((command[]){late, again}, 2);
     set_limit(world, 0);
     expect_good_step(world, session, scene, 2);
+}
+
+static void be_stopped(void) {
+    pauses_look(clock_ns() - UINT64_C(5000) * MS);
+    pauses_look(clock_ns());
+    pauses_rest();
+}
+
+/* A step during which the process was stopped runs once more, with all of its time, and then ends at its limit. */
+static void test_limit_of_a_process_that_was_stopped(void **state) {
+    world *world = *state;
+    uint64_t session = open_session(world), scene = open_boxes(world, session, SLOW);
+    command good, late;
+    be_stopped(); /* before any of this */
+    set_limit(world, 1000 * MS);
+    atomic_store(&opens, true);
+    hold_step(world, &good, session, scene, 1);
+    be_stopped();
+    await_done(1);
+    assert_true(volume_of(&good) > 0);
+    assert_int_equal(cancelled, 1);
+    assert_int_equal(counted(world, METRICS_CANCELLED_LIMIT), 0);
+    atomic_store(&opens, false);
+    hold_step(world, &late, session, scene, 2);
+    be_stopped();
+    await_done(2);
+    expect_error(&late, CONTACTD_TIME_LIMIT, "1 s (--max-step-time)");
+    assert_int_equal(cancelled, 3);
+    assert_int_equal(counted(world, METRICS_CANCELLED_LIMIT), 1);
+    forget((command[]){good, late}, 2);
+    set_limit(world, 0);
+    expect_good_step(world, session, scene, 3);
+}
+
+/* Whoever looks late was stopped; also where it has not looked again yet, and not where it does other things. */
+static void test_pauses(void **state) {
+    (void)state;
+    const uint64_t second = UINT64_C(1000) * MS, at = clock_ns() + 3600 * second;
+    pauses_look(at);
+    assert_false(pauses_were(at - second, at + second));
+    assert_true(pauses_were(at - second, at + 2 * second));
+    assert_true(pauses_were(at + second, at + 4 * second));
+    assert_false(pauses_were(at + second, at + 2 * second)); /* it began in between */
+    pauses_look(at + second);
+    assert_false(pauses_were(at, at + 2 * second));
+    pauses_rest();
+    assert_false(pauses_were(at, at + 9 * second));
+    pauses_look(at + 9 * second);
+    assert_false(pauses_were(at, at + 9 * second));
+    pauses_look(at + 19 * second);
+    assert_true(pauses_were(at + 18 * second, at + 20 * second));
+    assert_false(pauses_were(at + 19 * second, at + 20 * second));
+    pauses_rest();
 }
 
 static void test_limit_of_the_scene(void **state) {
@@ -460,6 +514,7 @@ static void test_running_is_listed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_GATE(test_limit),
+        WITH_GATE(test_limit_of_a_process_that_was_stopped),
         WITH_GATE(test_limit_of_the_scene),
         WITH_GATE(test_limit_of_the_principal),
         WITH_GATE(test_deadline),
@@ -472,6 +527,7 @@ int main(void) {
         WITH_GATE(test_preempted_on_the_io_thread),
         WITH_GATE(test_preempted_scene_is_large),
         WITH_GATE(test_running_is_listed),
+        cmocka_unit_test(test_pauses), /* the last one: it is of the future */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
