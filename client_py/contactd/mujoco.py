@@ -20,16 +20,20 @@ on their vertices.
 
 Both count for all MjData of the model, also those that mj_step is given in turn or by several threads. A copy of a model that is attached has
 neither these contacts nor MuJoCo's: copy it before. Frictions, solref and solimp may change while
-the model is attached; margins are not taken. mj_inverse calls no control callback: it knows of wrenches alone. MuJoCo cannot compile models while a callback of Python is
-set ("Python exception raised"): load all models before the first is attached. Needs the package mujoco.
+the model is attached; margins are not taken. mj_inverse calls no control callback: it knows of wrenches alone. Other models may be loaded, and
+are stepped as before. (Where a callback of Python was set before, or there is no libcontact, the callback is called for all models, and
+MuJoCo can compile none, "Python exception raised": load them before.) Needs the package mujoco.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import itertools
 import math
 import operator
+import pathlib
 import threading
 import warnings
 from typing import Any, Literal, Sequence
@@ -37,7 +41,7 @@ from typing import Any, Literal, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _arrays
+from . import _arrays, _native
 from ._judge import Report, judge_scene
 from ._mujoco_flex import Flexes, choose_flexes
 from ._mujoco_model import Geoms, Takeover, choose, mujoco, name_of
@@ -45,7 +49,7 @@ from ._mujoco_parameters import frictions_of, read_parameters, softness_of
 from ._own_engine import own_engine
 from ._want import Want
 from .client import Client, Closing
-from .errors import ErrorCode, error_for
+from .errors import ErrorCode, UnsupportedError, error_for
 from .result import StepResult
 
 How = Literal["constraints", "wrenches"]
@@ -60,8 +64,9 @@ __all__ = ["Attachment", "attach", "judge"]
 class _Callback:
     """One of MuJoCo's callbacks, shared by all attachments; there is one for the process."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.before = name, None
+    def __init__(self, name: str, number: int) -> None:
+        self.name, self.number, self.before = name, number, None
+        self._calls_python: int | None = None  # MuJoCo's function that does
         self.attached: list[Attachment] = []
         self._running = threading.local()
 
@@ -80,19 +85,47 @@ class _Callback:
             running.remove(id(data))
 
     def add(self, attachment: "Attachment") -> None:
+        self.attached.append(attachment)
         current = getattr(mujoco, f"get_mjcb_{self.name}")()
         if current is not self:
             self.before = current
             getattr(mujoco, f"set_mjcb_{self.name}")(self)
-        self.attached.append(attachment)
+        self._filter()
 
     def remove(self, attachment: "Attachment") -> None:
         self.attached.remove(attachment)
         if not self.attached and getattr(mujoco, f"get_mjcb_{self.name}")() is self:
             getattr(mujoco, f"set_mjcb_{self.name}")(self.before)
+        self._filter()
+
+    def _filter(self) -> None:
+        """MuJoCo also calls while it compiles a model, which fails for a callback of Python, as that knows of no such model. So what calls
+        Python is called for models alone that are attached, and by the engine's library: errors leave MuJoCo's functions by longjmp."""
+        libraries = _libraries()
+        if libraries is None or not self.attached or self.before is not None or getattr(mujoco, f"get_mjcb_{self.name}")() is not self:
+            return
+        (ffi, lib), mujocos = libraries
+        place, hook = ctypes.c_void_p.in_dll(mujocos, f"mjcb_{self.name}"), int(ffi.cast("uintptr_t", lib.ct_hook(self.number)))
+        if place.value != hook:
+            self._calls_python = place.value
+        models = [ffi.cast("void *", attachment.model._address) for attachment in self.attached]
+        fits = lib.ct_hook_set(self.number, ffi.cast("ct_hook_call", self._calls_python), models, len(models))
+        place.value = hook if fits else self._calls_python
 
 
-_CALLBACKS = {"constraints": _Callback("control"), "wrenches": _Callback("passive")}
+_CALLBACKS = {"constraints": _Callback("control", 0), "wrenches": _Callback("passive", 1)}
+
+
+@functools.cache
+def _libraries() -> tuple[Any, ctypes.CDLL] | None:
+    """The engine's and MuJoCo's, as this process has it. None: there is no engine's, in a client of a server, or an older one."""
+    try:
+        engine = _native.load()
+    except UnsupportedError:
+        return None
+    maps = pathlib.Path("/proc/self/maps").read_text().splitlines()
+    path = next((line.split(maxsplit=5)[5] for line in maps if "/libmujoco.so" in line), None)
+    return (engine, ctypes.CDLL(path)) if path and hasattr(engine[1], "ct_hook") else None
 
 
 class _Known(threading.local):

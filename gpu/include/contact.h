@@ -15,6 +15,7 @@
  *     contact_step.h      updates, directions, velocities; ct_engine_run
  *     contact_pair.h      contacts, spans, tiles, cells, points, separations
  *     contact_result.h    results, warnings, progress; products with the stiffness and the second derivative
+ *     contact_hook.h      for adapters: callbacks of other libraries
  *
  * Units are SI: lengths in m, volumes in m^3, gradients dV/dx in m^2, forces in N. Vectors are in world axes. A mesh is
  * a closed surface whose triangles are counter-clockwise seen from outside. A pose is [R|t]: p_world = R p + t.
@@ -45,6 +46,7 @@
 
 #include "gpu/include/contact_cancel.h"
 #include "gpu/include/contact_engine.h"
+#include "gpu/include/contact_hook.h"
 #include "gpu/include/contact_mesh.h"
 #include "gpu/include/contact_pair.h"
 #include "gpu/include/contact_result.h"

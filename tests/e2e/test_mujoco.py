@@ -43,6 +43,12 @@ def made(xml: str):
     return model, mujoco.MjData(model)
 
 
+def made_and_stepped(xml: str):
+    model, data = made(xml)
+    mujoco.mj_step(model, data)
+    return data
+
+
 def scene(*bodies: str, options: str = "", assets: str = "", more: str = "") -> str:
     return (f"<mujoco><option timestep='0.002' {options}/><asset>{assets}</asset><worldbody><geom name='floor' type='plane' size='1 1 .1'/>"
             f"{''.join(bodies)}</worldbody>{more}</mujoco>")
@@ -263,6 +269,37 @@ def test_callbacks_that_were_there_are_called(cm):
     contacts.detach()
     mujoco.mj_step(model, data)
     assert len(called) == 4 and (data.contact.dim == 3).all()
+
+
+@pytest.mark.parametrize("how", ["constraints", "wrenches"])
+def test_other_models_are_loaded_and_stepped_meanwhile(cm, how):
+    """Also from files and specs, and copied; errors still leave mj_step."""
+    xml = scene(free("a", "type='box' size='.1 .1 .05'", "0 0 .0495"))
+    (model, data), attachments = made(xml), []
+    alone = made(xml)[1]
+    attachments.append(cm.attach(model, data, how=how))
+    for k in range(3):
+        other, its = made(xml)
+        mujoco.MjSpec.from_string(xml).compile()
+        mujoco.MjModel.from_xml_string(xml).body_mass[1] = 1
+        mujoco.mj_step(other, its)
+        assert its.ncon and (its.contact.dim == 3).all() and its.qpos.tolist() == made_and_stepped(xml).qpos.tolist()
+        attachments.append(cm.attach(other, its, how=how))
+    for k in (1, 0):
+        attachments.pop(k).detach()
+    for attachment in attachments:
+        its = mujoco.MjData(attachment.model)
+        mujoco.mj_step(attachment.model, its)
+        assert attachment.result is not None and len(attachment.result) == 1
+    mujoco.mj_step(model, data)
+    mujoco.mj_step(model, alone)
+    assert (data.contact.dim == 3).all() and data.qpos.tolist() == alone.qpos.tolist()
+    attachments[0].scene.close()
+    with pytest.raises(errors.ContactdError, match="closed"):
+        mujoco.mj_step(attachments[0].model, mujoco.MjData(attachments[0].model))
+    for attachment in attachments:
+        attachment.detach()
+    made(xml)
 
 
 @pytest.mark.parametrize("geoms", ["all", ["a", "floor"]])

@@ -296,6 +296,42 @@ static void test_configure_between_steps(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* ---- hooks ---- */
+
+static void count_call(const void *object, void *data) {
+    assert_non_null(object);
+    ++*(int *)data;
+}
+
+static void test_hooks(void **state) {
+    (void)state;
+    static char objects[CT_HOOK_OBJECTS + 1];
+    const void *all[CT_HOOK_OBJECTS + 1];
+    for (size_t i = 0; i <= CT_HOOK_OBJECTS; i++) all[i] = &objects[i];
+    assert_null(ct_hook(CT_HOOKS));
+    assert_false(ct_hook_set(CT_HOOKS, count_call, all, 1));
+    for (uint32_t k = 0; k < CT_HOOKS; k++) {
+        int calls = 0, others = 0;
+        const ct_hook_call hook = ct_hook(k);
+        hook(all[0], &calls);
+        assert_int_equal(calls, 0);
+        assert_true(ct_hook_set(k, count_call, all, CT_HOOK_OBJECTS));
+        for (size_t i = 0; i <= CT_HOOK_OBJECTS; i++) hook(all[i], &calls);
+        assert_int_equal(calls, CT_HOOK_OBJECTS);
+        ct_hook(!k)(all[0], &others);
+        assert_false(ct_hook_set(k, count_call, all, CT_HOOK_OBJECTS + 1));
+        hook(all[CT_HOOK_OBJECTS - 1], &calls);
+        assert_int_equal(calls, CT_HOOK_OBJECTS + 1);
+        assert_true(ct_hook_set(k, count_call, all + 1, 1));
+        for (size_t i = 0; i < 4; i++) hook(all[i], &calls);
+        assert_int_equal(calls, CT_HOOK_OBJECTS + 2);
+        assert_true(ct_hook_set(k, NULL, NULL, 0));
+        hook(all[1], &calls);
+        assert_int_equal(calls, CT_HOOK_OBJECTS + 2);
+        assert_int_equal(others, 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_options),
                                        cmocka_unit_test(test_facts),
@@ -305,6 +341,7 @@ int main(void) {
                                        cmocka_unit_test(test_few_samples_of_many_vertices),
                                        cmocka_unit_test(test_an_empty_batch),
                                        cmocka_unit_test(test_failing_steps_in_a_batch),
-                                       cmocka_unit_test(test_configure_between_steps)};
+                                       cmocka_unit_test(test_configure_between_steps),
+                                       cmocka_unit_test(test_hooks)};
     return cmocka_run_group_tests_name("contact", tests, NULL, NULL);
 }
