@@ -11,7 +11,7 @@ environments do by default (AutoresetMode.NEXT_STEP). Needs the package gymnasiu
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,6 +64,7 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
         client: where contacts are computed; None: an engine in this process.
     """
 
+    _scenes: Sequence[Scene] = ()  # of one that could not be made, which gymnasium closes all the same
     metadata = {"render_modes": [], "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
 
     def __init__(self, num_envs: int, build: Callable[[Scene], ArrayLike], observe: Callable[[State], Array],

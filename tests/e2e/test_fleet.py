@@ -240,7 +240,7 @@ def test_only_dead_servers(program):
 
 def test_a_server_that_hangs(program, three, calm):
     """It takes connections, as its host does, and says nothing: only its own are moved, and a fleet opens without it."""
-    fleet = Fleet(program, ",".join(addresses(three)), 15, probe=4 * SLOW)
+    fleet = Fleet(program, ",".join(addresses(three)), 15, probe=20)
     pause(three[2].process)
     try:
         assert fleet.look() == 2
@@ -248,7 +248,7 @@ def test_a_server_that_hangs(program, three, calm):
         fleet.order("go")
         assert [fleet.servers[a][1] for a in addresses(three)] == [3, 3, 0]  # they stay where the look moved them
         assert fleet.finish() == calm
-        fleet = Fleet(program, ",".join(addresses(three)), probe=4 * SLOW)
+        fleet = Fleet(program, ",".join(addresses(three)), probe=20)
         assert [fleet.servers[a][0] for a in addresses(three)] == [True, True, False]
         assert fleet.finish() == calm
     finally:
