@@ -901,6 +901,9 @@ def mesh_from(client: Client, mesh: Any, name: str, unit: Unit) -> Mesh:
         return mesh
     if isinstance(mesh, (str, os.PathLike)):
         return client.load(mesh, name=name, unit=unit)
+    if not isinstance(mesh, (tuple, list)) or len(mesh) != 2:
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"expected a file's path, (vertices, triangles) or a contactd.Mesh, got {reprlib.repr(mesh)}",
+                        object=name)
     return client.register_mesh(*mesh, name=name, unit=unit)
 
 

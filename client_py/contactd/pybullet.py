@@ -54,6 +54,8 @@ class Contacts:
                  physics: int = 0) -> None:
         self.physics = physics
         self.result: StepResult | None = None
+        if not bodies:
+            raise error_for(ErrorCode.INVALID_ARGUMENT, "expected meshes by bodies' numbers, got none", field="bodies")
         self._links = [_link_of(key, physics) for key in bodies]
         parameters = bullet.getPhysicsEngineParameters(physicsClientId=physics)
         if parameters["numSubSteps"]:

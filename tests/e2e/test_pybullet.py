@@ -141,6 +141,11 @@ def test_bad_input(cb):
         cb.Contacts({(number, 3): PLATE})
     with pytest.raises(errors.InvalidMeshError, match="body 0"):
         cb.Contacts({number: (PLATE[0], PLATE[1][1:])})
+    for mesh in (None, PLATE[:1], PLATE[0]):
+        with pytest.raises(errors.InvalidArgumentError, match=r"body 0: expected a file's path, \(vertices, triangles\) or a contactd.Mesh, got "):
+            cb.Contacts({number: mesh})
+    with pytest.raises(errors.InvalidArgumentError, match="bodies: expected meshes"):
+        cb.Contacts({})
     bullet.setPhysicsEngineParameter(numSubSteps=4)
     with pytest.raises(errors.InvalidArgumentError, match="sub-steps alone, got 4"):
         cb.Contacts({number: PLATE})
