@@ -52,8 +52,8 @@ def choose(model: Any, geoms: str | Sequence[str | int], groups: Sequence[int] |
     if model.nflex > n_flexes:
         warnings.warn(f"the model has {model.nflex - n_flexes} flexes, which are not taken: they stay with MuJoCo", stacklevel=4)
     if not taken:
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"no geom is taken: of the model's {model.ngeom} geoms none is of kinds "
-                        f"{', '.join(_ADD)} and chosen", field="geoms")
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"no geom is taken: of the model's {model.ngeom} geoms none is chosen, "
+                        f"of kinds {', '.join(_ADD)}, and has a contype or conaffinity (or ignore_bits=True)", field="geoms")
     return taken
 
 
