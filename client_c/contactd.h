@@ -51,12 +51,12 @@ typedef struct contactd_client contactd_client;
 
 typedef struct contactd_options {
     uint32_t cookie; /* set by contactd_options_init */
-    /* "host:port", "tcp://host:port" or "ipc://..."; $CONTACTD_SERVER, else tcp://127.0.0.1:5555. Several between commas, of which
-     * the client uses one at a time: when that one is gone for 250 ms, or drains, it builds its scenes again on the
-     * next, in an order that differs from client to client. An item may also be dns://host:port, all addresses of the
-     * name, or file:PATH, a file with an address on each line or a folder of such files; they are read again when a
-     * server is left. One that drains may name successors (its --successor), which are then used like others; with a
-     * single address also when it is gone without a word. */
+    /* "host:port", "tcp://host:port" or "ipc://..."; $CONTACTD_SERVER, else tcp://127.0.0.1:5555. Several between
+     * commas, of which the client uses one at a time: when that one is gone for 250 ms, or drains, it builds its
+     * scenes again on the next, in an order that differs from client to client. An item may also be dns://host:port,
+     * all addresses of the name, or file:PATH, a file with an address on each line or a folder of such files; they
+     * are read again when a server is left. One that drains may name successors (its --successor), which are then
+     * used like others; with a single address also when it is gone without a word. */
     const char *server;
     const char *name;    /* for the server's logs and lists */
     uint32_t timeout_ms; /* of every call; > 0; 10,000 */

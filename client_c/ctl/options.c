@@ -8,9 +8,7 @@ static_assert((int)OPT_COUNT <= 128, "ctl_set has a bit per option");
 const ctl_option_row ctl_options[OPT_COUNT] = {
     [OPT_SERVER] = {"--server", "ADDRESS",
                     "HOST:PORT or ipc://PATH; several between commas, also dns://HOST:PORT and file:PATH, are tried in "
-                    "turn, but sessions and "
-                    "top show all; default: "
-                    "CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
+                    "turn, but sessions and top show all; default: CONTACTD_SERVER, else tcp://127.0.0.1:5555"},
     [OPT_SERVER_KEY] = {"--server-key", "KEY|FILE", "the server's public key; default: CONTACTD_SERVER_KEY"},
     [OPT_CLIENT_KEY] = {"--client-key", "FILE", "your key pair; default: CONTACTD_CLIENT_KEY, a file or a secret key"},
     [OPT_OUTPUT] = {"--output", "json|table", "also -o; default: table. Of snapshot: the picture's file"},

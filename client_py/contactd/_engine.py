@@ -20,7 +20,7 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from ._engine_memory import Answer, EngineTables, Library, StepAnswer, left_out_of
+from ._engine_memory import Answer, Library, StepAnswer
 from ._scene_settings import ROWS
 from ._schema import UNION_NUMBER
 from ._state import POSE, POSITIONS, RIGID, Meshes, MeshState, PoseUpdates, Request, SceneState, bodies_of
@@ -119,12 +119,6 @@ class EngineLink:
     def is_busy(self, scene: SceneState) -> bool:
         """As Link: whether steps that were submitted wait."""
         return self._scene({"scene": scene.id}).waiting > 0
-
-    def left_out(self, has_slip: bool, has_wrenches: bool) -> frozenset[str]:
-        return left_out_of(has_slip, has_wrenches)
-
-    def tables(self, rows: np.ndarray, left_out: frozenset[str]) -> EngineTables:
-        return EngineTables(rows, left_out)
 
     # ---- as Link ----
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _settings
 from ._engine import EngineLink
+from ._engine_memory import EngineTables, left_out_of
 from ._many import GatheredResult, ManyResult, Motion
 from ._state import DEFORMABLE, POSE, POSITIONS, RIGID, Request
 from .errors import ContactdError, ErrorCode, error_for
@@ -143,7 +144,7 @@ def _step_many(link: EngineLink, motion: Motion, want: int, timeout: float) -> G
     for k in errors:
         motion.together.states[k].number -= 1
     has_wrenches = bool((made.has_law & (counts > 0)).any())
-    tables = link.tables(gathered.contacts[:gathered.n], link.left_out(bool(motion.moving), has_wrenches))
+    tables = EngineTables(gathered.contacts[:gathered.n], left_out_of(bool(motion.moving), has_wrenches))
     return GatheredResult(motion, tables, counts, errors, want | (1 if want & 32 else 0))
 
 

@@ -187,7 +187,7 @@ static void check_step(ct_step *step, const ct_method_row *row) {
         status = ct_directions_check(step->scene, step->directions, step->n_directions, &step->error);
     if (!status) status = ct_velocities_check(step->scene, step, &step->error);
     if (!status) ct_sheet_check(step, &step->error);
-    if (step->n_velocities || needs_points(step, row)) step->want |= CT_WANT_FRAME | CT_WANT_FRICTION;
+    if (step->n_velocities || needs_points(step, row)) step->want |= CT_WANT_FRICTION;
     step->want |= ct_law_wants(step) | ct_sheet_wants(step) | ct_identity_wants(step);
     if (step->want & (CT_WANT_FRICTION | CT_WANT_INERTIA | CT_WANT_POINTS)) step->want |= CT_WANT_FRAME;
 }

@@ -40,8 +40,8 @@ __attribute__((format(printf, 5, 6))) bool server_fail(server_error *error, cont
 
 /* Takes over what the engine said about `object`; returns false. */
 bool server_fail_engine(server_error *error, const char *object, const ct_error *cause);
-/* The same of what is no step (meshes, pictures): it has the server's limit of time, which the message names, and ends
- * with the server, which then requests CT_CANCEL_CALLER (workers.h). */
+/* The same for work that is no step, such as making a mesh or a picture. TIME_LIMIT: it ran into the server's limit, which
+ * the message names. SHUTTING_DOWN: the server ended it (CT_CANCEL_CALLER, see workers.h). */
 bool server_fail_work(server_error *error, const char *object, const ct_error *cause);
 
 /* Facts of a code; a number that is no code reads as INTERNAL's. */

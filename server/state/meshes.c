@@ -245,8 +245,8 @@ static const char *check_file(const char *bytes, size_t size, layout *at) {
     return at->is_new && !has_checksum(bytes, size) ? "its checksum is not that of its content" : NULL;
 }
 
-/* NULL: it is sound, and *out is the mesh. Otherwise what is wrong; "": nothing is, and *cause says why it was not made: for
- * want of memory, or the work was ended. */
+/* NULL: it is sound, and *out is the mesh. "": nothing is wrong with it, and *cause says why it was not made: no memory,
+ * or the work was ended. Otherwise what is wrong. */
 static const char *make_mesh(const char *bytes, size_t size, const char *hash, ct_mesh **out, ct_error *cause) {
     layout at;
     const char *why = check_file(bytes, size, &at);

@@ -189,7 +189,7 @@ static void test_limit_of_a_process_that_was_stopped(void **state) {
     expect_good_step(world, session, scene, 3);
 }
 
-/* Whoever looks late was stopped; also where it has not looked again yet, and not where it does other things. */
+/* A thread that looks late was stopped. A late look counts before it comes, and not at all while the thread rests. */
 static void test_pauses(void **state) {
     (void)state;
     const uint64_t second = UINT64_C(1000) * MS, at = clock_ns() + 3600 * second;
