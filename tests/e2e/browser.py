@@ -62,7 +62,10 @@ class Tab:
 
     def until_text(self, selector: str, wanted: str | Callable[[str], bool]) -> str:
         is_good = wanted if callable(wanted) else lambda text: wanted in text
-        wait_until(lambda: is_good(self.page.text_content(selector) or ""), f"{wanted} in {selector}, which has {self.text(selector)!r}")
+        try:
+            wait_until(lambda: is_good(self.page.text_content(selector) or ""), f"{wanted} in {selector}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}, which has {self.text(selector)!r}") from error
         return self.text(selector)
 
     def pixels(self, selector: str = "#canvas") -> np.ndarray:

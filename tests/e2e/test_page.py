@@ -389,10 +389,12 @@ def test_a_scene_that_is_closed(watched):
 
 
 def test_a_server_that_ends_and_whose_clients_come_back_later(watched):
-    """Its scene is missing for a while."""
+    """Its scene is missing for a while. It is gone only once the page was seen to say why the stream ended: it says so again
+    after each attempt, and waits longer each time, so a slow machine sees it too."""
     tab, script = watched.tab, watched.script
-    script.gone, script.again, script.closed = True, True, "the server is shutting down"
+    script.again, script.closed = True, "the server is shutting down"
     tab.until_text("#live-state", "the server is shutting down; trying again")
+    script.gone = True
     tab.until_text("#live-state", "there is no scene 1; trying again")
     script.closed, script.gone = None, False
     tab.until_text("#live-state", lambda text: text == "live")
