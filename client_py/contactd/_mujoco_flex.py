@@ -7,6 +7,7 @@ from typing import Any, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ._as_found import Makings, register_as_found
 from ._mujoco_model import Geoms, flexes_by_bits, mujoco
 from .body import Body
 from .errors import ErrorCode, error_for
@@ -14,13 +15,13 @@ from .result import StepResult
 from .scene import Scene
 
 
-def _name(model: Any, flex: int) -> str:
+def name_of_flex(model: Any, flex: int) -> str:
     return mujoco.mj_id2name(model, mujoco.mjtObj.mjOBJ_FLEX, flex) or ""
 
 
 def choose_flexes(model: Any, flexes: str | Sequence[str | int]) -> list[int]:
     """Their numbers, in rising order. NOT_FOUND; INVALID_ARGUMENT: one has no vertices of its own."""
-    known = {_name(model, k): k for k in range(model.nflex)}
+    known = {name_of_flex(model, k): k for k in range(model.nflex)}
     if isinstance(flexes, str):
         if flexes != "all":
             raise error_for(ErrorCode.INVALID_ARGUMENT, f'expected "all" or a list of flexes, got {flexes!r}', field="flexes")
@@ -33,7 +34,7 @@ def choose_flexes(model: Any, flexes: str | Sequence[str | int]) -> list[int]:
         chosen = sorted({known[flex] if isinstance(flex, str) else int(flex) for flex in flexes})
     for flex in chosen:
         if model.flex_interp[flex]:
-            raise error_for(ErrorCode.INVALID_ARGUMENT, f"flex {_name(model, flex)!r} is interpolated, and forces act on vertices here: give it "
+            raise error_for(ErrorCode.INVALID_ARGUMENT, f"flex {name_of_flex(model, flex)!r} is interpolated, and forces act on vertices here: give it "
                             'dof="full"', object="model", field="flexes")
     return chosen
 
@@ -46,14 +47,14 @@ def _surface(model: Any, flex: int) -> NDArray[np.int64]:
     elif dim == 2:
         first, count, data = int(model.flex_elemdataadr[flex]), int(model.flex_elemnum[flex]), model.flex_elem
     else:
-        raise error_for(ErrorCode.INVALID_ARGUMENT, f"flex {_name(model, flex)!r} is a line, which bounds no volume", object="model", field="flexes")
+        raise error_for(ErrorCode.INVALID_ARGUMENT, f"flex {name_of_flex(model, flex)!r} is a line, which bounds no volume", object="model", field="flexes")
     return np.asarray(data[first:first + 3 * count], np.int64).reshape(-1, 3)
 
 
 class Flexes:
     """Attributes: bodies: of the scene, in the order of ids. touch: (k, geoms) which geoms they may."""
 
-    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], geoms: Geoms, making: dict[str, Any], **material: Any) -> None:
+    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], geoms: Geoms, making: Makings, **material: Any) -> None:
         self.model = model
         self._rows = [slice(int(model.flex_vertadr[k]), int(model.flex_vertadr[k] + model.flex_vertnum[k])) for k in ids]
         self.ids, self.touch = list(ids), flexes_by_bits(model)[:, geoms.ids][list(ids)]
@@ -61,8 +62,8 @@ class Flexes:
         mujoco.mj_flex(model, data)
         self.bodies: list[Body] = []
         for flex, rows, touch in zip(ids, self._rows, self.touch):
-            mesh = scene.client.register_mesh(np.array(data.flexvert_xpos[rows]), _surface(model, flex), name=f"flex {_name(model, flex) or flex}",
-                                              **making)
+            mesh = register_as_found(scene.client, np.array(data.flexvert_xpos[rows]), _surface(model, flex), f"flex {name_of_flex(model, flex) or flex}",
+                                     making, keeps_vertices=True)
             left_out = [*self.bodies, *(body for body, may in zip(geoms.bodies, touch) if not may)]  # other flexes stay MuJoCo's
             self.bodies.append(scene.add_body(mesh, ignore=left_out, friction=float(model.flex_friction[flex][0]), **material))
 

@@ -10,9 +10,12 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ._as_found import Makings, register_as_found
 from ._optional import check_version, need
 from .body import Body
+from .client import Mesh
 from .errors import ErrorCode, error_for
+from .result import StepResult
 from .scene import Scene
 
 mujoco: Any = need("mujoco", "contactd.mujoco")
@@ -168,40 +171,40 @@ class Takeover:
 
 # ---- geoms as bodies ----
 
-def _box(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _box(scene: Scene, model: Any, k: int, options: dict[str, Any], making: Makings) -> Body:
     return scene.add_box(2 * model.geom_size[k], **options)
 
 
-def _sphere(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _sphere(scene: Scene, model: Any, k: int, options: dict[str, Any], making: Makings) -> Body:
     return scene.add_sphere(model.geom_size[k][0], **options)
 
 
-def _ellipsoid(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _ellipsoid(scene: Scene, model: Any, k: int, options: dict[str, Any], making: Makings) -> Body:
     return scene.add_ellipsoid(model.geom_size[k], **options)
 
 
-def _capsule(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _capsule(scene: Scene, model: Any, k: int, options: dict[str, Any], making: Makings) -> Body:
     return scene.add_capsule(model.geom_size[k][0], 2 * model.geom_size[k][1], **options)
 
 
-def _cylinder(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _cylinder(scene: Scene, model: Any, k: int, options: dict[str, Any], making: Makings) -> Body:
     return scene.add_cylinder(model.geom_size[k][0], 2 * model.geom_size[k][1], **options)
 
 
-def _plane(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _plane(scene: Scene, model: Any, k: int, options: dict[str, Any], making: Makings) -> Body:
     options.pop("pose")
     return scene.add_half_space(WORLD_UP, 0.0, **options)  # its pose is that of the first step
 
 
-def _mesh(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _mesh(scene: Scene, model: Any, k: int, options: dict[str, Any], making: Makings) -> Body:
     m = int(model.geom_dataid[k])
     v, f = int(model.mesh_vertadr[m]), int(model.mesh_faceadr[m])
     vertices, faces = model.mesh_vert[v:v + model.mesh_vertnum[m]], model.mesh_face[f:f + model.mesh_facenum[m]]
-    mesh = scene.client.register_mesh(vertices, faces, name=f"{model.mesh(m).name or m} of {name_of(model, k)}", **making)
+    mesh = register_as_found(scene.client, vertices, faces, f"{model.mesh(m).name or m} of {name_of(model, k)}", making)
     return scene.add_body(mesh, **options)
 
 
-def _hfield(scene: Scene, model: Any, k: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _hfield(scene: Scene, model: Any, k: int, options: dict[str, Any], making: Makings) -> Body:
     h = int(model.geom_dataid[k])
     rows, columns = int(model.hfield_nrow[h]), int(model.hfield_ncol[h])
     x, y, top, _ = model.hfield_size[h]
@@ -212,17 +215,18 @@ def _hfield(scene: Scene, model: Any, k: int, options: dict[str, Any], making: d
 
 _ADD = {"plane": _plane, "hfield": _hfield, "sphere": _sphere, "capsule": _capsule, "ellipsoid": _ellipsoid, "cylinder": _cylinder,
         "box": _box, "mesh": _mesh, "sdf": _mesh}
+_MESHES = ("mesh", "sdf")
 
 
 class Geoms:
     """Geoms of a model as bodies of a scene, in the same order.
 
     Attributes:
-        ids: (k,) of geoms.  bodies: of the scene.  touch: (k, k) which may.
+        ids: (k,) of geoms.  bodies: of the scene.  touch: (k, k) which may.  meshes: of geoms that are meshes.
         moving: places of those that may move; the others are where `data` has them.
     """
 
-    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], making: dict[str, Any], ignore_bits: bool = False,
+    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], making: Makings, ignore_bits: bool = False,
                  **material: Any) -> None:
         self.model, self.ids, self.touch = model, np.asarray(ids), may_touch(model, ids, ignore_bits)
         self._offset = np.zeros((len(ids), 3))  # from a geom's origin to its body's, in its frame
@@ -230,6 +234,9 @@ class Geoms:
             if model.geom_type[geom] == GEOM.mjGEOM_HFIELD:
                 self._offset[k, :2] = -model.hfield_size[int(model.geom_dataid[geom])][:2]
         self._shifted = np.flatnonzero(self._offset.any(axis=1)).tolist()
+        self.is_plane = model.geom_type[self.ids] == GEOM.mjGEOM_PLANE
+        self._middle, self._half = model.geom_aabb[self.ids].reshape(-1, 2, 3).transpose(1, 0, 2)
+        self._thickness = np.where(self.is_plane, np.inf, 2 * self._half.min(axis=1))
         body = model.geom_bodyid[self.ids]
         is_mocap = model.body_mocapid[model.body_rootid[body]] >= 0
         self.moving = np.flatnonzero((model.body_weldid[body] != 0) | is_mocap)
@@ -240,6 +247,8 @@ class Geoms:
             options = {"pose": poses[k], "ignore": [b for j, b in enumerate(self.bodies) if not self.touch[k, j]], **material,
                        "friction": float(model.geom_friction[geom][0])}
             self.bodies.append(_ADD[_kind(model, geom)](scene, model, geom, options, making))
+        self.meshes = {int(geom): Mesh(scene.client, state) for geom, body in zip(ids, self.bodies)
+                       if _kind(model, geom) in _MESHES and (state := body._state.mesh)}
         scene.step(poses=(self.bodies, poses), want="volume")
         self.movers = [self.bodies[k] for k in self.moving]
 
@@ -251,6 +260,32 @@ class Geoms:
         for k in self._shifted:
             out[k, :, 3] += out[k, :, :3] @ self._offset[k]
         return out
+
+    def bounded(self, data: Any, result: StepResult) -> NDArray[np.float64]:
+        """(n,) m: depths, none of which is more than the extent of either geom along the normal. Volume / area grows beyond all bounds where next to
+        nothing of a geom is still outside."""
+        depths, pairs = result.depths, result.body_pairs
+        deep = np.flatnonzero(depths > self._thickness[pairs].min(axis=1))
+        if len(deep):
+            depths = depths.copy()
+        for row in deep:
+            if result.areas[row] > 0:
+                depths[row] = min(depths[row], *(2 * self._reach(data, k, result.normals[row]) for k in pairs[row] if not self.is_plane[k]))
+        return depths
+
+    def sunk(self, data: Any, a: int, b: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+        """Of two geoms, one a plane that the other is wholly below: minus the depth of its lowest point, the middle of it, and the direction from a to b
+        in which they come apart."""
+        plane, other = (a, b) if self.is_plane[a] else (b, a)
+        up = data.geom_xmat[self.ids[plane]].reshape(3, 3)[:, 2]
+        geom = self.ids[other]
+        middle = data.geom_xpos[geom] + data.geom_xmat[geom].reshape(3, 3) @ self._middle[other]
+        height = float(up @ (middle - data.geom_xpos[self.ids[plane]]))
+        return height - self._reach(data, other, up), middle, up if plane == a else -up
+
+    def _reach(self, data: Any, k: int, direction: NDArray[np.float64]) -> float:
+        """Half the extent of geom k along a direction."""
+        return float(np.abs(direction @ data.geom_xmat[self.ids[k]].reshape(3, 3)) @ self._half[k])
 
     def twists(self, data: Any, origins: NDArray[np.float64]) -> NDArray[np.float64]:
         """(m, 6) of those that may move, about the origins of their bodies (m, 3), world axes: linear, then angular."""

@@ -42,10 +42,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _native
+from ._as_found import Makings, makings
 from ._judge import Report, judge_scene
-from ._mujoco_flex import Flexes, choose_flexes
+from ._mujoco_flex import Flexes, choose_flexes, name_of_flex
 from ._mujoco_model import Geoms, Takeover, choose, mujoco, name_of
-from ._mujoco_parameters import frictions_of, read_parameters, softness_of
+from ._mujoco_parameters import LEAST_FRICTION, frictions_of, read_parameters, softness_of
 from ._own_engine import own_engine
 from ._want import Want
 from .client import Client, Closing
@@ -57,6 +58,7 @@ STICTION = 100.0  # m/s^2, times the time step: friction is explicit, and a stac
 STIFFEST = 0.05  # of the mass over the time step's square: what explicit pressure may be, over a body's whole width
 CURVED = 0.995  # length of the mean of a pair's normals, below which its contacts are points
 LEAST = 1e-5  # m, of what limits twisting and tilting
+_CORNERS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])
 
 __all__ = ["Attachment", "attach", "judge"]
 
@@ -142,11 +144,12 @@ class Attachment:
     Attributes:
         scene: of contactd, whose bodies are the geoms.
         geoms: their numbers in the model, in the order of scene.bodies.
+        meshes: of geoms that are meshes, by their numbers: Mesh.repair and Mesh.closing say what was done to one that was not closed.
         result: of the last step: volumes, depths, wrenches and so on; None before the first.
     """
 
     def __init__(self, model: Any, data: Any, geoms: Sequence[int], how: How, client: Client, material: dict[str, float],
-                 making: dict[str, Any], solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, patches: bool, points: int, flexes: Sequence[int]) -> None:
+                 making: Makings, solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, patches: bool, points: int, flexes: Sequence[int]) -> None:
         self._solref, self._solimp = (None if v is None else np.array(_arrays.vector(v, (n,), field=name)) for v, n, name in (
             (solref, 2, "solref"), (solimp, 5, "solimp")))
         for field, given in (("solref", self._solref), ("solimp", self._solimp)):
@@ -159,6 +162,7 @@ class Attachment:
                                        stiction_speed=STICTION * model.opt.timestep)
         try:
             self._geoms = Geoms(model, data, self.scene, geoms, making, ignore_bits, **material)
+            self.meshes = self._geoms.meshes
             self._flexes = Flexes(model, data, self.scene, flexes, self._geoms, making, **material) if flexes else None
             self._read = read_parameters(model)
             if how == "wrenches":
@@ -210,10 +214,14 @@ class Attachment:
     def _warn(self, result: StepResult) -> None:
         for row in np.flatnonzero(result.are_nested):
             a, b = result.body_pairs[row].tolist()
-            if (a, b) not in self._nested:
+            if (a, b) not in self._nested and not (self.how == "constraints" and self._geoms.is_plane[[a, b]].any()):
                 self._nested.add((a, b))
-                warnings.warn(f"of {name_of(self.model, self.geoms[a])} and {name_of(self.model, self.geoms[b])} one is wholly inside the "
-                              "other: nothing pushes it out; take smaller time steps, or let them start apart", stacklevel=2)
+                warnings.warn(f"of {self._name_of(a)} and {self._name_of(b)} one is wholly inside the other: nothing pushes it out; take smaller time "
+                              "steps, or let them start apart", stacklevel=2)
+
+    def _name_of(self, body: int) -> str:
+        flex = body - len(self.geoms)
+        return name_of(self.model, self.geoms[body]) if flex < 0 or self._flexes is None else f"flex {name_of_flex(self.model, self._flexes.ids[flex])!r}"
 
     def _add_constraints(self, data: Any) -> None:
         # Contacts between taken geoms are this attachment's. Where MuJoCo skips the position stage, as mjd_transitionFD has it do, it keeps them.
@@ -225,22 +233,48 @@ class Attachment:
             if left:
                 self._constrain(data)
             return
-        model, areas, depths, normals = self.model, result.areas, result.depths, result.normals
+        areas, depths, normals = result.areas, self._geoms.bounded(data, result), result.normals
         centers, extents, axes = result.centers, result.extents, result.axes
         frames = np.concatenate([-normals, axes[:, 0], _cross(axes[:, 0], normals)], axis=1)
         twisting = np.hypot(extents[:, 0], extents[:, 1]) / 2
         self._look_at_parameters()
         is_curved = self._add_points(data, result)
         for row, (a, b) in enumerate(result.body_pairs.tolist()):
-            if is_curved[row] or not areas[row] > 0:
+            if is_curved[row]:
                 continue
             contact, friction = self._known.pairs.get((a, b)) or self._pair(a, b)
-            contact.dim, contact.dist, contact.pos, contact.frame = 6, -depths[row], centers[row], frames[row]
+            if not areas[row] > 0:
+                self._push_out(data, contact, a, b)
+                continue
+            contact.dist, contact.frame = -depths[row], frames[row]
+            if friction <= LEAST_FRICTION:
+                self._put_corners(data, contact, centers[row], extents[row][:, None] * axes[row])
+                continue
+            contact.dim, contact.pos = 6, centers[row]
             # A torque about the first axis shifts the centre of pressure along the second, and the other way round.
             contact.friction = (friction, friction, max(friction * twisting[row], LEAST), max(extents[row, 1], LEAST),
                                 max(extents[row, 0], LEAST))
             self._put(data, contact)
         self._constrain(data)
+
+    def _put_corners(self, data: Any, contact: Any, center: NDArray[np.float64], along: NDArray[np.float64]) -> None:
+        """A contact without friction: normal forces alone, at the corners of its rectangle; along: (2, 3), half its sides. MuJoCo gives all that a
+        contact of more dimensions has the softness of its friction's square: without any, what limits tilting would be rigid, and break the solver."""
+        contact.dim = 1
+        for corner in _CORNERS @ along:
+            contact.pos = center + corner
+            self._put(data, contact)
+
+    def _push_out(self, data: Any, contact: Any, a: int, b: int) -> None:
+        """Where a geom is wholly below a plane, the plane's normal says which way is out. Of other nested geoms nothing does."""
+        if not self._geoms.is_plane[[a, b]].any():
+            return
+        contact.dist, contact.pos, up = self._geoms.sunk(data, a, b)
+        contact.dim, contact.friction = (1 if contact.mu <= LEAST_FRICTION else 3), (contact.mu, contact.mu, LEAST, LEAST, LEAST)
+        across = np.cross(up, np.eye(3)[np.abs(up).argmin()])
+        across /= np.linalg.norm(across)
+        contact.frame = np.concatenate([up, across, np.cross(up, across)])
+        self._put(data, contact)
 
     def _drop_pairs(self, data: Any) -> bool:
         """Whether there are contacts of MuJoCo's own between taken geoms, which from the next _constrain on do not count."""
@@ -278,7 +312,7 @@ class Attachment:
         for of, group in itertools.groupby(of_rows, key=operator.itemgetter(0)):
             a, b = pairs[of]
             contact, friction = self._known.pairs.get((a, b)) or self._pair(a, b)
-            contact.dim, contact.friction = 3, (friction, friction, LEAST, LEAST, LEAST)
+            contact.dim, contact.friction = (1 if friction <= LEAST_FRICTION else 3), (friction, friction, LEAST, LEAST, LEAST)
             for _, depth, position, frame in group:
                 contact.dist, contact.pos, contact.frame = -depth, position, frame
                 self._put(data, contact)
@@ -396,7 +430,8 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
             tenths of a millimetre; (0.005, 1) and (0.99, 0.999, 1e-4, 0.5, 2) let them sink a tenth of that, with time steps of 2 ms.
         modulus: N/m^3, pressure by depth, of each geom, for "wrenches"; None: as much as the time step lets the lightest of the bodies have.
         dissipation: s/m, likewise (Hunt and Crossley).
-        repair, closing: as of Client.register_mesh, for meshes that are not closed.
+        repair, closing: as of Client.register_mesh, for meshes that are not closed, of both the repair first; closed ones are taken as they are.
+            Attachment.meshes tells what was done.
         ignore_bits: geoms that are taken may touch each other whatever their contype and conaffinity say, such as the meshes that a model shows
             (name them, or their group), in place of the simpler geoms that it collides. Those keep their contacts: give them no bits.
         patches: whether each connected part of an intersection is a contact; False: all that two geoms have with each other is one. That takes a fraction
@@ -423,8 +458,7 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
     if how == "wrenches" and _adheres(model):
         warnings.warn("the model has adhesion, which MuJoCo lets act at its own contacts alone: how=\"constraints\" makes such", stacklevel=2)
     material = {"modulus": _modulus(model, ids) if modulus is None else modulus, "dissipation": dissipation} if how == "wrenches" else {}
-    making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
-    return Attachment(model, data, ids, how, client or own_engine(), material, making, solref, solimp, ignore_bits, patches, points, soft)
+    return Attachment(model, data, ids, how, client or own_engine(), material, makings(repair, closing), solref, solimp, ignore_bits, patches, points, soft)
 
 
 def _mocap(given: ArrayLike | None, name: str, frames: int, bodies: int, k: int) -> np.ndarray | None:
@@ -455,11 +489,10 @@ def judge(model: Any, qpos: ArrayLike, *, times: ArrayLike | None = None, geoms:
     pos, quat = (_mocap(given, name, len(rows), model.nmocap, k)
                  for given, name, k in ((mocap_pos, "mocap_pos", 3), (mocap_quat, "mocap_quat", 4)))
     data, own = mujoco.MjData(model), _attached(model)
-    making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
     with (client or own_engine()).open_scene(method="exact", patches=True, name="judge") as scene:
         with own._takeover.suspended() if own else contextlib.nullcontext():
             ids = choose(model, geoms, groups, ignore_bits)
-            bodies = Geoms(model, data, scene, ids, making, ignore_bits)
+            bodies = Geoms(model, data, scene, ids, makings(repair, closing), ignore_bits)
         poses = np.empty((len(rows), len(ids), 3, 4))
         for frame, row in enumerate(rows):
             data.qpos[:] = row

@@ -20,6 +20,7 @@ from typing import Any, Callable, Literal, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ._as_found import Makings, makings, register_as_found
 from ._optional import check_version, need
 from ._own_engine import own_engine
 from .body import Body
@@ -57,7 +58,7 @@ class CollisionPipeline:
         contact_matching: "latest" fills contacts.rigid_contact_match_index: which row of the collision before is the same point.
         contact_report: with it, also the rows that are new, and those that ended.
         rigid_contact_max: rows of contacts; more are an error that names this. None: 16 times `points` of each shape, 1,024 at least.
-        repair, closing: as of Client.register_mesh, for meshes that are not closed.
+        repair, closing: as of Client.register_mesh, for meshes that are not closed, of both the repair first; closed ones are taken as they are.
         client: where contacts are computed; None: an engine in this process.
     Raises: InvalidMeshError names the shape, what is wrong, and what mends it; InvalidArgumentError: a shape has a margin, or nothing collides.
 
@@ -83,8 +84,7 @@ class CollisionPipeline:
         self._written: tuple[int, int] | None = None  # which buffer the last collision wrote, and its generation
         self.scene = (client or own_engine()).open_scene(method="exact", patches=True, max_points=points, name="Newton")
         try:
-            making = ({"repair": True} if repair else {}) | ({"closing": closing} if closing else {})
-            self._add(making)
+            self._add(makings(repair, closing))
         except BaseException:
             self.scene.close()
             raise
@@ -93,7 +93,7 @@ class CollisionPipeline:
         """Closes the scene."""
         self.scene.close()
 
-    def _add(self, making: dict[str, Any]) -> None:
+    def _add(self, making: Makings) -> None:
         model, shapes = self.model, np.array(self.shapes)
         rotations, origins = _matrices(model.shape_transform.numpy()[shapes].astype(float))
         self._body = model.shape_body.numpy()[shapes]
@@ -230,51 +230,53 @@ def _size(model: Any, shape: int) -> list[float]:
     return [float(x) for x in model.shape_scale.numpy()[shape]]
 
 
-def _plane(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _plane(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
     options.pop("pose")
     return scene.add_half_space((0, 0, 1), 0.0, **options)  # its pose is that of the first step
 
 
-def _sphere(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _sphere(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
     return scene.add_sphere(_size(model, shape)[0], **options)
 
 
-def _ellipsoid(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _ellipsoid(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
     return scene.add_ellipsoid(_size(model, shape), **options)
 
 
-def _box(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _box(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
     return scene.add_box([2 * half for half in _size(model, shape)], **options)
 
 
-def _capsule(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _capsule(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
     radius, half, _ = _size(model, shape)
     return scene.add_capsule(radius, 2 * half, **options)
 
 
-def _cylinder(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _cylinder(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
     radius, half, _ = _size(model, shape)
     return scene.add_cylinder(radius, 2 * half, **options)
 
 
-def _mesh(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _geometry(model: Any, shape: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
     source = model.shape_source[shape]
-    vertices = np.asarray(source.vertices, float).reshape(-1, 3) * _size(model, shape)
-    mesh = scene.client.register_mesh(vertices, np.asarray(source.indices).reshape(-1, 3), name=_name_of(model, shape), **making)
-    return scene.add_body(mesh, **options)
+    return np.asarray(source.vertices, float).reshape(-1, 3) * _size(model, shape), np.asarray(source.indices).reshape(-1, 3)
 
 
-def _hull(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
-    return _mesh(scene, model, shape, options, {"closing": "hull"})
+def _mesh(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
+    return scene.add_body(register_as_found(scene.client, *_geometry(model, shape), _name_of(model, shape), making), **options)
 
 
-def _height_field(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: dict[str, Any]) -> Body:
+def _hull(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
+    return scene.add_body(scene.client.register_mesh(*_geometry(model, shape), name=_name_of(model, shape), closing="hull"), **options)
+
+
+def _height_field(scene: Scene, model: Any, shape: int, options: dict[str, Any], making: Makings) -> Body:
     field, (sx, sy, sz) = model.shape_source[shape], _size(model, shape)
     heights = sz * (field.min_z + np.asarray(field.data, float).reshape(field.nrow, field.ncol).T * (field.max_z - field.min_z))
     spacing = 2 * field.hx * sx / (field.ncol - 1), 2 * field.hy * sy / (field.nrow - 1)
     return scene.add_height_field(heights, spacing, **options)
 
 
-_ADD: dict[Any, Callable[[Scene, Any, int, dict[str, Any], dict[str, Any]], Body]] = {
+_ADD: dict[Any, Callable[[Scene, Any, int, dict[str, Any], Makings], Body]] = {
     KIND.PLANE: _plane, KIND.HFIELD: _height_field, KIND.SPHERE: _sphere, KIND.CAPSULE: _capsule, KIND.ELLIPSOID: _ellipsoid,
     KIND.CYLINDER: _cylinder, KIND.BOX: _box, KIND.MESH: _mesh, KIND.CONVEX_MESH: _hull}

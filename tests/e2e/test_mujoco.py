@@ -382,6 +382,12 @@ def test_a_soft_block_slides_and_is_held(cm):
     assert ways[0.5][0] == pytest.approx(0.5**2 / (2 * 0.5 * 9.81), rel=0.2) and abs(ways[0.5][1]) < 0.05
 
 
+def test_a_soft_block_that_is_inside_a_geom_is_named(cm):
+    model, data = made(scene(soft("block", "0 0 .5"), free("big", "type='box' size='.3 .3 .3'", "0 0 .5")))
+    with cm.attach(model, data, how="wrenches", flexes="all"), pytest.warns(UserWarning, match="of geom 'big' and flex 'block' one is wholly inside"):
+        mujoco.mj_step(model, data)
+
+
 def test_flexes_that_cannot_be_taken(cm):
     cloth = ("<flexcomp name='cloth' type='grid' count='4 4 1' spacing='.05 .05 .05' pos='0 0 1' radius='.01' mass='.1' dim='2'>"
              "<edge equality='true'/></flexcomp>")
@@ -607,6 +613,74 @@ def test_bad_input(cm):
         cm.attach(model, data)
     with cm.attach(model, data, closing="hull") as contacts:
         assert len(contacts.geoms) == 2
+
+
+def test_meshes_that_are_not_closed(cm):
+    """Closed ones stay as they are, whatever is asked for the others; faces that have vertices of their own at one position are closed."""
+    (v, f), (cv, cf), (sv, sf) = box((0, 0, 0), (0.1, 0.1, 0.1)), crate(), icosphere(0.1, 2)
+    meshes = {"split": (v[f].reshape(-1, 3), np.arange(3 * len(f)).reshape(-1, 3)), "crate": (cv, cf), "holed": (sv, sf[1:]),
+              "halved": (sv, sf[np.flatnonzero(sv[sf].mean(axis=1)[:, 2] > 0)])}
+    assets = "".join(f"<mesh name='{name}' vertex='{' '.join(map(repr, at.ravel().tolist()))}' face='{' '.join(map(str, corners.ravel()))}'/>"
+                     for name, (at, corners) in meshes.items())
+    bodies = [free(name, f"type='mesh' mesh='{name}'", f"{k} 0 1") for k, name in enumerate(meshes)]
+    model, data = made(scene(*bodies[:2], assets=assets))
+    with cm.attach(model, data) as contacts:
+        assert list(contacts.meshes) == [1, 2]
+        assert contacts.meshes[1].volume == pytest.approx(1e-3, rel=1e-6) and contacts.meshes[1].vertex_count == 8
+    model, data = made(scene(*bodies, assets=assets))
+    with pytest.raises(errors.InvalidMeshError, match="mesh holed of geom 'holed'"):
+        cm.attach(model, data)
+    with pytest.raises(errors.InvalidMeshError, match="mesh halved of geom 'halved'.*repair fills holes of up to"):
+        cm.attach(model, data, repair=True)
+    with cm.attach(model, data, repair=True, closing="hull") as contacts:
+        _, split, whole, holed, halved = (None, *contacts.meshes.values())
+        assert split.closing is None and split.repair is None
+        assert whole.closing is None and whole.volume < 0.6 * np.prod(np.ptp(whole.bounds, axis=0))
+        assert holed.closing is None and holed.repair is not None
+        assert halved.closing == "hull"
+
+
+@pytest.mark.parametrize("cone", ["elliptic", "pyramidal"])
+@pytest.mark.parametrize("points", [0, 8])
+def test_without_friction_nothing_is_rigid(cm, cone, points):
+    """MuJoCo makes all of a contact but its normal as soft as the square of its friction, and divides by it. A box whose mass is near one of its edges
+    rests nevertheless."""
+    body = "<body name='a' pos='0 0 .0499'><freejoint/><geom name='a' type='box' size='.1 .1 .05' mass='0.1' condim='1'/><geom type='sphere' mass='0.5' size='.01' pos='.06 0 0' contype='0' conaffinity='0'/></body>"
+    model, data = made(scene(body, options=f"cone='{cone}'").replace("name='floor'", "name='floor' condim='1'"))
+    with cm.attach(model, data, points=points, **STIFF):
+        run(model, data, 0.3)
+        assert data.ncon == 4 and (data.contact.dim == 1).all()
+        corners = data.contact.pos[:, :2] - data.contact.pos[:, :2].mean(axis=0)
+        assert len(np.unique(np.sign(corners), axis=0)) == 4 and np.abs(corners[:, 1]) == pytest.approx(0.1, abs=1e-3)
+        assert data.contact.pos[:, :2].mean(axis=0) == pytest.approx(data.subtree_com[1, :2], abs=2e-3)  # it has tilted until they bear alike
+        assert data.efc_D.max() < 100 * model.body_mass.sum() / STIFF["solimp"][1]
+        assert data.efc_force.sum() == pytest.approx(0.6 * 9.81, rel=1e-3)
+        assert data.qpos[2] == pytest.approx(0.05, abs=1e-4) and abs(data.qpos[5]) < 1e-3 and np.abs(data.qvel).max() < 1e-3
+
+
+@pytest.mark.parametrize("floor", ["floor", "z"])
+def test_what_is_wholly_below_a_plane_comes_out(cm, floor):
+    """As a thin body does that was thrown at it; whichever of both geoms comes first."""
+    model, data = made(scene(free("a", "type='capsule' size='.01 .05' euler='0 90 0' friction='.5'", "0 0 .2")))
+    if floor == "z":
+        model, data = made("<mujoco><option timestep='.002'/><worldbody><body name='a' pos='0 0 .2'><freejoint/><geom name='a' mass='.5' type='capsule' size='.01 .05' euler='0 90 0'/></body>"
+                           "<body><geom name='floor' type='plane' size='1 1 1'/></body></worldbody></mujoco>")
+    data.qvel[2] = -45
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with cm.attach(model, data):
+            track = run(model, data, 0.5)
+    assert track[:, 2].min() < -0.02  # it was below
+    assert data.qpos[2] > 0.005
+
+
+def test_depths_are_no_larger_than_bodies(cm):
+    """Where next to nothing of a body sticks out, its volume divided by its section is more than it measures."""
+    model, data = made(scene(free("a", "type='capsule' size='.01 .05' euler='0 90 0'", "0 0 -.00999")))
+    with cm.attach(model, data) as contacts:
+        mujoco.mj_forward(model, data)
+        assert contacts.result.depths[0] > 0.05
+        assert data.contact.dist.tolist() == pytest.approx([-0.02], rel=1e-6)
 
 
 def test_the_example(tmp_path, cm):

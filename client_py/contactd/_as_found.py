@@ -1,0 +1,36 @@
+"""Meshes as another program has them, whose closed ones are to stay as they are. For adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .client import Client, Closing, Mesh
+from .errors import InvalidMeshError
+
+
+Makings = list[dict[str, Any]]  # options of Client.register_mesh
+
+
+def makings(repair: bool, closing: Closing | None) -> Makings:
+    """What may be done to a mesh that is not closed, in the order in which it is tried."""
+    return [{"repair": True}] * repair + [{"closing": closing}] * (closing is not None)
+
+
+def register_as_found(client: Client, vertices: ArrayLike, triangles: ArrayLike, name: str, making: Makings,
+                      keeps_vertices: bool = False) -> Mesh:
+    """The mesh as it is; else, unless it has to keep its vertices, with those at the very same position made one, which moves nothing: loaders double
+    them to give each face normals of its own; else as `making` allows. InvalidMeshError says what is wrong after the last of these."""
+    points, faces = np.asarray(vertices), np.asarray(triangles)
+    tries = [(points, faces, how) for how in ({}, *making)]
+    if not keeps_vertices:
+        welded, places = np.unique(points, axis=0, return_inverse=True)
+        tries[1:1] = [(welded, places.reshape(-1)[faces], {})] * (len(welded) < len(points))
+    for at, corners, how in tries:
+        try:
+            return client.register_mesh(at, corners, name=name, **how)
+        except InvalidMeshError as error:
+            last = error
+    raise last
