@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._as_found import Makings, register_as_found
-from ._mujoco_model import Geoms, flexes_by_bits, mujoco
+from ._mujoco_model import Geoms, flexes_by_bits, moduli_of, mujoco
 from .body import Body
+from .client import Mesh
 from .errors import ErrorCode, error_for
 from .result import StepResult
 from .scene import Scene
@@ -51,10 +52,17 @@ def _surface(model: Any, flex: int) -> NDArray[np.int64]:
     return np.asarray(data[first:first + 3 * count], np.int64).reshape(-1, 3)
 
 
+def _modulus(model: Any, mesh: Mesh, bodies: NDArray[np.int64]) -> float:
+    """Of a flex with such bodies of vertices on its surface; those that are pinned are not moved."""
+    mass = model.body_mass[bodies[model.body_treeid[bodies] >= 0]].sum()
+    return float(moduli_of(model, np.array(mass), np.array(mesh.area)))
+
+
 class Flexes:
     """Attributes: bodies: of the scene, in the order of ids. touch: (k, geoms) which geoms they may."""
 
-    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], geoms: Geoms, making: Makings, **material: Any) -> None:
+    def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], geoms: Geoms, making: Makings, *, modulus: float | None = None,
+                 **material: Any) -> None:
         self.model = model
         self._rows = [slice(int(model.flex_vertadr[k]), int(model.flex_vertadr[k] + model.flex_vertnum[k])) for k in ids]
         self.ids, self.touch = list(ids), flexes_by_bits(model)[:, geoms.ids][list(ids)]
@@ -64,8 +72,10 @@ class Flexes:
         for flex, rows, touch in zip(ids, self._rows, self.touch):
             mesh = register_as_found(scene.client, np.array(data.flexvert_xpos[rows]), _surface(model, flex), f"flex {name_of_flex(model, flex) or flex}",
                                      making, keeps_vertices=True)
+            own = modulus or _modulus(model, mesh, np.unique(model.flex_vertbodyid[rows][np.unique(_surface(model, flex))]))
             left_out = [*self.bodies, *(body for body, may in zip(geoms.bodies, touch) if not may)]  # other flexes stay MuJoCo's
-            self.bodies.append(scene.add_body(mesh, ignore=left_out, friction=float(model.flex_friction[flex][0]), **material))
+            self.bodies.append(scene.add_body(mesh, ignore=left_out, friction=float(model.flex_friction[flex][0]),
+                                              modulus=own if np.isfinite(own) else None, **material))
 
     def positions(self, data: Any) -> dict[Body, NDArray[np.float64]]:
         return {body: np.array(data.flexvert_xpos[rows]) for body, rows in zip(self.bodies, self._rows)}

@@ -55,7 +55,6 @@ from .result import StepResult
 
 How = Literal["constraints", "wrenches"]
 STICTION = 100.0  # m/s^2, times the time step: friction is explicit, and a stack's lowest body bears the weight of all
-STIFFEST = 0.05  # of the mass over the time step's square: what explicit pressure may be, over a body's whole width
 CURVED = 0.995  # length of the mean of a pair's normals, below which its contacts are points
 LEAST = 1e-5  # m, of what limits twisting and tilting
 _CORNERS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]])
@@ -148,7 +147,7 @@ class Attachment:
         result: of the last step: volumes, depths, wrenches and so on; None before the first.
     """
 
-    def __init__(self, model: Any, data: Any, geoms: Sequence[int], how: How, client: Client, material: dict[str, float],
+    def __init__(self, model: Any, data: Any, geoms: Sequence[int], how: How, client: Client, material: dict[str, Any],
                  making: Makings, solref: ArrayLike | None, solimp: ArrayLike | None, ignore_bits: bool, patches: bool, points: int, flexes: Sequence[int]) -> None:
         self._solref, self._solimp = (None if v is None else np.array(_arrays.vector(v, (n,), field=name)) for v, n, name in (
             (solref, 2, "solref"), (solimp, 5, "solimp")))
@@ -177,6 +176,7 @@ class Attachment:
         self._adheres = _adheres(model)
         self._act = self._add_constraints if how == "constraints" else self._add_wrenches
         self._nested: set[tuple[int, int]] = set()
+        self._dissipation = material.get("dissipation", 0.0)
         _CALLBACKS[how].add(self)
 
     def detach(self) -> None:
@@ -214,10 +214,14 @@ class Attachment:
     def _warn(self, result: StepResult) -> None:
         for row in np.flatnonzero(result.are_nested):
             a, b = result.body_pairs[row].tolist()
-            if (a, b) not in self._nested and not (self.how == "constraints" and self._geoms.is_plane[[a, b]].any()):
+            if (a, b) not in self._nested and not self._is_in_plane(a, b):
                 self._nested.add((a, b))
                 warnings.warn(f"of {self._name_of(a)} and {self._name_of(b)} one is wholly inside the other: nothing pushes it out; take smaller time "
                               "steps, or let them start apart", stacklevel=2)
+
+    def _is_in_plane(self, a: int, b: int) -> bool:
+        """Whether one is a plane and the other a geom, too, which it pushes out."""
+        return max(a, b) < len(self.geoms) and bool(self._geoms.is_plane[[a, b]].any())
 
     def _name_of(self, body: int) -> str:
         flex = body - len(self.geoms)
@@ -267,7 +271,7 @@ class Attachment:
 
     def _push_out(self, data: Any, contact: Any, a: int, b: int) -> None:
         """Where a geom is wholly below a plane, the plane's normal says which way is out. Of other nested geoms nothing does."""
-        if not self._geoms.is_plane[[a, b]].any():
+        if not self._is_in_plane(a, b):
             return
         contact.dist, contact.pos, up = self._geoms.sunk(data, a, b)
         contact.dim, contact.friction = (1 if contact.mu <= LEAST_FRICTION else 3), (contact.mu, contact.mu, LEAST, LEAST, LEAST)
@@ -373,23 +377,36 @@ class Attachment:
         wrenches = result.body_wrenches if len(result) else np.zeros((0, 6))
         if self._flexes:
             self._flexes.apply(data, result)
+        for row in np.flatnonzero(result.are_nested).tolist() if len(result) else ():
+            self._lift(data, result, row)
         for place in geoms.moving if len(result) else ():
             wrench = wrenches[place]
             if wrench.any():
                 origin = data.geom_xpos[self.geoms[place]] + data.geom_xmat[self.geoms[place]].reshape(3, 3) @ geoms._offset[place]
                 mujoco.mj_applyFT(model, data, wrench[:3], wrench[3:], origin, int(model.geom_bodyid[self.geoms[place]]), data.qfrc_passive)
 
+    def _lift(self, data: Any, result: StepResult, row: int) -> None:
+        """Where a geom is wholly below a plane: the law's force, modulus times volume, along the plane's normal, more the deeper it is, and less while it
+        comes out, so that it comes out slowly."""
+        a, b = result.body_pairs[row].tolist()
+        if not self._is_in_plane(a, b):
+            return
+        distance, _, along = self._geoms.sunk(data, a, b)
+        speed = float(along @ (self._velocity(data, a) - self._velocity(data, b)))
+        stiffness = 1 / (1 / self._geoms.moduli[[a, b]]).sum() * result.volumes[row] / self._geoms.height(data, a, b)
+        force = stiffness * -distance * np.clip(1 + self._dissipation * speed, 0, 2) * along
+        for body, on in ((a, -force), (b, force)):
+            mujoco.mj_applyFT(self.model, data, on, np.zeros(3), result.centers[row], int(self.model.geom_bodyid[self.geoms[body]]), data.qfrc_passive)
+
+    def _velocity(self, data: Any, body: int) -> NDArray[np.float64]:
+        out = np.empty(6)
+        mujoco.mj_objectVelocity(self.model, data, mujoco.mjtObj.mjOBJ_GEOM, self.geoms[body], out, 0)
+        return out[3:]
+
 
 def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
     """As numpy's, of few rows, in a quarter of its time."""
     return a[:, [1, 2, 0]] * b[:, [2, 0, 1]] - a[:, [2, 0, 1]] * b[:, [1, 2, 0]]
-
-
-def _modulus(model: Any, geoms: Sequence[int]) -> float:
-    """N/m^3, that explicit steps stand: of two like bodies in series it is half."""
-    moving = [k for k in geoms if model.geom_rbound[k] > 0 and model.body_mass[model.geom_bodyid[k]] > 0]
-    limits = [float(model.body_mass[model.geom_bodyid[k]]) / (math.pi * float(model.geom_rbound[k]) ** 2) for k in moving]
-    return STIFFEST * min(limits, default=1e3) / float(model.opt.timestep) ** 2
 
 
 def _attached(model: Any) -> Attachment | None:
@@ -428,7 +445,8 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
         client: where contacts are computed; None: an engine in this process.
         solref, solimp: (2,) and (5,), of all contacts, for "constraints", in place of the geoms'. With MuJoCo's own defaults bodies sink in by
             tenths of a millimetre; (0.005, 1) and (0.99, 0.999, 1e-4, 0.5, 2) let them sink a tenth of that, with time steps of 2 ms.
-        modulus: N/m^3, pressure by depth, of each geom, for "wrenches"; None: as much as the time step lets the lightest of the bodies have.
+        modulus: N/m^3, pressure by depth, of each geom, for "wrenches"; None: of each as much as the time step lets its body's mass have. Of a pair they
+            are in series, so that the softer one tells; what is fixed to the world is rigid then.
         dissipation: s/m, likewise (Hunt and Crossley).
         repair, closing: as of Client.register_mesh, for meshes that are not closed, of both the repair first; closed ones are taken as they are.
             Attachment.meshes tells what was done.
@@ -457,7 +475,7 @@ def attach(model: Any, data: Any, *, geoms: str | Sequence[str | int] = "all", g
     ids = choose(model, geoms, groups, ignore_bits, len(soft))
     if how == "wrenches" and _adheres(model):
         warnings.warn("the model has adhesion, which MuJoCo lets act at its own contacts alone: how=\"constraints\" makes such", stacklevel=2)
-    material = {"modulus": _modulus(model, ids) if modulus is None else modulus, "dissipation": dissipation} if how == "wrenches" else {}
+    material = {"modulus": modulus, "dissipation": dissipation} if how == "wrenches" else {}
     return Attachment(model, data, ids, how, client or own_engine(), material, makings(repair, closing), solref, solimp, ignore_bits, patches, points, soft)
 
 

@@ -658,20 +658,41 @@ def test_without_friction_nothing_is_rigid(cm, cone, points):
         assert data.qpos[2] == pytest.approx(0.05, abs=1e-4) and abs(data.qpos[5]) < 1e-3 and np.abs(data.qvel).max() < 1e-3
 
 
-@pytest.mark.parametrize("floor", ["floor", "z"])
-def test_what_is_wholly_below_a_plane_comes_out(cm, floor):
-    """As a thin body does that was thrown at it; whichever of both geoms comes first."""
-    model, data = made(scene(free("a", "type='capsule' size='.01 .05' euler='0 90 0' friction='.5'", "0 0 .2")))
-    if floor == "z":
-        model, data = made("<mujoco><option timestep='.002'/><worldbody><body name='a' pos='0 0 .2'><freejoint/><geom name='a' mass='.5' type='capsule' size='.01 .05' euler='0 90 0'/></body>"
-                           "<body><geom name='floor' type='plane' size='1 1 1'/></body></worldbody></mujoco>")
-    data.qvel[2] = -45
+@pytest.mark.parametrize("how", ["constraints", "wrenches"])
+@pytest.mark.parametrize("floor", ["first", "last"])
+def test_what_is_wholly_below_a_plane_comes_out(cm, how, floor):
+    """As a thin body does that was thrown at it; whichever of both geoms comes first. It is not thrown out."""
+    stick = free("a", "type='capsule' size='.01 .05' euler='0 90 0'", "0 0 -.05")
+    plane = "<geom name='floor' type='plane' size='1 1 1'/>"
+    bodies = plane + stick if floor == "first" else stick + f"<body>{plane}</body>"
+    model, data = made(f"<mujoco><option timestep='.002'/><worldbody>{bodies}</worldbody></mujoco>")
+    data.qvel[2] = -5
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with cm.attach(model, data):
-            track = run(model, data, 0.5)
-    assert track[:, 2].min() < -0.02  # it was below
-    assert data.qpos[2] > 0.005
+        with cm.attach(model, data, how=how):
+            track = run(model, data, 0.6)
+    assert track[:, 2].max() < 0.1 and 0 < data.qpos[2] < 0.012
+
+
+def test_each_body_is_as_stiff_as_its_mass_lets_it(cm):
+    """With one modulus of all, that of the lightest, the heavier ones would fall through the floor. A flex is as stiff as the mass of its surface lets
+    it, and a mass on it rests as deep as both are in series."""
+    masses = {"a": 20.0, "b": 0.5, "c": 1e-3}
+    boxes = [f"<body pos='{k} 0 .05'><freejoint/><geom name='{name}' type='box' size='.05 .05 .05' mass='{mass}'/></body>"
+             for k, (name, mass) in enumerate(masses.items())]
+    model, data = made(scene(*boxes))
+    with cm.attach(model, data, how="wrenches", dissipation=20.0) as contacts:
+        run(model, data, 0.6)
+        assert data.qpos[2::7].min() > 0.045 and np.abs(data.qvel).max() < 0.02
+        radius, dt = float(model.geom_rbound[1]), model.opt.timestep  # m g is the modulus times the area times the depth; the floor is rigid
+        modulus = 0.05 * 20.0 / (np.pi * radius**2) / dt**2
+        assert contacts.result.depths[0] == pytest.approx(20.0 * 9.81 / (modulus * 0.01), rel=0.02)
+    model, data = made(scene(soft("block", "0 0 .06"), free("a", "type='box' size='.05 .05 .05'", "0 0 .17")))
+    model.opt.timestep = 5e-4
+    with cm.attach(model, data, how="wrenches", flexes="all", dissipation=5.0) as contacts:
+        run(model, data, 0.5)
+        assert sorted(map(tuple, contacts.result.body_pairs.tolist())) == [(0, 2), (1, 2)] and np.abs(data.qvel).max() < 0.2
+        assert contacts.result.depths.max() < 0.005
 
 
 def test_depths_are_no_larger_than_bodies(cm):
