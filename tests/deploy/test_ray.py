@@ -3,6 +3,7 @@ believes in and this machine need not have."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -31,23 +32,40 @@ SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_memory_monitor_refresh_ms": "0",  # what other tests take of the memory is no reason to kill an actor
     "RAY_health_check_failure_threshold": "100",  # a busy machine is no dead one
-    "RAY_raylet_start_wait_time_s": str(int(TIMEOUT)),
+    "RAY_raylet_start_wait_time_s": str(int(2 * PATIENCE)),  # whether its node starts, or has crashed
     "RAY_worker_register_timeout_seconds": str(int(TIMEOUT)),
 }
 wait_for = functools.partial(wait_until, seconds=TIMEOUT)
 
 
-def processes_of(folder: str) -> list[str]:
-    """Command lines of the processes that have files open in Ray's folder: Ray's own, its workers, and servers, whose log goes
-    where their worker's goes."""
-    found = []
+def processes_of(folder: str) -> dict[int, str]:
+    """Numbers and command lines of the processes that have files open in Ray's folder: Ray's own, its workers, and servers,
+    whose log goes where their worker's goes."""
+    found = {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if int(process.name) != os.getpid() and any(os.readlink(fd).startswith(folder) for fd in (process / "fd").iterdir()):
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+                found[int(process.name)] = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue  # it ended just now
     return found
+
+
+def start_ray(folder: str) -> None:
+    """Ray's node waits 15 s for each port of its agent, which imports much until it tells them, and crashes then. No setting
+    changes that, and what had been started stays."""
+    for is_last in (False, False, True):
+        try:
+            ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, object_store_memory=80 << 20, _temp_dir=folder,
+                     configure_logging=False)  # fmt: skip
+            return
+        except Exception as error:  # Ray has no type of its own for it
+            if is_last or "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
+            for pid in processes_of(folder):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +78,7 @@ def cluster(binaries) -> Iterator[None]:
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else Ray writes one into the home folder
         patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         try:
-            ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, object_store_memory=80 << 20, _temp_dir=folder,
-                     configure_logging=False)  # fmt: skip
+            start_ray(folder)
             assert len(processes_of(folder)) > 1  # else it would not notice what is left
             yield
         finally:
