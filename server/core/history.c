@@ -20,7 +20,8 @@ typedef struct sample {
     float phase_ms[METRICS_PHASES];    /* of a step, in the mean */
     uint32_t queue, running;
     uint64_t memory;
-    uint32_t steps_of[METRICS_PRINCIPALS]; /* a second */
+    float
+        steps_of[METRICS_PRINCIPALS]; /* a second; no whole number, as one step in a long interval is more than none */
 } sample;
 
 /* What the metrics had counted. */
@@ -90,7 +91,7 @@ static void fill(const history *history, const counts *before, const counts *now
     for (unsigned p = 0; p < METRICS_PHASES; p++)
         out->phase_ms[p] = steps ? (float)(1e3 * (now->phase_s[p] - before->phase_s[p]) / (double)steps) : NAN;
     for (int i = 0; i < METRICS_PRINCIPALS; i++)
-        out->steps_of[i] = (uint32_t)((double)(now->steps_of[i] - before->steps_of[i]) / seconds + 0.5);
+        out->steps_of[i] = (float)((double)(now->steps_of[i] - before->steps_of[i]) / seconds);
     scheduler_facts queue;
     registry_totals totals;
     scheduler_get_facts(history->scheduler, &queue);
@@ -194,7 +195,7 @@ static void write_integers(json_out *out, const char *name, const range *range, 
 
 static bool has_steps(const range *range, int which) {
     for (uint32_t i = 0; i < range->n; i++)
-        if (sample_at(range, i)->steps_of[which]) return true;
+        if (sample_at(range, i)->steps_of[which] > 0) return true;
     return false;
 }
 
@@ -208,11 +209,11 @@ static void write_principals(json_out *out, const range *range, const identity *
         const bool is_visible = role_operates(who->role) || (!is_rest && principals[k] == who->principal);
         if (!is_visible || !has_steps(range, k)) continue;
         if (!is_rest && principals[k]) guard_name(range->history->guard, principals[k], name);
-        write_integers(out,
-                       is_rest   ? "others"
-                       : name[0] ? name
-                                 : "no principal",
-                       range, offsetof(sample, steps_of) + (size_t)k * sizeof(uint32_t));
+        write_floats(out,
+                     is_rest   ? "others"
+                     : name[0] ? name
+                               : "no principal",
+                     range, offsetof(sample, steps_of) + (size_t)k * sizeof(float));
     }
     json_out_object_end(out);
 }
