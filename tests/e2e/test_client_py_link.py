@@ -958,10 +958,13 @@ def test_a_server_that_announces_its_end_or_goes_on_does_not_count(client, fake,
     bad = scene.submit(poses={b: pose(POISON)})
     for i in range(1, 4):
         wait_until(lambda: deadly.sent == i, f"the step sent {i} times")
+        asked.clear()
         is_to_hang_up.set()
-        with pytest.raises((TimeoutError, ConnectionError, errors.ShuttingDownError)):
-            client.status(timeout=0.2)
-        assert len(asked) >= i
+        is_told = False
+        while not is_told:  # on a busy machine the question may expire before it is heard or the answer is
+            with pytest.raises((TimeoutError, ConnectionError, errors.ShuttingDownError)) as e:
+                client.status(timeout=0.2)
+            is_told = isinstance(e.value, errors.ShuttingDownError) if announces else bool(asked)
         if announces:
             fake.crash()
             fake.start()
