@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._as_found import Makings, register_as_found
-from ._mujoco_model import Geoms, flexes_by_bits, moduli_of, mujoco
+from ._mujoco_model import Geoms, flexes_by_bits, mujoco
+from ._stiffness import moduli_of
 from .body import Body
 from .client import Mesh
 from .errors import ErrorCode, error_for
@@ -55,7 +56,7 @@ def _surface(model: Any, flex: int) -> NDArray[np.int64]:
 def _modulus(model: Any, mesh: Mesh, bodies: NDArray[np.int64]) -> float:
     """Of a flex with such bodies of vertices on its surface; those that are pinned are not moved."""
     mass = model.body_mass[bodies[model.body_treeid[bodies] >= 0]].sum()
-    return float(moduli_of(model, np.array(mass), np.array(mesh.area)))
+    return float(moduli_of(mass, mesh.area, model.opt.timestep))
 
 
 class Flexes:

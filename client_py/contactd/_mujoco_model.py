@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ._as_found import Makings, register_as_found
 from ._optional import check_version, need
+from ._stiffness import moduli_of
 from .body import Body
 from .client import Mesh
 from .errors import ErrorCode, error_for
@@ -21,7 +22,6 @@ from .scene import Scene
 mujoco: Any = need("mujoco", "contactd.mujoco")
 check_version(mujoco, "contactd.mujoco", (3, 3), (5, 0))
 GEOM = mujoco.mjtGeom
-STIFFEST = 0.05  # of the mass over the time step's square: what explicit pressure may be, over a body's whole width
 WORLD_UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -219,17 +219,12 @@ _ADD = {"plane": _plane, "hfield": _hfield, "sphere": _sphere, "capsule": _capsu
 _MESHES = ("mesh", "sdf")
 
 
-def moduli_of(model: Any, masses: NDArray[np.float64], areas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """N/m^3, that explicit steps stand, of masses that touch over areas; inf where there is no mass."""
-    return np.where(masses > 0, STIFFEST * masses / np.maximum(areas, 1e-30) / float(model.opt.timestep) ** 2, np.inf)
-
-
 def _moduli(model: Any, geoms: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of what may be moved, with all that is welded to it."""
-    weld = model.body_weldid
-    body = model.geom_bodyid[geoms]
-    masses = np.bincount(weld, model.body_mass, model.nbody)[weld[body]] * (model.body_treeid[body] >= 0)
-    return moduli_of(model, masses, np.pi * model.geom_rbound[geoms] ** 2)
+    """Of what may be moved: that of all that is welded together, all of whose geoms may touch at once."""
+    weld, body = model.body_weldid, model.geom_bodyid[geoms]
+    masses = np.bincount(weld, model.body_mass, model.nbody)
+    areas = np.bincount(weld[body], np.pi * model.geom_rbound[geoms] ** 2, model.nbody)
+    return np.where(model.body_treeid[body] >= 0, moduli_of(masses, areas, model.opt.timestep)[weld[body]], np.inf)
 
 
 class Geoms:
@@ -237,7 +232,7 @@ class Geoms:
 
     Attributes:
         ids: (k,) of geoms.  bodies: of the scene.  touch: (k, k) which may.  meshes: of geoms that are meshes.
-        moving: places of those that may move; the others are where `data` has them.  moduli: (k,) N/m^3.
+        moving: places of those that may move; the others are where `data` has them.
     """
 
     def __init__(self, model: Any, data: Any, scene: Scene, ids: Sequence[int], making: Makings, ignore_bits: bool = False,
@@ -254,15 +249,15 @@ class Geoms:
         body = model.geom_bodyid[self.ids]
         is_mocap = model.body_mocapid[model.body_rootid[body]] >= 0
         self.moving = np.flatnonzero((model.body_weldid[body] != 0) | is_mocap)
-        self.moduli = np.full(len(ids), modulus) if modulus else _moduli(model, self.ids)  # inf: rigid
+        moduli = np.full(len(ids), modulus) if modulus else _moduli(model, self.ids)  # inf: rigid
         mujoco.mj_kinematics(model, data)
         poses = self.poses(data)
         self.bodies: list[Body] = []
         for k, geom in enumerate(ids):
             options = {"pose": poses[k], "ignore": [b for j, b in enumerate(self.bodies) if not self.touch[k, j]], **material,
                        "friction": float(model.geom_friction[geom][0])}
-            if material and np.isfinite(self.moduli[k]):
-                options["modulus"] = float(self.moduli[k])
+            if material and np.isfinite(moduli[k]):
+                options["modulus"] = float(moduli[k])
             self.bodies.append(_ADD[_kind(model, geom)](scene, model, geom, options, making))
         self.meshes = {int(geom): Mesh(scene.client, state) for geom, body in zip(ids, self.bodies)
                        if _kind(model, geom) in _MESHES and (state := body._state.mesh)}
@@ -290,23 +285,14 @@ class Geoms:
                 depths[row] = min(depths[row], *(2 * self._reach(data, k, result.normals[row]) for k in pairs[row] if not self.is_plane[k]))
         return depths
 
-    def _plane_and_other(self, data: Any, a: int, b: int) -> tuple[int, int, NDArray[np.float64]]:
-        plane, other = (a, b) if self.is_plane[a] else (b, a)
-        return plane, other, data.geom_xmat[self.ids[plane]].reshape(3, 3)[:, 2]
-
     def sunk(self, data: Any, a: int, b: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
         """Of two geoms, one a plane that the other is wholly below: minus the depth of its lowest point, the middle of it, and the direction from a to b
         in which they come apart."""
-        plane, other, up = self._plane_and_other(data, a, b)
-        geom = self.ids[other]
+        plane, other = (a, b) if self.is_plane[a] else (b, a)
+        up, geom = data.geom_xmat[self.ids[plane]].reshape(3, 3)[:, 2], self.ids[other]
         middle = data.geom_xpos[geom] + data.geom_xmat[geom].reshape(3, 3) @ self._middle[other]
         distance = float(up @ (middle - data.geom_xpos[self.ids[plane]])) - self._reach(data, other, up)
         return distance, middle, up if plane == a else -up
-
-    def height(self, data: Any, a: int, b: int) -> float:
-        """Of two geoms, one a plane: the extent of the other along its normal."""
-        _, other, up = self._plane_and_other(data, a, b)
-        return 2 * self._reach(data, other, up)
 
     def _reach(self, data: Any, k: int, direction: NDArray[np.float64]) -> float:
         """Half the extent of geom k along a direction."""

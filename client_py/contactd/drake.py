@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ._optional import check_version, need
 from ._own_engine import own_engine
+from ._stiffness import modulus_of
 from .body import Body
 from .client import Client, Unit, mesh_from
 from .errors import ErrorCode, error_for
@@ -41,8 +42,9 @@ class ContactSystem(pydrake.LeafSystem):  # type: ignore[misc,name-defined,unuse
             a contactd.Mesh of `client`. Bodies that a joint connects do not touch each other.
         ground: m, the height of a floor, or None.
         model_instance: of the bodies, where names alone are not unique.
-        modulus: N/m^3, of each body.  friction: of each.  dissipation: s/m.
-        time_step: s, of explicit friction; None: the plant's, or 1 ms where that is continuous.
+        modulus: N/m^3, of each body; None: as much as its mass and the time step let it have, and what is welded to the world is rigid.
+        friction: of each.  dissipation: s/m.
+        time_step: s, of explicit forces; None: the plant's, or 1 ms where that is continuous.
         ignore: pairs of names that never touch.
         unit: of the meshes' vertices.
         client: where contacts are computed; None: an engine in this process.
@@ -51,7 +53,7 @@ class ContactSystem(pydrake.LeafSystem):  # type: ignore[misc,name-defined,unuse
     """
 
     def __init__(self, plant: Any, bodies: Mapping[str, Any], *, ground: float | None = 0.0, model_instance: Any = None,
-                 modulus: float = 1e7, friction: float = 0.5, dissipation: float = 1.0, time_step: float | None = None,
+                 modulus: float | None = None, friction: float = 0.5, dissipation: float = 1.0, time_step: float | None = None,
                  ignore: Sequence[tuple[str, str]] = (), unit: Unit = "m", client: Client | None = None) -> None:
         super().__init__()
         if not plant.is_finalized():
@@ -64,10 +66,12 @@ class ContactSystem(pydrake.LeafSystem):  # type: ignore[misc,name-defined,unuse
         self._indices = [body.index() for body in of_plant]
         apart = _joined(plant) | {frozenset(_body_of(plant, name, model_instance).index() for name in pair) for pair in ignore}
         self._bodies: list[Body] = []
-        for (name, mesh), index in zip(bodies.items(), self._indices):
+        still = {body.index() for body in plant.GetBodiesWeldedTo(plant.world_body())}
+        for (name, given), index in zip(bodies.items(), self._indices):
+            mesh = mesh_from(self.scene.client, given, name, unit)
+            own = modulus or modulus_of(0.0 if index in still else plant.get_body(index).default_mass(), mesh, step)
             left_out = [b for b, other in zip(self._bodies, self._indices) if frozenset((index, other)) in apart]
-            self._bodies.append(self.scene.add_body(mesh_from(self.scene.client, mesh, name, unit), np.eye(4), ignore=left_out, modulus=modulus,
-                                                      friction=friction, dissipation=dissipation))
+            self._bodies.append(self.scene.add_body(mesh, np.eye(4), ignore=left_out, modulus=own, friction=friction, dissipation=dissipation))
         if ground is not None:
             self.scene.add_half_space((0, 0, 1), ground, friction=friction, dissipation=dissipation)
         make = pydrake.AbstractValue.Make

@@ -176,7 +176,6 @@ class Attachment:
         self._adheres = _adheres(model)
         self._act = self._add_constraints if how == "constraints" else self._add_wrenches
         self._nested: set[tuple[int, int]] = set()
-        self._dissipation = material.get("dissipation", 0.0)
         _CALLBACKS[how].add(self)
 
     def detach(self) -> None:
@@ -377,31 +376,11 @@ class Attachment:
         wrenches = result.body_wrenches if len(result) else np.zeros((0, 6))
         if self._flexes:
             self._flexes.apply(data, result)
-        for row in np.flatnonzero(result.are_nested).tolist() if len(result) else ():
-            self._lift(data, result, row)
         for place in geoms.moving if len(result) else ():
             wrench = wrenches[place]
             if wrench.any():
                 origin = data.geom_xpos[self.geoms[place]] + data.geom_xmat[self.geoms[place]].reshape(3, 3) @ geoms._offset[place]
                 mujoco.mj_applyFT(model, data, wrench[:3], wrench[3:], origin, int(model.geom_bodyid[self.geoms[place]]), data.qfrc_passive)
-
-    def _lift(self, data: Any, result: StepResult, row: int) -> None:
-        """Where a geom is wholly below a plane: the law's force, modulus times volume, along the plane's normal, more the deeper it is, and less while it
-        comes out, so that it comes out slowly."""
-        a, b = result.body_pairs[row].tolist()
-        if not self._is_in_plane(a, b):
-            return
-        distance, _, along = self._geoms.sunk(data, a, b)
-        speed = float(along @ (self._velocity(data, a) - self._velocity(data, b)))
-        stiffness = 1 / (1 / self._geoms.moduli[[a, b]]).sum() * result.volumes[row] / self._geoms.height(data, a, b)
-        force = stiffness * -distance * np.clip(1 + self._dissipation * speed, 0, 2) * along
-        for body, on in ((a, -force), (b, force)):
-            mujoco.mj_applyFT(self.model, data, on, np.zeros(3), result.centers[row], int(self.model.geom_bodyid[self.geoms[body]]), data.qfrc_passive)
-
-    def _velocity(self, data: Any, body: int) -> NDArray[np.float64]:
-        out = np.empty(6)
-        mujoco.mj_objectVelocity(self.model, data, mujoco.mjtObj.mjOBJ_GEOM, self.geoms[body], out, 0)
-        return out[3:]
 
 
 def _cross(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

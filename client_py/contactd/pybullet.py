@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ._optional import need
 from ._own_engine import own_engine
+from ._stiffness import modulus_of
 from .body import Body
 from .client import Client, Unit, mesh_from
 from .errors import ErrorCode, error_for
@@ -39,7 +40,7 @@ class Contacts:
         bodies: meshes by PyBullet's numbers of bodies, for their bases, or by (body, link): a path of a GLB, glTF, OBJ, OFF, PLY or STL file,
             (vertices, triangles), or a contactd.Mesh of `client`. Links of one body do not touch each other.
         ground: m, the height of a floor, or None.
-        modulus: N/m^3, of each body.  friction: of each.  dissipation: s/m.
+        modulus: N/m^3, of each body; None: as much as its mass and the time step let it have, and what PyBullet does not move is rigid.  friction: of each.  dissipation: s/m.
         ignore: pairs of such keys that never touch.
         unit: of the meshes' vertices.
         client: where contacts are computed; None: an engine in this process.
@@ -49,7 +50,7 @@ class Contacts:
     Attributes: scene; result: of the last apply.
     """
 
-    def __init__(self, bodies: Mapping[Link, Any], *, ground: float | None = 0.0, modulus: float = 1e7, friction: float = 0.5,
+    def __init__(self, bodies: Mapping[Link, Any], *, ground: float | None = 0.0, modulus: float | None = None, friction: float = 0.5,
                  dissipation: float = 1.0, ignore: Sequence[tuple[Link, Link]] = (), unit: Unit = "m", client: Client | None = None,
                  physics: int = 0) -> None:
         self.physics = physics
@@ -66,10 +67,11 @@ class Contacts:
                                                          stiction_speed=STICTION * parameters["fixedTimeStep"])
         try:
             self._bodies: list[Body] = []
-            for (key, mesh), link in zip(bodies.items(), self._links):
+            for (key, given), link in zip(bodies.items(), self._links):
+                mesh = mesh_from(self.scene.client, given, f"body {key}", unit)
+                own = modulus or modulus_of(bullet.getDynamicsInfo(*link, physicsClientId=physics)[0], mesh, parameters["fixedTimeStep"])
                 left_out = [b for b, other in zip(self._bodies, self._links) if other[0] == link[0] or frozenset((other, link)) in apart]
-                self._bodies.append(self.scene.add_body(mesh_from(self.scene.client, mesh, f"body {key}", unit), np.eye(4), ignore=left_out, modulus=modulus,
-                                                        friction=friction, dissipation=dissipation))
+                self._bodies.append(self.scene.add_body(mesh, np.eye(4), ignore=left_out, modulus=own, friction=friction, dissipation=dissipation))
             if ground is not None:
                 self.scene.add_half_space((0, 0, 1), ground, friction=friction, dissipation=dissipation)
         except BaseException:

@@ -416,6 +416,56 @@ static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *res
     }
 }
 
+/* ---- what is wholly below a half-space ---- */
+
+/* How far above a half-space's plane the top of a box is, and its extent along the normal, m. */
+static double height_above(const double pose[12], const ct_box *box, double *extent) {
+    double above = 0, half = 0;
+    for (int i = 0; i < 3; i++) {
+        const double n = pose[4 * i + 2];
+        above += n * ((box->lo[i] + box->hi[i]) / 2 - pose[4 * i + 3]);
+        half += fabs(n) * (box->hi[i] - box->lo[i]) / 2;
+    }
+    *extent = 2 * half;
+    return above + half;
+}
+
+int ct_law_half_space(const ct_scene *scene, const ct_contact *contact, const ct_body *body[2]) {
+    if (scene->settings.law != CT_LAW_PRESSURE || contact->area > 0) return -1;
+    for (int s = 0; s < 2; s++) {
+        body[s] = ct_scene_find(scene, contact->body[s], NULL);
+        if (!body[s] || body[s]->kind != CT_BODY_RIGID) return -1;
+    }
+    return body[0]->is_half_space ? 0 : body[1]->is_half_space ? 1 : -1;
+}
+
+/* Nothing of the body's surface tells which way is out, but the half-space's normal does. The force is modulus times
+ * volume, as it was when the last of the body went under, and the more the deeper that is. */
+static void press_out(const ct_scene *scene, const ct_step *step, ct_contact *contact) {
+    const ct_body *body[2];
+    const int half_space = ct_law_half_space(scene, contact, body), below = 1 - half_space;
+    ct_side side[2];
+    double velocity[2][3], extent, approach = 0;
+    struct wrench w = {{0, 0, 0}, {0, 0, 0}};
+    if (half_space < 0) return;
+    for (int s = 0; s < 2; s++) {
+        side[s] = (ct_side){
+            .body = body[s],
+            .velocity = step->n_velocities && body[s]->velocity ? &step->velocities[body[s]->velocity - 1] : NULL};
+        for (int i = 0; i < 3; i++) side[s].origin[i] = body[s]->given[4 * i + 3] - contact->center[i];
+        ct_side_velocity(&side[s], (const double[3]){0, 0, 0}, velocity[s]);
+    }
+    const double *pose = body[half_space]->given;
+    const double deeper = fmax(-height_above(pose, &body[below]->box, &extent), 0);
+    const double normal[3] = {pose[2], pose[6], pose[10]};
+    for (int i = 0; i < 3; i++) approach += normal[i] * (velocity[half_space][i] - velocity[below][i]);
+    const ct_material material = ct_scene_material_of(scene, contact->body, &body[0]->material, &body[1]->material);
+    const double force = material.modulus * contact->volume * fmax(1 + material.dissipation * approach, 0) *
+                         (extent > 0 ? 1 + deeper / extent : 1);
+    for (int i = 0; i < 3; i++) w.force[i] = (below ? -force : force) * normal[i];
+    for (int s = 0; s < 2; s++) turn_to_origin(&w, &side[s], s, contact->wrench[s]);
+}
+
 /* ---- place by place ---- */
 
 void ct_law_describe(const ct_scene *scene, const ct_step *step, const ct_contact *contact, const ct_side side[2],
@@ -490,8 +540,9 @@ ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *res
         memset(contact->wrench, 0, sizeof contact->wrench);
         memset(contact->extents, 0, sizeof contact->extents);
         memset(contact->axes, 0, sizeof contact->axes);
-        for (int s = 0; s < 2 && result->forces && !(contact->area > 0); s++) /* of nested bodies nothing pushes */
+        for (int s = 0; s < 2 && result->forces && !(contact->area > 0); s++) /* of nested bodies no vertex pushes */
             memset(result->forces + 3 * contact->first[s], 0, 3 * contact->count[s] * sizeof *result->forces);
+        press_out(scene, step, contact);
     }
     if (has_friction) result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
     const ct_status status =

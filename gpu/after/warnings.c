@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/after/law.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
@@ -61,9 +62,14 @@ static const ct_contact *first_without_velocities(const ct_step *step, const ct_
     return NULL;
 }
 
-static size_t count_nested(const ct_result *result) {
+static bool is_stuck(const ct_scene *scene, const ct_contact *contact) {
+    const ct_body *body[2];
+    return contact->is_nested && ct_law_half_space(scene, contact, body) < 0;
+}
+
+static size_t count_stuck(const ct_scene *scene, const ct_result *result) {
     size_t n = 0;
-    for (size_t i = 0; i < result->n_contacts; i++) n += result->contacts[i].is_nested;
+    for (size_t i = 0; i < result->n_contacts; i++) n += is_stuck(scene, &result->contacts[i]);
     return n;
 }
 
@@ -86,7 +92,7 @@ static size_t sort_warnings(ct_warning *warnings, size_t n) {
 ct_status ct_step_list_warnings(const ct_step *step, ct_result *result, ct_error *error) {
     const ct_scene *scene = step->scene;
     const ct_contact *still = first_without_velocities(step, result);
-    const size_t n_nested = count_nested(result), room = (size_t)scene->n_warnings + n_nested + (still ? 1 : 0);
+    const size_t n_stuck = count_stuck(scene, result), room = (size_t)scene->n_warnings + n_stuck + (still ? 1 : 0);
     if (room == 0) return CT_OK;
     ct_warning *warnings = malloc(room * sizeof *warnings);
     if (!warnings) return ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for an answer of %zu warnings", room);
@@ -98,9 +104,9 @@ ct_status ct_step_list_warnings(const ct_step *step, ct_result *result, ct_error
     }
     if (still)
         warnings[n++] = (ct_warning){.code = CT_WARNING_NO_VELOCITIES, .body = still->body[0], .value = still->volume};
-    for (size_t i = 0; i < result->n_contacts && n_nested; i++) {
+    for (size_t i = 0; i < result->n_contacts && n_stuck; i++) {
         const ct_contact *contact = &result->contacts[i];
-        if (contact->is_nested)
+        if (is_stuck(scene, contact))
             warnings[n++] = (ct_warning){
                 .code = CT_WARNING_NESTED, .body = contact->body[contact->inner_part], .value = contact->volume};
     }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED
 from contactd import errors
+from contactd._stiffness import modulus_of
 from geometry import UNIT_BOX, volume
 
 from crates import bowl  # an example, where geometry found its shapes
@@ -47,6 +48,15 @@ def test_a_box_rests_as_deep_as_the_law_says(cd):
     (height,), speed, system = simulate(cd, mesh, [[0, 0, 0.05]], 0.5, 0.6, 5e-4, modulus=1e6, dissipation=20.0)
     assert 0.05 - height == pytest.approx(0.5 * 9.81 / (1e6 * 0.04), rel=0.02) and speed < 1e-3
     assert system.result.wrench(system.scene.bodies[0])[2] == pytest.approx(0.5 * 9.81, rel=0.01)
+
+
+@pytest.mark.parametrize("mass", [0.02, 20.0])
+def test_bodies_rest_by_themselves(cd, mass):
+    """As stiff as the mass and the time step let them be."""
+    mesh = UNIT_BOX[0] * [0.2, 0.2, 0.1], UNIT_BOX[1]
+    (height,), speed, system = simulate(cd, mesh, [[0, 0, 0.2]], mass, 2.0, 4e-3)
+    modulus = modulus_of(mass, system.scene.client.register_mesh(*mesh), 4e-3)
+    assert 0.05 - height == pytest.approx(mass * 9.81 / (modulus * 0.04), rel=0.05) and speed < 0.02
 
 
 def test_bowls_nest(cd):

@@ -176,6 +176,45 @@ def test_nested_bodies_have_no_forces(client):
     assert contact.is_nested and not contact.wrench(body).any() and not contact.forces(body).any()
 
 
+def test_what_is_wholly_below_a_half_space_is_pushed_out(client):
+    """By modulus times volume, as when the last of it went under, and the more the deeper it is; along the plane's normal, wherever that points and
+    whichever of both is first; less on the way out. It is no warning, as it would be of a body that nothing pushes."""
+    size, normal = np.array([0.2, 0.1, 0.3]), np.array([2.0, -1.0, 2.0]) / 3
+    height = size @ np.abs(normal)
+    for order in (0, 1):
+        scene = client.open_scene(law="pressure", stiction_speed=1e-3)
+        if order:
+            floor = scene.add_half_space(normal, 0.5)
+        body = scene.add_box(size, np.eye(4), modulus=1e6, dissipation=2.0)
+        if not order:
+            floor = scene.add_half_space(normal, 0.5)
+        for deeper, speed in ((-1e-6, 0.0), (0.0, 0.0), (1e-6, 0.0), (height, 0.0), (3 * height, 0.1), (height, -0.2), (height, -2.0)):
+            middle = (0.5 - height / 2 - deeper) * normal + np.array([0.3, 0.6, 0.0])  # the latter along the plane
+            result = scene.step(poses={body: moved(*middle)}, velocities={body: [*(-speed * normal), 0, 0, 0]})
+            force = 1e6 * size.prod() * (1 + max(deeper, 0) / height) * max(1 + 2.0 * speed, 0) * normal
+            assert result.wrench(body) == pytest.approx([*force, 0, 0, 0], rel=1e-5, abs=1e-3)
+            # About one point, the half-space's origin, both torques are opposite.
+            origin = 0.5 * normal
+            arm = np.cross(middle - origin, result.wrench(body)[:3])
+            assert result.wrench(floor) == pytest.approx([*-force, *-arm], rel=1e-5, abs=1e-2)
+            assert not [w for w in result.warnings if w.code == "NESTED"] and (deeper < height or result.are_nested.tolist() == [True])
+    result = scene.step(poses={body: moved(0, 0, -3)}, velocities={floor: [*(0.1 * normal), 0, 0, 0]})  # the plane comes up
+    deeper = 0.5 - height / 2 + 3 * normal[2]
+    assert result.wrench(body)[:3] == pytest.approx(1e6 * size.prod() * (1 + deeper / height) * 1.2 * normal, rel=1e-5)
+
+
+def test_what_has_fallen_through_the_floor_comes_back(engine):
+    scene = engine.open_scene(law="pressure", stiction_speed=1e-3)
+    scene.add_half_space((0, 0, 1), 0.0)
+    plate = scene.add_box((0.1, 0.1, 0.01), np.eye(4), modulus=1e5, dissipation=1.0)
+    z, v, dt, mass = -0.2, -3.0, 1e-3, 0.5
+    for _ in range(1500):
+        force = scene.step(poses={plate: moved(0, 0, z)}, velocities={plate: [0, 0, v, 0, 0, 0]}).wrench(plate)[2]
+        v += dt * (force / mass - 9.81)
+        z += dt * v
+    assert z == pytest.approx(0.005 - mass * 9.81 / (1e5 * 0.01), abs=1e-3) and abs(v) < 0.05
+
+
 def test_deep_contacts(engine):
     """Where bodies wrap around each other, too, forces turn with the scene, and do not jump as a body moves."""
     rng = np.random.default_rng(10)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED
 from contactd import errors
+from contactd._stiffness import modulus_of
 from geometry import UNIT_BOX, as_obj, volume
 
 from crates import bowl  # an example, where geometry found its shapes
@@ -49,6 +50,29 @@ def test_a_box_rests_as_deep_as_the_law_says(cb):
         assert 0.05 - height == pytest.approx(0.5 * 9.81 / (1e6 * 0.04), rel=0.02)
         assert contacts.result.wrench(contacts.scene.bodies[0])[2] == pytest.approx(0.5 * 9.81, rel=0.01)
         assert np.abs(bullet.getBaseVelocity(number)).max() < 1e-3
+
+
+def test_light_and_heavy_bodies_rest_by_themselves(cb):
+    """With PyBullet's own time step, and moduli by their masses: none is thrown off, none is lost below the floor, and the fixed one is rigid."""
+    dt = 1 / 240
+    bullet.setTimeStep(dt)
+    masses = [0.02, 0.5, 20.0, 0.0]
+    numbers = [body(mass, [k, 0, 0.25 if mass else -0.05]) for k, mass in enumerate(masses)]
+    on = body(1.0, [3, 0, 0.2])  # falls on the fixed one
+    with cb.Contacts({number: PLATE for number in [*numbers, on]}, ground=None) as over, cb.Contacts({number: PLATE for number in numbers[:3]}) as contacts:
+        highest = 0.0
+        for _ in range(round(2 / dt)):
+            over.apply()
+            contacts.apply()
+            bullet.stepSimulation()
+            highest = max(highest, *(bullet.getBasePositionAndOrientation(number)[0][2] for number in [*numbers, on]))
+        assert highest < 0.26
+        for number, mass in zip([*numbers, on], [*masses, 1.0]):
+            assert np.abs(bullet.getBaseVelocity(number)).max() < 0.02
+            if mass:
+                modulus = modulus_of(mass, contacts.scene.client.register_mesh(*PLATE), dt)
+                height = bullet.getBasePositionAndOrientation(number)[0][2]
+                assert 0.05 - height == pytest.approx(mass * 9.81 / (modulus * 0.04), rel=0.05)
 
 
 @pytest.mark.parametrize("turn", [[0, 0, 0], [0.4, -0.7, 1.1]])
