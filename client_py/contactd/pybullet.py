@@ -40,7 +40,8 @@ class Contacts:
         bodies: meshes by PyBullet's numbers of bodies, for their bases, or by (body, link): a path of a GLB, glTF, OBJ, OFF, PLY or STL file,
             (vertices, triangles), or a contactd.Mesh of `client`. Links of one body do not touch each other.
         ground: m, the height of a floor, or None.
-        modulus: N/m^3, of each body; None: as much as its mass and the time step let it have, and what PyBullet does not move is rigid.  friction: of each.  dissipation: s/m.
+        modulus: N/m^3, of each body; None: as much as its mass and the time step let it have, and what PyBullet does not move is rigid.
+        friction: of each.  dissipation: s/m.
         ignore: pairs of such keys that never touch.
         unit: of the meshes' vertices.
         client: where contacts are computed; None: an engine in this process.
