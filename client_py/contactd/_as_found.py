@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .client import Client, Closing, Mesh
 from .errors import InvalidMeshError
-
 
 Makings = list[dict[str, Any]]  # options of Client.register_mesh
 
@@ -23,14 +22,19 @@ def register_as_found(client: Client, vertices: ArrayLike, triangles: ArrayLike,
                       keeps_vertices: bool = False) -> Mesh:
     """The mesh as it is; else, unless it has to keep its vertices, with those at the very same position made one, which moves nothing: loaders double
     them to give each face normals of its own; else as `making` allows. InvalidMeshError says what is wrong after the last of these."""
-    points, faces = np.asarray(vertices), np.asarray(triangles)
-    tries = [(points, faces, how) for how in ({}, *making)]
-    if not keeps_vertices:
-        welded, places = np.unique(points, axis=0, return_inverse=True)
-        tries[1:1] = [(welded, places.reshape(-1)[faces], {})] * (len(welded) < len(points))
-    for at, corners, how in tries:
+    for points, faces, how in _ways(np.asarray(vertices), np.asarray(triangles), making, keeps_vertices):
         try:
-            return client.register_mesh(at, corners, name=name, **how)
+            return client.register_mesh(points, faces, name=name, **how)
         except InvalidMeshError as error:
             last = error
     raise last
+
+
+def _ways(points: NDArray[Any], faces: NDArray[Any], making: Makings, keeps_vertices: bool) -> Iterator[tuple[NDArray[Any], NDArray[Any], dict[str, Any]]]:
+    yield points, faces, {}
+    if not keeps_vertices:
+        welded, places = np.unique(points, axis=0, return_inverse=True)
+        if len(welded) < len(points):
+            yield welded, places.reshape(-1)[faces], {}
+    for how in making:
+        yield points, faces, how

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Sequence
 
 import numpy as np
@@ -53,10 +54,11 @@ def _surface(model: Any, flex: int) -> NDArray[np.int64]:
     return np.asarray(data[first:first + 3 * count], np.int64).reshape(-1, 3)
 
 
-def _modulus(model: Any, mesh: Mesh, bodies: NDArray[np.int64]) -> float:
-    """Of a flex with such bodies of vertices on its surface; those that are pinned are not moved."""
-    mass = model.body_mass[bodies[model.body_treeid[bodies] >= 0]].sum()
-    return float(moduli_of(mass, mesh.area, model.opt.timestep))
+def _modulus(model: Any, mesh: Mesh, bodies: NDArray[np.int64]) -> float | None:
+    """Of a flex with such bodies of vertices on its surface, of which pinned ones are not moved. None: rigid."""
+    moved = np.unique(bodies[model.body_treeid[bodies] >= 0])
+    modulus = float(moduli_of(model.body_mass[moved].sum(), mesh.area, model.opt.timestep))
+    return modulus if math.isfinite(modulus) else None
 
 
 class Flexes:
@@ -73,10 +75,10 @@ class Flexes:
         for flex, rows, touch in zip(ids, self._rows, self.touch):
             mesh = register_as_found(scene.client, np.array(data.flexvert_xpos[rows]), _surface(model, flex), f"flex {name_of_flex(model, flex) or flex}",
                                      making, keeps_vertices=True)
-            own = modulus or _modulus(model, mesh, np.unique(model.flex_vertbodyid[rows][np.unique(_surface(model, flex))]))
+            own = _modulus(model, mesh, model.flex_vertbodyid[rows][np.unique(_surface(model, flex))]) if modulus is None else modulus
             left_out = [*self.bodies, *(body for body, may in zip(geoms.bodies, touch) if not may)]  # other flexes stay MuJoCo's
             self.bodies.append(scene.add_body(mesh, ignore=left_out, friction=float(model.flex_friction[flex][0]),
-                                              modulus=own if np.isfinite(own) else None, **material))
+                                              modulus=own, **material))
 
     def positions(self, data: Any) -> dict[Body, NDArray[np.float64]]:
         return {body: np.array(data.flexvert_xpos[rows]) for body, rows in zip(self.bodies, self._rows)}

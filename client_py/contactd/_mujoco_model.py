@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import warnings
 from typing import Any, Iterator, Sequence
@@ -219,12 +220,13 @@ _ADD = {"plane": _plane, "hfield": _hfield, "sphere": _sphere, "capsule": _capsu
 _MESHES = ("mesh", "sdf")
 
 
-def _moduli(model: Any, geoms: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of what may be moved: that of all that is welded together, all of whose geoms may touch at once."""
+def _moduli(model: Any, geoms: NDArray[np.int64]) -> list[float | None]:
+    """Of what may be moved: that of all that is welded together, all of whose geoms may touch at once. None: rigid."""
     weld, body = model.body_weldid, model.geom_bodyid[geoms]
     masses = np.bincount(weld, model.body_mass, model.nbody)
     areas = np.bincount(weld[body], np.pi * model.geom_rbound[geoms] ** 2, model.nbody)
-    return np.where(model.body_treeid[body] >= 0, moduli_of(masses, areas, model.opt.timestep)[weld[body]], np.inf)
+    moduli = moduli_of(masses, areas, model.opt.timestep)[weld]
+    return [float(moduli[k]) if model.body_treeid[k] >= 0 and math.isfinite(moduli[k]) else None for k in body]
 
 
 class Geoms:
@@ -249,15 +251,15 @@ class Geoms:
         body = model.geom_bodyid[self.ids]
         is_mocap = model.body_mocapid[model.body_rootid[body]] >= 0
         self.moving = np.flatnonzero((model.body_weldid[body] != 0) | is_mocap)
-        moduli = np.full(len(ids), modulus) if modulus else _moduli(model, self.ids)  # inf: rigid
+        moduli = _moduli(model, self.ids) if modulus is None else [modulus] * len(ids)
         mujoco.mj_kinematics(model, data)
         poses = self.poses(data)
         self.bodies: list[Body] = []
         for k, geom in enumerate(ids):
             options = {"pose": poses[k], "ignore": [b for j, b in enumerate(self.bodies) if not self.touch[k, j]], **material,
                        "friction": float(model.geom_friction[geom][0])}
-            if material and np.isfinite(moduli[k]):
-                options["modulus"] = float(moduli[k])
+            if material:
+                options["modulus"] = moduli[k]
             self.bodies.append(_ADD[_kind(model, geom)](scene, model, geom, options, making))
         self.meshes = {int(geom): Mesh(scene.client, state) for geom, body in zip(ids, self.bodies)
                        if _kind(model, geom) in _MESHES and (state := body._state.mesh)}

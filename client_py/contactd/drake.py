@@ -69,7 +69,8 @@ class ContactSystem(pydrake.LeafSystem):  # type: ignore[misc,name-defined,unuse
         still = {body.index() for body in plant.GetBodiesWeldedTo(plant.world_body())}
         for (name, given), index in zip(bodies.items(), self._indices):
             mesh = mesh_from(self.scene.client, given, name, unit)
-            own = modulus or modulus_of(0.0 if index in still else plant.get_body(index).default_mass(), mesh, step)
+            mass = 0.0 if index in still else plant.get_body(index).default_mass()
+            own = modulus_of(mass, mesh, step) if modulus is None else modulus
             left_out = [b for b, other in zip(self._bodies, self._indices) if frozenset((index, other)) in apart]
             self._bodies.append(self.scene.add_body(mesh, np.eye(4), ignore=left_out, modulus=own, friction=friction, dissipation=dissipation))
         if ground is not None:

@@ -70,7 +70,8 @@ class Contacts:
             self._bodies: list[Body] = []
             for (key, given), link in zip(bodies.items(), self._links):
                 mesh = mesh_from(self.scene.client, given, f"body {key}", unit)
-                own = modulus or modulus_of(bullet.getDynamicsInfo(*link, physicsClientId=physics)[0], mesh, parameters["fixedTimeStep"])
+                mass = bullet.getDynamicsInfo(*link, physicsClientId=physics)[0]
+                own = modulus_of(mass, mesh, parameters["fixedTimeStep"]) if modulus is None else modulus
                 left_out = [b for b, other in zip(self._bodies, self._links) if other[0] == link[0] or frozenset((other, link)) in apart]
                 self._bodies.append(self.scene.add_body(mesh, np.eye(4), ignore=left_out, modulus=own, friction=friction, dissipation=dissipation))
             if ground is not None:

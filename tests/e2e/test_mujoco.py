@@ -573,6 +573,9 @@ def test_bad_input(cm):
         cm.attach(*unnamed, geoms=[""])
     with pytest.raises(TypeError):
         cm.attach(model, data, geoms=[0.5])
+    for value in (np.nan, np.inf, -1.0):
+        with pytest.raises(errors.ContactdError, match="modulus"):
+            cm.attach(model, data, how="wrenches", modulus=value)
     for field, value in (("solref", [np.nan, 1]), ("solimp", [0.9, np.inf, 1e-3, 0.5, 2])):
         with pytest.raises(errors.NonFiniteError, match=f"{field}: expected finite"):
             cm.attach(model, data, **{field: value})
