@@ -18,7 +18,12 @@ def moduli_of(masses: ArrayLike, areas: ArrayLike, time_step: float) -> NDArray[
     return np.where(mass > 0, STIFFEST * mass / np.maximum(areas, 1e-30) / time_step**2, np.inf)
 
 
-def modulus_of(mass: float, mesh: Mesh, time_step: float) -> float | None:
+def width_of(mesh: Mesh) -> float:
+    """m^2, of the sphere around its bounds, as seen from anywhere."""
+    return math.pi / 4 * float(np.square(np.ptp(mesh.bounds, axis=0)).sum())
+
+
+def modulus_of(mass: float, area: float, time_step: float) -> float | None:
     """That of a body; None, rigid, where it has no mass."""
-    modulus = float(moduli_of(mass, math.pi / 4 * np.square(np.ptp(mesh.bounds, axis=0)).sum(), time_step))
+    modulus = float(moduli_of(mass, area, time_step))
     return modulus if math.isfinite(modulus) else None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ._optional import check_version, need
 from ._own_engine import own_engine
-from ._stiffness import modulus_of
+from ._stiffness import modulus_of, width_of
 from .body import Body
 from .client import Client, Unit, mesh_from
 from .errors import ErrorCode, error_for
@@ -70,7 +70,7 @@ class ContactSystem(pydrake.LeafSystem):  # type: ignore[misc,name-defined,unuse
         for (name, given), index in zip(bodies.items(), self._indices):
             mesh = mesh_from(self.scene.client, given, name, unit)
             mass = 0.0 if index in still else plant.get_body(index).default_mass()
-            own = modulus_of(mass, mesh, step) if modulus is None else modulus
+            own = modulus_of(mass, width_of(mesh), step) if modulus is None else modulus
             left_out = [b for b, other in zip(self._bodies, self._indices) if frozenset((index, other)) in apart]
             self._bodies.append(self.scene.add_body(mesh, np.eye(4), ignore=left_out, modulus=own, friction=friction, dissipation=dissipation))
         if ground is not None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED
 from contactd import errors
-from contactd._stiffness import modulus_of
+from contactd._stiffness import modulus_of, width_of
 from geometry import UNIT_BOX, volume
 
 from crates import bowl  # an example, where geometry found its shapes
@@ -55,7 +55,7 @@ def test_bodies_rest_by_themselves(cd, mass):
     """As stiff as the mass and the time step let them be."""
     mesh = UNIT_BOX[0] * [0.2, 0.2, 0.1], UNIT_BOX[1]
     (height,), speed, system = simulate(cd, mesh, [[0, 0, 0.2]], mass, 2.0, 4e-3)
-    modulus = modulus_of(mass, system.scene.client.register_mesh(*mesh), 4e-3)
+    modulus = modulus_of(mass, width_of(system.scene.client.register_mesh(*mesh)), 4e-3)
     assert 0.05 - height == pytest.approx(mass * 9.81 / (modulus * 0.04), rel=0.05) and speed < 0.02
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from conftest import BUILD, INSTRUMENTED
 from contactd import errors
-from contactd._stiffness import modulus_of
+from contactd.client import Mesh
+from contactd._stiffness import modulus_of, width_of
 from geometry import UNIT_BOX, as_obj, volume
 
 from crates import bowl  # an example, where geometry found its shapes
@@ -70,7 +71,7 @@ def test_light_and_heavy_bodies_rest_by_themselves(cb):
         for number, mass in zip([*numbers, on], [*masses, 1.0]):
             assert np.abs(bullet.getBaseVelocity(number)).max() < 0.02
             if mass:
-                modulus = modulus_of(mass, contacts.scene.client.register_mesh(*PLATE), dt)
+                modulus = modulus_of(mass, width_of(contacts.scene.client.register_mesh(*PLATE)), dt)
                 height = bullet.getBasePositionAndOrientation(number)[0][2]
                 assert 0.05 - height == pytest.approx(mass * 9.81 / (modulus * 0.04), rel=0.05)
 
@@ -123,6 +124,95 @@ def test_a_link_of_a_robot_rests(cb, tmp_path):
     sunk = 0.15 - (0.1502 + bullet.getJointState(arm, 0)[0])
     assert sunk == pytest.approx(0.5 * 9.81 / (0.5e6 * 0.04), rel=0.05)  # two like bodies in series
     assert abs(bullet.getJointState(arm, 0)[1]) < 1e-2
+
+
+DUMBBELL = """<robot name="d"><link name="base"><inertial><origin xyz="0 0 0.01" rpy="0.3 0 0"/><mass value="1"/><inertia ixx="1e-2" iyy="1e-2" izz="1e-2" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision><origin xyz="0 0.2 0" rpy="0 1.5707963 0"/><geometry><cylinder radius="0.05" length="0.1"/></geometry></collision>
+<collision><origin xyz="0 -0.2 0" rpy="0 1.5707963 0"/><geometry><cylinder radius="0.05" length="0.1"/></geometry></collision>
+<collision><origin xyz="0 0 0.05"/><geometry><box size="0.05 0.3 0.02"/></geometry></collision></link></robot>"""
+
+
+def bounds_of(contacts, k) -> np.ndarray:
+    """(2, 3) in the world, of shape k where it is now."""
+    link, place = contacts._links[k], contacts._places[k]
+    frame = np.vstack([bullet_state(link), [0, 0, 0, 1]]) @ place
+    lo, hi = Mesh(contacts.scene.client, contacts._bodies[k]._state.mesh).bounds
+    corners = np.array(np.meshgrid(*zip(lo, hi))).reshape(3, -1).T @ frame[:3, :3].T + frame[:3, 3]
+    return np.array([corners.min(0), corners.max(0)])
+
+
+def bullet_state(link) -> np.ndarray:
+    import contactd.pybullet
+
+    return contactd.pybullet._state_of(*link, 0)[0]
+
+
+def test_what_pybullet_collides_is_taken(cb, tmp_path):
+    """Where PyBullet has it, by its own boxes; and it comes to rest on the plane that PyBullet has, as high as it is, where PyBullet's own contacts hold
+    nothing any more."""
+    (tmp_path / "plate.obj").write_text(as_obj(*PLATE))
+    (tmp_path / "dumbbell.urdf").write_text(DUMBBELL)
+    make = bullet.createCollisionShape
+    floor = body(0, [0, 0, 0], baseCollisionShapeIndex=make(bullet.GEOM_PLANE, planeNormal=[0, 0, 1]))
+    shapes = [(make(bullet.GEOM_BOX, halfExtents=[0.1, 0.08, 0.05]), 0.05), (make(bullet.GEOM_CYLINDER, radius=0.1, height=0.1), 0.05),
+              (make(bullet.GEOM_MESH, fileName=str(tmp_path / "plate.obj"), meshScale=[0.5, 0.5, 0.5]), 0.025),
+              (make(bullet.GEOM_MESH, vertices=(np.array(PLATE[0])).tolist()), 0.05), (make(bullet.GEOM_SPHERE, radius=0.1), 0.1),
+              (make(bullet.GEOM_CAPSULE, radius=0.05, height=0.2), None)]
+    turned = bullet.getQuaternionFromEuler([0.4, -0.3, 0.9])
+    numbers = [body(0.5, [k, 0, 0.5], baseCollisionShapeIndex=shape, baseOrientation=turned) for k, (shape, _) in enumerate(shapes)]
+    numbers.append(bullet.loadURDF(str(tmp_path / "dumbbell.urdf"), [7, 0, 0.5], turned))
+    with cb.Contacts([floor, *numbers]) as contacts:
+        assert len(contacts.scene.bodies) == 1 + 6 + 3
+        for k in range(1, 7):
+            lower, upper = map(np.array, bullet.getAABB(*contacts._links[k]))
+            # PyBullet's have a margin, and these of round ones are those of a turned box around them.
+            assert bounds_of(contacts, k) == pytest.approx(np.array([lower, upper]), abs=0.045 if k < 5 else 0.08), k
+        together = np.array([bounds_of(contacts, k) for k in (7, 8, 9)])
+        lower, upper = map(np.array, bullet.getAABB(*contacts._links[7]))
+        assert together[:, 0].min(0) == pytest.approx(lower, abs=0.045) and together[:, 1].max(0) == pytest.approx(upper, abs=0.045)
+        for k, number in enumerate(numbers):
+            height = 0.05 if k > 5 else shapes[k][1] or 0.15
+            bullet.resetBasePositionAndOrientation(number, [k, 0, height + 0.001], [0, 0, 0, 1] if k != 6 else bullet.getQuaternionFromEuler([0.3, 0, 0]))
+            bullet.resetBaseVelocity(number, [0, 0, 0], [0, 0, 0])
+        run(contacts, 0.5)
+        assert not bullet.getContactPoints(numbers[0], floor)
+        for k, number in enumerate(numbers[:5]):
+            assert bullet.getBasePositionAndOrientation(number)[0][2] == pytest.approx(shapes[k][1], abs=4e-3), k
+        assert bullet_state((numbers[6], -1))[2, 3] == pytest.approx(0.05, abs=2e-3)
+
+
+def of_file(name: str, scale: str = "1 1 1") -> str:
+    return (f'<robot name="m"><link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+            f'<collision><geometry><mesh filename="{name}" scale="{scale}"/></geometry></collision></link></robot>')
+
+
+def test_meshes_of_urdfs_are_taken_as_they_are(cb, tmp_path):
+    """PyBullet collides a bowl's hull."""
+    mesh = bowl(around=24)
+    (tmp_path / "bowl.obj").write_text(as_obj(*mesh))
+    (tmp_path / "bowl.urdf").write_text(of_file("bowl.obj", "0.5 0.5 0.5"))
+    numbers = [bullet.loadURDF(str(tmp_path / "bowl.urdf"), [0, 0, 1 + 0.0152 * k]) for k in range(2)]
+    with cb.Contacts(numbers) as contacts:
+        contacts.apply()
+        assert Mesh(contacts.scene.client, contacts.scene.bodies[0]._state.mesh).volume == pytest.approx(volume(mesh) / 8, rel=1e-5)
+
+
+def test_shapes_that_pybullet_does_not_tell(cb, tmp_path):
+    (tmp_path / "plate.obj").write_text(as_obj(*PLATE))
+    (tmp_path / "open.obj").write_text(as_obj(PLATE[0], PLATE[1][1:]))
+    (tmp_path / "longer.urdf").write_text(of_file("plate.obj", "1 1 2"))
+    (tmp_path / "open.urdf").write_text(of_file("open.obj"))
+    concave = bullet.createCollisionShape(bullet.GEOM_MESH, fileName=str(tmp_path / "plate.obj"), flags=bullet.GEOM_FORCE_CONCAVE_TRIMESH)
+    for number, error, message in ((body(0.0, [0, 0, 0], baseCollisionShapeIndex=concave), errors.InvalidArgumentError,
+                                    r"PyBullet does not tell its triangles: give the link's mesh, \{\(0, -1\): mesh\}"),
+                                   (bullet.loadURDF(str(tmp_path / "longer.urdf")), errors.InvalidArgumentError, "plate.obj is scaled by 1, 1 and 2"),
+                                   (bullet.loadURDF(str(tmp_path / "open.urdf")), errors.InvalidMeshError, "open.obj of link -1 of body 2.*repair"),
+                                   (body(0.0, [0, 0, 0]), errors.InvalidArgumentError, "PyBullet collides nothing of 3: give meshes")):
+        with pytest.raises(error, match=message):
+            cb.Contacts([number])
+    cb.Contacts([2], closing="hull").close()
+    with pytest.raises(errors.NotFoundError, match="no body 9"):
+        cb.Contacts([9])
 
 
 def test_its_own_contacts_are_switched_off_and_come_back(cb):

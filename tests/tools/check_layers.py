@@ -107,7 +107,7 @@ MODULES = {
         "_scene_settings", "_settings", "_frames", "_reply", "_columns", "_surface", "_state", "_tables", "_silence", "_socket", "_successors", "_line",
         "_link_scenes", "_sender", "_session", "_answers", "_connection", "_link", "_servers", "_embedded", "body", "shapes", "result", "scene", "_many",
         "_link_many", "_scene_opener", "_interrupt", "_engine_memory", "_engine", "_engine_many", "client", "engine", "_own_engine", "_as_found", "_stiffness", "_judge", "_optional", "_volumes", "torch", "jax",
-        "_mujoco_model", "_mujoco_parameters", "_mujoco_flex", "mujoco", "gym", "drake", "newton", "pybullet", "__init__", "__main__"],
+        "_mujoco_model", "_mujoco_parameters", "_mujoco_flex", "mujoco", "gym", "drake", "newton", "_pybullet_shapes", "pybullet", "__init__", "__main__"],
 }
 # A handle names its owner, and a method what it takes: public types of a later module, which type checkers alone import.
 NAMES_OF = {("body", "scene"): {"Scene"}, ("result", "scene"): {"Scene"}, ("shapes", "client"): {"Mesh"},
