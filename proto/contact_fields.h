@@ -78,8 +78,8 @@ typedef struct ct_contact {
        t, a deformable body's 0 0 0 */
     double generalized_gradient[2][6];
     /* the surface of one of the bodies is wholly inside the other: no direction pushes them apart, and the contact has
-       no normal and no force, but that of the law pressure on a rigid body wholly below a half-space. A warning of the
-       step names the inner body. Move a nested body out along the way that it came in, or take smaller steps, so that
+       no normal and no force, but that of the law pressure on what is wholly below a half-space. A warning of the step
+       names the inner body. Move a nested body out along the way that it came in, or take smaller steps, so that
        surfaces meet first. Of a body with itself: a closed part of its surface is wholly inside. Not known by voxtree's
        trees */
     bool is_nested;

@@ -219,8 +219,8 @@ class Attachment:
                               "steps, or let them start apart", stacklevel=2)
 
     def _is_in_plane(self, a: int, b: int) -> bool:
-        """Whether one is a plane and the other a geom, too, which it pushes out."""
-        return max(a, b) < len(self.geoms) and bool(self._geoms.is_plane[[a, b]].any())
+        """Whether one is a plane, which pushes the other out."""
+        return any(k < len(self.geoms) and self._geoms.is_plane[k] for k in (a, b))
 
     def _name_of(self, body: int) -> str:
         flex = body - len(self.geoms)

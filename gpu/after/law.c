@@ -430,40 +430,58 @@ static double height_above(const double pose[12], const ct_box *box, double *ext
     return above + half;
 }
 
-int ct_law_half_space(const ct_scene *scene, const ct_contact *contact, const ct_body *body[2]) {
+int ct_law_half_space(const ct_scene *scene, const ct_contact *contact) {
     if (scene->settings.law != CT_LAW_PRESSURE || contact->area > 0) return -1;
     for (int s = 0; s < 2; s++) {
-        body[s] = ct_scene_find(scene, contact->body[s], NULL);
-        if (!body[s] || body[s]->kind != CT_BODY_RIGID) return -1;
+        const ct_body *body = ct_scene_find(scene, contact->body[s], NULL);
+        if (body && body->is_half_space) return s;
     }
-    return body[0]->is_half_space ? 0 : body[1]->is_half_space ? 1 : -1;
+    return -1;
 }
 
-/* Nothing of the body's surface tells which way is out, but the half-space's normal does. The force is modulus times
- * volume, as it was when the last of the body went under, and the more the deeper that is. */
-static void press_out(const ct_scene *scene, const ct_step *step, ct_contact *contact) {
-    const ct_body *body[2];
-    const int half_space = ct_law_half_space(scene, contact, body), below = 1 - half_space;
-    ct_side side[2];
+/* What of a force at the contact's centre each vertex of the body below gets, in scratch column 0: a third of the volume
+ * between the centre and the faces around it, so that the shares add up to 1, and their positions to the centre. The
+ * gradient has it, as 3 V is the sum of (x - c) . dV/dx. */
+static void share_out(const ct_side *side, const double *gradient, double volume) {
+    for (uint64_t k = 0; k < side->n; k++) {
+        double *row = side->rows + k * CT_SIDE_COLUMNS;
+        row[CT_SIDE_SCRATCH] = ct_dot3(row, gradient + 3 * k) / (3 * volume);
+        for (int i = 0; i < 3; i++) row[CT_SIDE_SCRATCH + 1 + i] = row[CT_SIDE_SCRATCH] * row[CT_SIDE_VELOCITY + i];
+    }
+}
+
+/* Of the body's volume. */
+static void find_mean_velocity(const ct_side *side, double out[3]) {
+    if (side->body->kind == CT_BODY_RIGID || !side->velocity)
+        ct_side_velocity(side, (const double[3]){0, 0, 0}, out);
+    else
+        for (int i = 0; i < 3; i++) out[i] = ct_side_sum(side, 1 + i);
+}
+
+/* Nothing of a body that is wholly below a half-space tells which way is out, but the half-space's normal does. The
+ * force is modulus times volume, as it was when the last of the body went under, and the more the deeper that is. */
+static void press_out(const ct_scene *scene, ct_result *result, const ct_side side[2], ct_contact *contact) {
+    const int half_space = ct_law_half_space(scene, contact), below = 1 - half_space;
     double velocity[2][3], extent, approach = 0;
     struct wrench w = {{0, 0, 0}, {0, 0, 0}};
     if (half_space < 0) return;
-    for (int s = 0; s < 2; s++) {
-        side[s] = (ct_side){
-            .body = body[s],
-            .velocity = step->n_velocities && body[s]->velocity ? &step->velocities[body[s]->velocity - 1] : NULL};
-        for (int i = 0; i < 3; i++) side[s].origin[i] = body[s]->given[4 * i + 3] - contact->center[i];
-        ct_side_velocity(&side[s], (const double[3]){0, 0, 0}, velocity[s]);
-    }
-    const double *pose = body[half_space]->given;
-    const double deeper = fmax(-height_above(pose, &body[below]->box, &extent), 0);
+    const ct_side *inner = &side[below];
+    if (inner->n) share_out(inner, result->gradient + 3 * contact->first[below], contact->volume);
+    for (int s = 0; s < 2; s++) find_mean_velocity(&side[s], velocity[s]);
+    const double *pose = side[half_space].body->given;
+    const double deeper = fmax(-height_above(pose, &inner->body->box, &extent), 0);
     const double normal[3] = {pose[2], pose[6], pose[10]};
     for (int i = 0; i < 3; i++) approach += normal[i] * (velocity[half_space][i] - velocity[below][i]);
-    const ct_material material = ct_scene_material_of(scene, contact->body, &body[0]->material, &body[1]->material);
+    const ct_material material =
+        ct_scene_material_of(scene, contact->body, &side[0].body->material, &side[1].body->material);
     const double force = material.modulus * contact->volume * fmax(1 + material.dissipation * approach, 0) *
                          (extent > 0 ? 1 + deeper / extent : 1);
     for (int i = 0; i < 3; i++) w.force[i] = (below ? -force : force) * normal[i];
     for (int s = 0; s < 2; s++) turn_to_origin(&w, &side[s], s, contact->wrench[s]);
+    for (uint64_t k = 0; k < inner->n && result->forces; k++)
+        for (int i = 0; i < 3; i++)
+            result->forces[3 * (contact->first[below] + k) + (uint64_t)i] =
+                inner->rows[k * CT_SIDE_COLUMNS + CT_SIDE_SCRATCH] * force * normal[i];
 }
 
 /* ---- place by place ---- */
@@ -517,12 +535,15 @@ uint32_t ct_law_wants(const ct_step *step) {
     if (step->scene->settings.law != CT_LAW_PRESSURE) return 0;
     uint32_t want = CT_WANT_FRAME | CT_WANT_INERTIA;
     if (step->want & CT_WANT_FORCES) want |= CT_WANT_GRADIENT | CT_WANT_FRICTION;
-    if (moves_deformable(step)) want |= CT_WANT_FRICTION;
+    if (moves_deformable(step)) want |= CT_WANT_FRICTION | (step->scene->n_half_spaces ? CT_WANT_GRADIENT : 0);
     return want;
 }
 
 static void add_law(const ct_side_work *work, ct_contact *contact, ct_side side[2]) {
-    apply_law(work->scene, work->step, work->result, side, contact);
+    if (contact->area > 0)
+        apply_law(work->scene, work->step, work->result, side, contact);
+    else
+        press_out(work->scene, work->result, side, contact);
 }
 
 ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error) {
@@ -531,6 +552,7 @@ ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *res
                                .result = result,
                                .has_rows = result->forces || moves_deformable(step),
                                .has_moments = true,
+                               .has_nested = true,
                                .phase = "applying the contact law",
                                .field = "law",
                                .task = add_law};
@@ -540,9 +562,8 @@ ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *res
         memset(contact->wrench, 0, sizeof contact->wrench);
         memset(contact->extents, 0, sizeof contact->extents);
         memset(contact->axes, 0, sizeof contact->axes);
-        for (int s = 0; s < 2 && result->forces && !(contact->area > 0); s++) /* of nested bodies no vertex pushes */
+        for (int s = 0; s < 2 && result->forces && !(contact->area > 0); s++) /* nothing pushes nested bodies out */
             memset(result->forces + 3 * contact->first[s], 0, 3 * contact->count[s] * sizeof *result->forces);
-        press_out(scene, step, contact);
     }
     if (has_friction) result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));
     const ct_status status =

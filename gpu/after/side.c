@@ -183,7 +183,7 @@ static ct_status work_on(struct job *job, ct_contact *contact, struct hand *hand
     const ct_side_work *work = job->work;
     ct_side side[2];
     if (ct_is_cancelled()) return ct_fail_cancelled(&hand->error);
-    if (!(contact->area > 0)) return CT_OK;
+    if (!(contact->area > 0) && !work->has_nested) return CT_OK;
     if (work->has_rows && !hand->rows) hand->rows = malloc((job->n_rows + 1) * CT_SIDE_COLUMNS * sizeof *hand->rows);
     if (work->has_rows && !hand->rows)
         return ct_fail(&hand->error, CT_OUT_OF_MEMORY, work->field, "no memory for the sides of %llu contacts",

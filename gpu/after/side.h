@@ -29,7 +29,7 @@ typedef struct ct_side {
 } ct_side;
 
 /* Of a row of doubles for each entry: position, velocity, scratch. */
-enum { CT_SIDE_SCRATCH = 6, CT_SIDE_COLUMNS = 14 };
+enum { CT_SIDE_VELOCITY = 3, CT_SIDE_SCRATCH = 6, CT_SIDE_COLUMNS = 14 };
 
 /* The sum of scratch column i over all rows, whatever their order. */
 double ct_side_sum(const ct_side *side, int i);
@@ -42,7 +42,7 @@ ct_status ct_side_measure(ct_surfaces *surfaces, const ct_step *step, const ct_r
                           const ct_contact *contact, int s, double *rows, bool has_moments, ct_side *side,
                           ct_error *error);
 
-/* Measures both sides of all contacts with an area, on all threads, and calls `task` for each. */
+/* Measures both sides of all contacts with an area, or of all, on all threads, and calls `task` for each. */
 typedef struct ct_side_work {
     const ct_scene *scene;
     const ct_step *step;
@@ -50,6 +50,7 @@ typedef struct ct_side_work {
     bool has_rows;    /* vertices are looked at */
     bool has_moments; /* see ct_side_measure; of a deformable body always */
     bool has_cells;   /* of all cells with an area, too */
+    bool has_nested;  /* of contacts without an area, too */
     const char *phase, *field;
     void (*task)(const struct ct_side_work *work, ct_contact *contact, ct_side side[2]);
 } ct_side_work;

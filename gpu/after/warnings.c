@@ -63,8 +63,7 @@ static const ct_contact *first_without_velocities(const ct_step *step, const ct_
 }
 
 static bool is_stuck(const ct_scene *scene, const ct_contact *contact) {
-    const ct_body *body[2];
-    return contact->is_nested && ct_law_half_space(scene, contact, body) < 0;
+    return contact->is_nested && ct_law_half_space(scene, contact) < 0;
 }
 
 static size_t count_stuck(const ct_scene *scene, const ct_result *result) {

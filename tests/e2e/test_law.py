@@ -171,9 +171,36 @@ def test_deformable_bodies_move_as_rigid_ones(engine):
 def test_nested_bodies_have_no_forces(client):
     scene = client.open_scene(law="pressure", stiffness=1e9)
     body = scene.add_body(client.register_mesh(*UNIT_BOX), modulus=1e6)
-    scene.add_half_space((0, 0, 1), 2.0)
+    scene.add_box((3, 3, 3))
     (contact,) = scene.step(want="all").contacts
     assert contact.is_nested and not contact.wrench(body).any() and not contact.forces(body).any()
+
+
+@pytest.mark.parametrize("is_rigid", [False, True])
+@pytest.mark.parametrize("shape", ["box", "ball", "bowl"])
+def test_forces_on_vertices_of_what_is_wholly_below(client, shape, is_rigid):
+    """They amount to the force at the centre of gravity, in torque, too, and the mean velocity of the volume counts, whatever is wanted."""
+    v, f = {"box": UNIT_BOX, "ball": icosphere(0.5, 2), "bowl": resting.bowl()}[shape]
+    normal, turning, middle = np.array([1.0, -2.0, 2.0]) / 3, np.array([0.2, 0.1, -0.3]), np.array([3.0, 2.0, -4.0])
+    scene = client.open_scene(law="pressure")
+    scene.add_half_space(normal, 0.0)
+    mesh = client.register_mesh(v, f)
+    body = scene.add_body(mesh, np.eye(4) if is_rigid else None, modulus=1e6, dissipation=1.0)
+    at, center = v + middle, mesh.center_of_mass + middle
+    speed = np.array([0.1, 0.2, -0.3])
+    moved_by = {"poses": {body: moved(*middle)}, "velocities": {body: [*(speed + np.cross(turning, middle - center)), *turning]}} if is_rigid else {
+        "positions": {body: at}, "velocities": {body: speed + np.cross(turning, at - center)}}
+    half = np.abs(normal) @ np.ptp(at, axis=0) / 2
+    deeper = -(normal @ (at.min(axis=0) + at.max(axis=0)) / 2 + half)
+    expected = 1e6 * mesh.volume * (1 + deeper / (2 * half)) * (1 - speed @ normal) * normal
+    for want in ("frame", ("frame", "forces"), ("frame", "friction")):
+        (contact,) = scene.step(want=want, **moved_by).contacts
+        origin = middle if is_rigid else np.zeros(3)
+        assert contact.wrench(body) == pytest.approx([*expected, *np.cross(center - origin, expected)], rel=1e-6, abs=1e-3 * np.linalg.norm(expected))
+        if "forces" in want:
+            forces, places = contact.forces(body), at[contact.vertices(body)]
+            assert forces.sum(axis=0) == pytest.approx(expected, rel=1e-6)
+            assert np.cross(places - center, forces).sum(axis=0) == pytest.approx(np.zeros(3), abs=1e-6 * np.linalg.norm(expected))
 
 
 def test_what_is_wholly_below_a_half_space_is_pushed_out(client):
