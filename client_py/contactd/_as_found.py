@@ -22,11 +22,13 @@ def register_as_found(client: Client, vertices: ArrayLike, triangles: ArrayLike,
                       keeps_vertices: bool = False) -> Mesh:
     """The mesh as it is; else, unless it has to keep its vertices, with those at the very same position made one, which moves nothing: loaders double
     them to give each face normals of its own; else as `making` allows. InvalidMeshError says what is wrong after the last of these."""
+    last: InvalidMeshError | None = None
     for points, faces, how in _ways(np.asarray(vertices), np.asarray(triangles), making, keeps_vertices):
         try:
             return client.register_mesh(points, faces, name=name, **how)
         except InvalidMeshError as error:
             last = error
+    assert last  # there was one way at least
     raise last
 
 

@@ -65,11 +65,13 @@ def _load(client: Client, path: str, scale: Any, name: str, making: Makings) -> 
     if not scale[0] == scale[1] == scale[2]:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"{path} is scaled by {scale[0]:g}, {scale[1]:g} and {scale[2]:g} along its axes, expected one number: give "
                         "the link's mesh, (vertices, triangles)", object=name, field="bodies")
+    last: InvalidMeshError | None = None
     for how in ({}, *making):
         try:
             return client.load(path, name=f"{path} of {name}", scale=scale[0], **how)
         except InvalidMeshError as error:
             last = error
+    assert last  # there was one way at least
     raise last
 
 
