@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+import functools
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,18 +19,24 @@ def makings(repair: bool, closing: Closing | None) -> Makings:
     return [{"repair": True}] * repair + [{"closing": closing}] * (closing is not None)
 
 
+def first_closed(ways: Iterable[Callable[[], Mesh]]) -> Mesh:
+    """The mesh of the first way that gives one; there is one way at least. InvalidMeshError is that of the last."""
+    last: InvalidMeshError | None = None
+    for way in ways:
+        try:
+            return way()
+        except InvalidMeshError as error:
+            last = error
+    assert last
+    raise last
+
+
 def register_as_found(client: Client, vertices: ArrayLike, triangles: ArrayLike, name: str, making: Makings,
                       keeps_vertices: bool = False) -> Mesh:
     """The mesh as it is; else, unless it has to keep its vertices, with those at the very same position made one, which moves nothing: loaders double
     them to give each face normals of its own; else as `making` allows. InvalidMeshError says what is wrong after the last of these."""
-    last: InvalidMeshError | None = None
-    for points, faces, how in _ways(np.asarray(vertices), np.asarray(triangles), making, keeps_vertices):
-        try:
-            return client.register_mesh(points, faces, name=name, **how)
-        except InvalidMeshError as error:
-            last = error
-    assert last  # there was one way at least
-    raise last
+    return first_closed(functools.partial(client.register_mesh, points, faces, name=name, **how)
+                        for points, faces, how in _ways(np.asarray(vertices), np.asarray(triangles), making, keeps_vertices))
 
 
 def _ways(points: NDArray[Any], faces: NDArray[Any], making: Makings, keeps_vertices: bool) -> Iterator[tuple[NDArray[Any], NDArray[Any], dict[str, Any]]]:

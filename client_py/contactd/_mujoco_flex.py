@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from ._as_found import Makings, register_as_found
 from ._mujoco_model import Geoms, flexes_by_bits, mujoco
-from ._stiffness import moduli_of
+from ._stiffness import modulus_of
 from .body import Body
 from .client import Mesh
 from .errors import ErrorCode, error_for
@@ -57,8 +56,7 @@ def _surface(model: Any, flex: int) -> NDArray[np.int64]:
 def _modulus(model: Any, mesh: Mesh, bodies: NDArray[np.int64]) -> float | None:
     """Of a flex with such bodies of vertices on its surface, of which pinned ones are not moved. None: rigid."""
     moved = np.unique(bodies[model.body_treeid[bodies] >= 0])
-    modulus = float(moduli_of(model.body_mass[moved].sum(), mesh.area, model.opt.timestep))
-    return modulus if math.isfinite(modulus) else None
+    return modulus_of(float(model.body_mass[moved].sum()), mesh.area, model.opt.timestep)
 
 
 class Flexes:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._as_found import Makings
+from ._as_found import Makings, first_closed
 from ._optional import need
 from .client import Client, Mesh
-from .errors import ErrorCode, InvalidMeshError, error_for
+from .errors import ErrorCode, error_for
 
 bullet: Any = need("pybullet", "contactd.pybullet")
 Array = NDArray[np.float64]
@@ -65,14 +66,7 @@ def _load(client: Client, path: str, scale: Any, name: str, making: Makings) -> 
     if not scale[0] == scale[1] == scale[2]:
         raise error_for(ErrorCode.INVALID_ARGUMENT, f"{path} is scaled by {scale[0]:g}, {scale[1]:g} and {scale[2]:g} along its axes, expected one number: give "
                         "the link's mesh, (vertices, triangles)", object=name, field="bodies")
-    last: InvalidMeshError | None = None
-    for how in ({}, *making):
-        try:
-            return client.load(path, name=f"{path} of {name}", scale=scale[0], **how)
-        except InvalidMeshError as error:
-            last = error
-    assert last  # there was one way at least
-    raise last
+    return first_closed(functools.partial(client.load, path, name=f"{path} of {name}", scale=scale[0], **how) for how in ({}, *making))
 
 
 def _hull(client: Client, body: int, link: int, index: int, name: str, physics: int) -> Mesh:

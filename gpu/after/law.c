@@ -416,7 +416,7 @@ static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *res
     }
 }
 
-/* ---- what is wholly below a half-space ---- */
+/* ---- bodies below a half-space ---- */
 
 /* How far above a half-space's plane the top of a box is, and its extent along the normal, m. */
 static double height_above(const double pose[12], const ct_box *box, double *extent) {

@@ -20,8 +20,8 @@ typedef struct sample {
     float phase_ms[METRICS_PHASES];    /* of a step, in the mean */
     uint32_t queue, running;
     uint64_t memory;
-    float
-        steps_of[METRICS_PRINCIPALS]; /* a second; no whole number, as one step in a long interval is more than none */
+    /* A second; no whole number, as one step in a long interval is more than none. */
+    float steps_of[METRICS_PRINCIPALS];
 } sample;
 
 /* What the metrics had counted. */

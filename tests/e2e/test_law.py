@@ -196,7 +196,7 @@ def test_forces_on_vertices_of_what_is_wholly_below(client, shape, is_rigid):
     for want in ("frame", ("frame", "forces"), ("frame", "friction")):
         (contact,) = scene.step(want=want, **moved_by).contacts
         origin = middle if is_rigid else np.zeros(3)
-        assert contact.wrench(body) == pytest.approx([*expected, *np.cross(center - origin, expected)], rel=1e-6, abs=1e-3 * np.linalg.norm(expected))
+        assert contact.wrench(body) == pytest.approx([*expected, *np.cross(center - origin, expected)], rel=1e-6, abs=1e-6 * np.linalg.norm(expected))
         if "forces" in want:
             forces, places = contact.forces(body), at[contact.vertices(body)]
             assert forces.sum(axis=0) == pytest.approx(expected, rel=1e-6)
