@@ -640,11 +640,11 @@ typedef struct contactd_contact {
     /* m^2, m^3: per part: dV/d(translation), then dV/d(rotation about the body's origin). The origin is a rigid body's
        t, a deformable body's 0 0 0 */
     double generalized_gradient[2][6];
-    /* the surface of one of the bodies is wholly inside the other: no direction pushes them apart, and the contact has
-       no normal and no force, but that of the law pressure on what is wholly below a half-space. A warning of the step
-       names the inner body. Move a nested body out along the way that it came in, or take smaller steps, so that
-       surfaces meet first. Of a body with itself: a closed part of its surface is wholly inside. Not known by voxtree's
-       trees */
+    /* the surface of one of the bodies is wholly inside the other: no direction lessens the volume, and the contact has
+       no normal, and no force but that of the law pressure, the shortest way out of a rigid body or half-space. A
+       warning of the step names the inner body. Move a nested body out along the way that it came in, or take smaller
+       steps, so that surfaces meet first. Of a body with itself: a closed part of its surface is wholly inside. Not
+       known by voxtree's trees */
     bool is_nested;
     /* the contact's own number: it keeps it from step to step while it persists; 0 of a cell. Numbers count from 1 in
        each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says which
@@ -735,7 +735,7 @@ const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster
  * signed volume of a deformable body is below minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on
  * either side of 0. NO_VELOCITIES: with the law "pressure" its contact has friction or dissipation, and the step no
  * velocities, so that neither acts. NESTED: the body is wholly inside another (contactd_contact.is_nested), so that
- * nothing pushes it out. Given by every step's result while the condition lasts. A newer server may send codes that
+ * its volume has no gradient; the law "pressure" pushes it the shortest way out of a rigid body. Given by every step's result while the condition lasts. A newer server may send codes that
  * this version does not know. */
 typedef struct contactd_warning {
     contactd_warning_code code;

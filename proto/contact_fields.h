@@ -77,11 +77,11 @@ typedef struct ct_contact {
     /* m^2, m^3: per part: dV/d(translation), then dV/d(rotation about the body's origin). The origin is a rigid body's
        t, a deformable body's 0 0 0 */
     double generalized_gradient[2][6];
-    /* the surface of one of the bodies is wholly inside the other: no direction pushes them apart, and the contact has
-       no normal and no force, but that of the law pressure on what is wholly below a half-space. A warning of the step
-       names the inner body. Move a nested body out along the way that it came in, or take smaller steps, so that
-       surfaces meet first. Of a body with itself: a closed part of its surface is wholly inside. Not known by voxtree's
-       trees */
+    /* the surface of one of the bodies is wholly inside the other: no direction lessens the volume, and the contact has
+       no normal, and no force but that of the law pressure, the shortest way out of a rigid body or half-space. A
+       warning of the step names the inner body. Move a nested body out along the way that it came in, or take smaller
+       steps, so that surfaces meet first. Of a body with itself: a closed part of its surface is wholly inside. Not
+       known by voxtree's trees */
     bool is_nested;
     /* the contact's own number: it keeps it from step to step while it persists; 0 of a cell. Numbers count from 1 in
        each scene, rise in the order in which contacts begin, and are never given twice. gpu/after/identity.h says which

@@ -292,7 +292,7 @@ static void print_volume(const contactd_contact *c, bool is_proven) {
 }
 
 static void print_nested(const contactd_contact *c) {
-    if (c->is_nested) printf("nested     one surface is wholly inside the other: no direction pushes them apart\n");
+    if (c->is_nested) printf("nested     one surface is wholly inside the other: no direction lessens the volume\n");
 }
 
 static void print_slip(const contactd_contact *c) {

@@ -173,11 +173,11 @@ class ContactColumns:
 
     @property
     def are_nested(self) -> NDArray[np.bool_]:
-        """(n,) the surface of one of the bodies is wholly inside the other: no direction pushes them apart, and the contact
-        has no normal and no force, but that of the law pressure on what is wholly below a half-space. A warning of the step
-        names the inner body. Move a nested body out along the way that it came in, or take smaller steps, so that surfaces
-        meet first. Of a body with itself: a closed part of its surface is wholly inside. Not known by voxtree's trees. Only of
-        steps that want a frame, or what comes with one: weights, inertia, ids, points, surface."""
+        """(n,) the surface of one of the bodies is wholly inside the other: no direction lessens the volume, and the contact
+        has no normal, and no force but that of the law pressure, the shortest way out of a rigid body or half-space. A warning
+        of the step names the inner body. Move a nested body out along the way that it came in, or take smaller steps, so that
+        surfaces meet first. Of a body with itself: a closed part of its surface is wholly inside. Not known by voxtree's
+        trees. Only of steps that want a frame, or what comes with one: weights, inertia, ids, points, surface."""
         return self._column("are_nested")
 
     @property

@@ -215,8 +215,8 @@ class Attachment:
             a, b = result.body_pairs[row].tolist()
             if (a, b) not in self._nested and not self._is_in_plane(a, b):
                 self._nested.add((a, b))
-                warnings.warn(f"of {self._name_of(a)} and {self._name_of(b)} one is wholly inside the other: nothing pushes it out; take smaller time "
-                              "steps, or let them start apart", stacklevel=2)
+                warnings.warn(f"of {self._name_of(a)} and {self._name_of(b)} one is wholly inside the other, and the shortest way out, which it is "
+                              "pushed, may be the wrong one: take smaller time steps, or let them start apart", stacklevel=2)
 
     def _is_in_plane(self, a: int, b: int) -> bool:
         """Whether one is a plane, which pushes the other out."""
@@ -247,7 +247,7 @@ class Attachment:
                 continue
             contact, friction = self._known.pairs.get((a, b)) or self._pair(a, b)
             if not areas[row] > 0:
-                self._push_out(data, contact, a, b)
+                self._push_out(data, result, row, contact)
                 continue
             contact.dist, contact.frame = -depths[row], frames[row]
             if friction <= LEAST_FRICTION:
@@ -268,15 +268,21 @@ class Attachment:
             contact.pos = center + corner
             self._put(data, contact)
 
-    def _push_out(self, data: Any, contact: Any, a: int, b: int) -> None:
-        """Where a geom is wholly below a plane, the plane's normal says which way is out. Of other nested geoms nothing does."""
-        if not self._is_in_plane(a, b):
-            return
-        contact.dist, contact.pos, up = self._geoms.sunk(data, a, b)
+    def _push_out(self, data: Any, result: StepResult, row: int, contact: Any) -> None:
+        """Of a geom that is wholly inside another: out of a plane along its normal, and else the way that the law pushes it, the shortest."""
+        a, b = pair = result.body_pairs[row]
+        if self._is_in_plane(a, b):
+            contact.dist, contact.pos, away = self._geoms.sunk(data, a, b)
+        else:
+            push = -result.wrenches[row, 0, :3]
+            if not push.any():
+                return
+            away = push / np.linalg.norm(push)
+            contact.dist, contact.pos = self._geoms.inside(data, pair, away), result.centers[row]
         contact.dim, contact.friction = (1 if contact.mu <= LEAST_FRICTION else 3), (contact.mu, contact.mu, LEAST, LEAST, LEAST)
-        across = np.cross(up, np.eye(3)[np.abs(up).argmin()])
+        across = np.cross(away, np.eye(3)[np.abs(away).argmin()])
         across /= np.linalg.norm(across)
-        contact.frame = np.concatenate([up, across, np.cross(up, across)])
+        contact.frame = np.concatenate([away, across, np.cross(away, across)])
         self._put(data, contact)
 
     def _drop_pairs(self, data: Any) -> bool:

@@ -249,10 +249,10 @@ class Contact:
 
     @property
     def is_nested(self) -> bool:
-        """Whether the surface of one of the bodies is wholly inside the other, so that no direction pushes them apart.
+        """Whether the surface of one of the bodies is wholly inside the other, so that no direction lessens the volume.
 
-        The contact has a volume, but no normal and no force, and the step a warning "NESTED" that names the inner body.
-        Move a nested body out along the way that it came in, or take smaller steps, so that surfaces meet first.
+        The contact has a volume, but no normal, and no force but that of the law "pressure", the shortest way out of a rigid body. A warning
+        "NESTED" of the step names the inner body. Move it out along the way that it came in, or take smaller steps, so that surfaces meet first.
         """
         self._result._check_asked(FRAME, "is_nested")
         return bool(self._get("is_nested"))
@@ -533,7 +533,7 @@ class StepWarning:
     Given by every step's result while the condition lasts: BODY_INVERTED for a signed volume below minus 1e-6 of the
     mesh's, BODY_COLLAPSED for one of at most 1e-6 of it on either side of 0; NO_VELOCITIES where, with the law "pressure",
     a contact has friction or dissipation, and the step no velocities, so that neither acts; NESTED where the body is wholly
-    inside another (Contact.is_nested), so that nothing pushes it out.
+    inside another (Contact.is_nested), so that its volume has no gradient; the law "pressure" pushes it the shortest way out of a rigid body.
 
     Attributes:
         code: "BODY_INVERTED", "BODY_COLLAPSED", "NO_VELOCITIES" or "NESTED"; "WARNING_" and its number for one that only a newer server knows.

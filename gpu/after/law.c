@@ -35,9 +35,11 @@
 #include <string.h>
 
 #include "gpu/after/side.h"
+#include "gpu/after/way_out.h"
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/vec.h"
+#include "gpu/mesh/mesh.h"
 
 /* ---- the pressure ---- */
 
@@ -416,30 +418,57 @@ static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *res
     }
 }
 
-/* ---- bodies below a half-space ---- */
+/* ---- bodies wholly inside another ---- */
 
-/* How far above a half-space's plane the top of a box is, and its extent along the normal, m. */
-static double height_above(const double pose[12], const ct_box *box, double *extent) {
-    double above = 0, half = 0;
-    for (int i = 0; i < 3; i++) {
-        const double n = pose[4 * i + 2];
-        above += n * ((box->lo[i] + box->hi[i]) / 2 - pose[4 * i + 3]);
-        half += fabs(n) * (box->hi[i] - box->lo[i]) / 2;
+/* Where a body that is wholly inside another one goes, of which nothing tells it but the outer one's shape. */
+struct way_out {
+    int inner;        /* side */
+    double normal[3]; /* away from the outer one */
+    double deeper;    /* m: than when the last of it went in */
+    double extent;    /* m: of the inner one, along the normal */
+};
+
+/* How far above a plane through `at` the top of a body's box is, and its extent along the normal, m. A rigid body's box is one
+ * in its own axes, which turns with it. */
+static double height_above(const double normal[3], const double at[3], const ct_body *body, double *extent) {
+    const bool is_rigid = body->kind == CT_BODY_RIGID;
+    const double *lo = is_rigid ? body->mesh->lo : body->box.lo, *hi = is_rigid ? body->mesh->hi : body->box.hi;
+    double above = -ct_dot3(normal, at), half = 0;
+    for (int k = 0; k < 3; k++) {
+        const double *pose = body->pose + k,
+                     along = is_rigid ? ct_dot3(normal, (const double[]){pose[0], pose[4], pose[8]}) : normal[k];
+        above += along * (lo[k] + hi[k]) / 2 + (is_rigid ? normal[k] * body->pose[4 * k + 3] : 0);
+        half += fabs(along) * (hi[k] - lo[k]) / 2;
     }
     *extent = 2 * half;
     return above + half;
 }
 
-int ct_law_half_space(const ct_scene *scene, const ct_contact *contact) {
-    if (scene->settings.law != CT_LAW_PRESSURE || contact->area > 0) return -1;
-    for (int s = 0; s < 2; s++) {
-        const ct_body *body = ct_scene_find(scene, contact->body[s], NULL);
-        if (body && body->is_half_space) return s;
+/* Out of a half-space along its normal, also where next to nothing is above it; out of a rigid body to the place of its
+ * surface that is nearest to the contact's centre. The vertices of a deformable one have no part in the contact's gradient,
+ * and could not be given the reaction. False: there is no way. */
+static bool find_way_out(const ct_contact *contact, const ct_side side[2], struct way_out *way) {
+    const bool is_plane[2] = {side[0].body->is_half_space, side[1].body->is_half_space};
+    double at[3];
+    way->inner = is_plane[0] ? 1 : is_plane[1] ? 0 : contact->inner_part;
+    const ct_side *outer = &side[1 - way->inner];
+    if (outer->body->is_half_space) {
+        const double *pose = outer->body->given;
+        for (int i = 0; i < 3; i++) way->normal[i] = pose[4 * i + 2], at[i] = pose[4 * i + 3];
+    } else {
+        if (!contact->is_nested || outer->body->kind != CT_BODY_RIGID || outer->body == side[way->inner].body)
+            return false;
+        ct_way_out(outer->surface, contact->center, at);
+        ct_sub3(at, contact->center, way->normal);
+        const double length = ct_length(way->normal[0], way->normal[1], way->normal[2]);
+        if (!(length > 0)) return false;
+        for (int i = 0; i < 3; i++) way->normal[i] /= length;
     }
-    return -1;
+    way->deeper = fmax(-height_above(way->normal, at, side[way->inner].body, &way->extent), 0);
+    return true;
 }
 
-/* What of a force at the contact's centre each vertex of the body below gets, in scratch column 0: a third of the volume
+/* What of a force at the contact's centre each vertex of the inner body gets, in scratch column 0: a third of the volume
  * between the centre and the faces around it, so that the shares add up to 1, and their positions to the centre. The
  * gradient has it, as 3 V is the sum of (x - c) . dV/dx. */
 static void share_out(const ct_side *side, const double *gradient, double volume) {
@@ -458,30 +487,27 @@ static void find_mean_velocity(const ct_side *side, double out[3]) {
         for (int i = 0; i < 3; i++) out[i] = ct_side_sum(side, 1 + i);
 }
 
-/* Nothing of a body that is wholly below a half-space tells which way is out, but the half-space's normal does. The
- * force is modulus times volume, as it was when the last of the body went under, and the more the deeper that is. */
+/* The force is modulus times volume, as it was when the last of the body went in, and the more the deeper that is. */
 static void press_out(const ct_scene *scene, ct_result *result, const ct_side side[2], ct_contact *contact) {
-    const int half_space = ct_law_half_space(scene, contact), below = 1 - half_space;
-    double velocity[2][3], extent, approach = 0;
+    double velocity[2][3], approach = 0;
     struct wrench w = {{0, 0, 0}, {0, 0, 0}};
-    if (half_space < 0) return;
-    const ct_side *inner = &side[below];
-    if (inner->n) share_out(inner, result->gradient + 3 * contact->first[below], contact->volume);
+    struct way_out way;
+    if (!find_way_out(contact, side, &way)) return;
+    const ct_side *inner = &side[way.inner];
+    const int outer = 1 - way.inner;
+    if (inner->n) share_out(inner, result->gradient + 3 * contact->first[way.inner], contact->volume);
     for (int s = 0; s < 2; s++) find_mean_velocity(&side[s], velocity[s]);
-    const double *pose = side[half_space].body->given;
-    const double deeper = fmax(-height_above(pose, &inner->body->box, &extent), 0);
-    const double normal[3] = {pose[2], pose[6], pose[10]};
-    for (int i = 0; i < 3; i++) approach += normal[i] * (velocity[half_space][i] - velocity[below][i]);
+    for (int i = 0; i < 3; i++) approach += way.normal[i] * (velocity[outer][i] - velocity[way.inner][i]);
     const ct_material material =
         ct_scene_material_of(scene, contact->body, &side[0].body->material, &side[1].body->material);
     const double force = material.modulus * contact->volume * fmax(1 + material.dissipation * approach, 0) *
-                         (extent > 0 ? 1 + deeper / extent : 1);
-    for (int i = 0; i < 3; i++) w.force[i] = (below ? -force : force) * normal[i];
+                         (way.extent > 0 ? 1 + way.deeper / way.extent : 1);
+    for (int i = 0; i < 3; i++) w.force[i] = (way.inner ? -force : force) * way.normal[i];
     for (int s = 0; s < 2; s++) turn_to_origin(&w, &side[s], s, contact->wrench[s]);
     for (uint64_t k = 0; k < inner->n && result->forces; k++)
         for (int i = 0; i < 3; i++)
-            result->forces[3 * (contact->first[below] + k) + (uint64_t)i] =
-                inner->rows[k * CT_SIDE_COLUMNS + CT_SIDE_SCRATCH] * force * normal[i];
+            result->forces[3 * (contact->first[way.inner] + k) + (uint64_t)i] =
+                inner->rows[k * CT_SIDE_COLUMNS + CT_SIDE_SCRATCH] * force * way.normal[i];
 }
 
 /* ---- place by place ---- */
@@ -535,7 +561,7 @@ uint32_t ct_law_wants(const ct_step *step) {
     if (step->scene->settings.law != CT_LAW_PRESSURE) return 0;
     uint32_t want = CT_WANT_FRAME | CT_WANT_INERTIA;
     if (step->want & CT_WANT_FORCES) want |= CT_WANT_GRADIENT | CT_WANT_FRICTION;
-    if (moves_deformable(step)) want |= CT_WANT_FRICTION | (step->scene->n_half_spaces ? CT_WANT_GRADIENT : 0);
+    if (moves_deformable(step)) want |= CT_WANT_FRICTION | CT_WANT_GRADIENT; /* share_out */
     return want;
 }
 
@@ -562,7 +588,7 @@ ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *res
         memset(contact->wrench, 0, sizeof contact->wrench);
         memset(contact->extents, 0, sizeof contact->extents);
         memset(contact->axes, 0, sizeof contact->axes);
-        for (int s = 0; s < 2 && result->forces && !(contact->area > 0); s++) /* nothing pushes nested bodies out */
+        for (int s = 0; s < 2 && result->forces && !(contact->area > 0); s++) /* see press_out */
             memset(result->forces + 3 * contact->first[s], 0, 3 * contact->count[s] * sizeof *result->forces);
     }
     if (has_friction) result->friction_forces = calloc(3 * result->n_entries + 1, sizeof(double));

@@ -34,10 +34,6 @@ void ct_traction_velocity(const ct_traction *traction, const double place[3], do
 /* The coefficient of friction where surfaces slide at a speed of this square, m^2/s^2. */
 double ct_traction_friction(const ct_traction *traction, double square);
 
-/* Which part of a contact without an area is a half-space, along whose normal the law pushes the other one, of which
- * nothing, or next to nothing, is above it; -1: neither. */
-int ct_law_half_space(const ct_scene *scene, const ct_contact *contact);
-
 /* Adds ct_contact.wrench, extents, axes and friction to the result of a step with ct_law_wants, and replaces forces and
  * friction_forces, where they are wanted, by the law's. After slip. OUT_OF_MEMORY, DEVICE_ERROR. */
 ct_status ct_result_add_law(ct_scene *scene, const ct_step *step, ct_result *result, ct_error *error);

@@ -137,6 +137,7 @@ ct_status ct_side_measure(ct_surfaces *surfaces, const ct_step *step, const ct_r
     const ct_body *body = scene->bodies[index];
     ct_surface *surface;
     *side = (ct_side){.body = body,
+                      .surface = &surfaces->of[index],
                       .velocity = step->n_velocities && body->velocity ? &step->velocities[body->velocity - 1] : NULL,
                       .normal = contact->normal,
                       .u = contact->tangents[0],
@@ -209,20 +210,32 @@ static void work_on_some(void *context, uint32_t index, uint32_t worker) {
             __atomic_store_n(&job->has_failed, true, __ATOMIC_RELAXED);
 }
 
-/* Finds the most rows of a contact, and fetches positions. */
+/* Fetches positions of a contact's bodies, where they are looked at, and the tree of the outer one. */
+static ct_status fetch(struct job *job, const ct_contact *contact, ct_error *error) {
+    const ct_side_work *work = job->work;
+    ct_status status = CT_OK;
+    for (int s = 0; s < 2 && !status; s++) {
+        const uint32_t index = ct_scene_index_of(work->scene, contact->body[s]);
+        const bool is_outer = work->has_nested && contact->is_nested && contact->inner_part != (uint32_t)s;
+        ct_surface *surface;
+        if (is_outer && !work->scene->bodies[index]->is_half_space)
+            status = ct_surfaces_tree(&job->surfaces, index, work->field, &surface, error);
+        else if (work->has_rows)
+            status = ct_surfaces_get(&job->surfaces, index, work->field, &surface, error);
+    }
+    return status;
+}
+
+/* Finds the most rows of a contact, and fetches surfaces. */
 static ct_status prepare(struct job *job, ct_error *error) {
     const ct_side_work *work = job->work;
     ct_status status = CT_OK;
-    for (uint64_t i = 0; i < job->n && work->has_rows && !status; i++) {
+    for (uint64_t i = 0; i < job->n && (work->has_rows || work->has_nested) && !status; i++) {
         const ct_contact *contact = contact_or_cell(work->result, i);
         const uint64_t n = contact->count[0] + contact->count[1];
         if (n > job->n_rows) job->n_rows = n;
         if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
-        for (int s = 0; s < 2 && i < work->result->n_contacts && !status; s++) {
-            ct_surface *surface;
-            status = ct_surfaces_get(&job->surfaces, ct_scene_index_of(work->scene, contact->body[s]), work->field,
-                                     &surface, error);
-        }
+        if (i < work->result->n_contacts) status = fetch(job, contact, error);
     }
     return status;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/after/law.h"
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 
@@ -62,8 +61,11 @@ static const ct_contact *first_without_velocities(const ct_step *step, const ct_
     return NULL;
 }
 
+/* With the law a half-space's normal says the right way out; the shortest way out of a body may be the wrong one. */
 static bool is_stuck(const ct_scene *scene, const ct_contact *contact) {
-    return contact->is_nested && ct_law_half_space(scene, contact) < 0;
+    if (!contact->is_nested || scene->settings.law != CT_LAW_PRESSURE) return contact->is_nested;
+    const ct_body *outer = ct_scene_find(scene, contact->body[1 - contact->inner_part], NULL);
+    return outer && !outer->is_half_space;
 }
 
 static size_t count_stuck(const ct_scene *scene, const ct_result *result) {

@@ -71,7 +71,9 @@ typedef struct ct_pair_progress {
  *
  * NO_VELOCITIES is about a step: with the law "pressure" a contact's material has friction or dissipation, which need
  * the step's velocities, and there are none. It names part 0 of the first such contact, and its volume. NESTED is about
- * contacts, too: it names the inner body of one that is_nested, and its volume, where the step wants a frame.
+ * contacts, too: it names the inner body of one that is_nested, and its volume, where the step wants a frame. The law
+ * "pressure" pushes it out of a half-space, of which it does not warn, and the shortest way out of a rigid body, which may
+ * be the wrong one.
  *
  * Both conditions of volumes leave a margin around 0, so that the rounding of a flat body's positions to float32 does
  * not decide between the two.
@@ -81,7 +83,7 @@ typedef struct ct_pair_progress {
     X(BODY_INVERTED, 1, "the body is inside out: its signed volume is negative")                                       \
     X(BODY_COLLAPSED, 2, "the body is flat: it encloses almost no volume")                                             \
     X(NO_VELOCITIES, 3, "the body's contact has friction or dissipation, and the step no velocities: neither acts")    \
-    X(NESTED, 4, "the body is wholly inside another: nothing pushes it out; move it back the way it came")
+    X(NESTED, 4, "the body is wholly inside another, and its volume has no gradient; move it back the way it came")
 
 typedef enum ct_warning_code {
     CT_WARNING_NONE = 0,

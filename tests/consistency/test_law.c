@@ -397,6 +397,65 @@ static void test_vertex_forces(void **state) {
     shape_free(&block);
 }
 
+/* A cube in a box, wherever both are turned, whichever is first, coarse or fine, rigid or deformable: the shortest way out
+ * is through the wall that is nearest to its middle. The force is k V, the more the deeper it is, and less on the way out.
+ * Both wrenches balance, and forces on vertices amount to the cube's. */
+static void test_wholly_inside(void **state) {
+    (void)state;
+    struct shape outer = shape_box(1, 1.2, 1.4), cubes[2] = {shape_box(0.2, 0.2, 0.2), shape_cube(0.2, 5)};
+    uint64_t rng = 9;
+    for (int round = 0; round < 24; round++) {
+        const int axis = round % 3, first = round / 3 % 2, soft = round / 6 % 2;
+        const double k = 1e6, speed = 0.3, sign = round % 4 < 2 ? 1 : -1, half[3] = {0.5, 0.6, 0.7};
+        double pose[12], middle[3] = {0.02, -0.03, 0.01}, world[3], pose_in[12];
+        shape_pose_random(&rng, 0.5, pose);
+        middle[axis] = sign * (half[axis] - 0.101 - 0.05 * (round % 5));
+        memcpy(pose_in, pose, sizeof pose_in);
+        for (int i = 0; i < 3; i++) world[i] = pose_in[4 * i + 3] = ct_dot3(pose + 4 * i, middle) + pose[4 * i + 3];
+        struct shape *cube = &cubes[round % 2], placed = shape_copy(cube);
+        for (uint32_t v = 0; v < placed.n_vertices && soft; v++) {
+            const double p[3] = {(double)cube->positions[3 * v], (double)cube->positions[3 * v + 1],
+                                 (double)cube->positions[3 * v + 2]};
+            for (uint32_t i = 0; i < 3; i++) placed.positions[3 * v + i] = (float)(ct_dot3(pose + 4 * i, p) + world[i]);
+        }
+        const struct part box = {&outer, pose, CT_MATERIAL_NONE, 0},
+                          small = {&placed, soft ? NULL : pose_in, {k, NAN, 2, NAN}, soft ? CT_BODY_DEFORMABLE : 0};
+        struct built b = build(engine, first ? (struct part[]){small, box} : (struct part[]){box, small}, 2);
+        const int in = !first;
+        ct_velocity moving = {.body = b.body[1 - in]}; /* the box moves, away from the cube or after it */
+        for (int i = 0; i < 3; i++) moving.twist[i] = (round % 2 ? speed : -speed) * sign * pose[4 * i + axis];
+        ct_result *r = run(&b, &moving, 1, CT_WANT_FRAME | CT_WANT_FORCES);
+        assert_int_equal(r->n_contacts, 1);
+        const ct_contact *c = r->contacts;
+        assert_true(c->is_nested);
+        assert_int_equal(r->n_warnings, 1); /* the way may be the wrong one */
+        const double *at = soft ? NULL : pose_in, *const poses[2] = {first ? at : pose, first ? pose : at};
+        /* A deformable cube's extent is that of its box in the world's axes. */
+        double extent = 0.2, sum[6] = {0}, turned[3];
+        for (int i = 0; i < 3 && soft; i++)
+            extent = (i ? extent : 0) + fabs(pose[4 * i + axis]) *
+                                            (fabs(pose[4 * i]) + fabs(pose[4 * i + 1]) + fabs(pose[4 * i + 2])) * 0.2;
+        const double deeper = fmax(half[axis] - fabs(middle[axis]) - extent / 2, 0),
+                     force = sign * k * 0.008 * (1 + (round % 2 ? 2 : -2) * speed) * (1 + deeper / extent);
+        check_balance(c, poses, 1e-7 * fabs(force));
+        for (uint64_t e = c->first[in]; e < c->first[in] + c->count[in]; e++) {
+            const double *f = r->forces + 3 * e;
+            double p[3], torque[3];
+            for (uint32_t i = 0; i < 3; i++) p[i] = (double)placed.positions[3 * r->vertices[e] + i];
+            for (int i = 0; i < 3; i++) turned[i] = soft ? p[i] : ct_dot3(pose + 4 * i, p);
+            ct_cross3(turned, f, torque);
+            for (int i = 0; i < 3; i++) sum[i] += f[i], sum[3 + i] += torque[i];
+        }
+        for (int i = 0; i < 3; i++) near(c->wrench[in][i], force * pose[4 * i + axis], 1e-5 * fabs(force));
+        for (int i = 0; i < 6; i++) near(sum[i], c->wrench[in][i], 1e-6 * fabs(force));
+        ct_result_free(&r);
+        ct_scene_destroy(&b.scene);
+        shape_free(&placed);
+    }
+    for (int i = 0; i < 2; i++) shape_free(&cubes[i]);
+    shape_free(&outer);
+}
+
 static void test_materials(void **state) {
     (void)state;
     const ct_material none = CT_MATERIAL_NONE, soft = {1e5, 0.2, 1, 0.2}, hard = {3e5, 0.8, 3, 1.25};
@@ -520,7 +579,7 @@ int main(void) {
         cmocka_unit_test(test_tilted_cube), cmocka_unit_test(test_table),         cmocka_unit_test(test_friction),
         cmocka_unit_test(test_dissipation), cmocka_unit_test(test_random_pairs),  cmocka_unit_test(test_wrapped),
         cmocka_unit_test(test_same_bits),   cmocka_unit_test(test_vertex_forces), cmocka_unit_test(test_materials),
-        cmocka_unit_test(test_pairs),       cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_pairs),       cmocka_unit_test(test_bad_input),     cmocka_unit_test(test_wholly_inside),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     ct_engine_destroy(&engine);

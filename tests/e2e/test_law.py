@@ -168,12 +168,50 @@ def test_deformable_bodies_move_as_rigid_ones(engine):
     assert found > 15
 
 
-def test_nested_bodies_have_no_forces(client):
+def test_no_way_leads_out_of_a_deformable_body(client):
+    """Its vertices could not be given the reaction: those of what is inside alone are in the contact."""
     scene = client.open_scene(law="pressure", stiffness=1e9)
     body = scene.add_body(client.register_mesh(*UNIT_BOX), modulus=1e6)
-    scene.add_box((3, 3, 3))
+    scene.add_body(client.register_mesh(*box((-1.5,) * 3, (1.5,) * 3)))
     (contact,) = scene.step(want="all").contacts
     assert contact.is_nested and not contact.wrench(body).any() and not contact.forces(body).any()
+
+
+@pytest.mark.parametrize(("level", "off"), [(2, 0.2), (6, 0.02)])
+def test_the_shortest_way_out_of_a_body(client, level, off):
+    """Of a ball in a ball it leads from middle to middle, as nearly as triangles have it; both wrenches balance."""
+    scene, pose, where = client.open_scene(law="pressure"), turned(np.random.default_rng(1), 3), np.array([0.3, -0.5, 0.2])
+    ball, big = scene.add_sphere(0.2, np.eye(4), modulus=1e6), scene.add_body(client.register_mesh(*icosphere(2.0, level)), pose)
+    arm = pose[:3, :3] @ where
+    result = scene.step(poses={ball: moved(*(arm + pose[:3, 3]))})
+    push, torque = result.wrench(ball)[:3], result.wrench(ball)[3:]
+    force = np.linalg.norm(push)
+    assert push / force == pytest.approx(arm / np.linalg.norm(arm), abs=off) and [w.code for w in result.warnings] == ["NESTED"]
+    assert torque == pytest.approx(np.zeros(3), abs=1e-6 * force)
+    assert result.wrench(big) == pytest.approx([*-push, *np.cross(arm, -push)], abs=1e-5 * force)
+
+
+def test_what_is_wholly_inside_and_far_from_its_own_origin(client):
+    """As scans are, whose coordinates are a survey's."""
+    far = np.array([4e5, 5e6, 300.0])
+    vertices, triangles = box((-0.05,) * 3, (0.05,) * 3)
+    for floor in ("half-space", "box"):
+        scene = client.open_scene(law="pressure")
+        scene.add_half_space((0, 0, 1), 0.0) if floor == "half-space" else scene.add_box((4, 4, 2), moved(0, 0, -1))
+        body = scene.add_body(client.register_mesh(vertices + far, triangles), moved(*(-far + [0, 0, -0.2])), modulus=1e6)
+        assert scene.step().wrench(body)[:3] == pytest.approx([0, 0, 1e3 * (1 + 0.15 / 0.1)], rel=1e-5, abs=1e-3)
+
+
+def test_what_has_fallen_into_a_table_comes_back(engine):
+    scene = engine.open_scene(law="pressure", stiction_speed=1e-3)
+    scene.add_box((1, 1, 0.1), moved(0, 0, -0.05))
+    plate = scene.add_box((0.1, 0.1, 0.01), np.eye(4), modulus=1e5, dissipation=1.0)
+    z, v, dt, mass = -0.02, -3.0, 1e-3, 0.5
+    for _ in range(1500):
+        force = scene.step(poses={plate: moved(0, 0, z)}, velocities={plate: [0, 0, v, 0, 0, 0]}).wrench(plate)[2]
+        v += dt * (force / mass - 9.81)
+        z += dt * v
+    assert z == pytest.approx(0.005 - mass * 9.81 / (1e5 * 0.01), abs=1e-3) and abs(v) < 0.05
 
 
 @pytest.mark.parametrize("is_rigid", [False, True])

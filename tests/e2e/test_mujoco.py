@@ -677,6 +677,19 @@ def test_what_is_wholly_below_a_plane_comes_out(cm, how, floor):
     assert track[:, 2].max() < 0.1 and 0 < data.qpos[2] < 0.012
 
 
+@pytest.mark.parametrize("how", ["constraints", "wrenches"])
+@pytest.mark.parametrize("mu", [0, 1])
+@pytest.mark.parametrize("table", ["first", "last"])
+def test_what_is_wholly_inside_a_table_comes_out(cm, how, mu, table):
+    stick = free("a", f"type='capsule' size='.01 .05' euler='0 90 0' friction='{mu}'", "0 0 -.025")
+    top = f"<geom name='table' type='box' size='.4 .4 .1' pos='0 0 -.1' euler='0 0 20' friction='{mu}'/>"
+    model, data = made(f"<mujoco><option timestep='.002'/><worldbody>{top + stick if table == 'first' else f'{stick}<body>{top}</body>'}</worldbody></mujoco>")
+    data.qvel[2] = -2
+    with cm.attach(model, data, how=how), pytest.warns(UserWarning, match="'a'.*wholly inside.*shortest way out"):
+        track = run(model, data, 0.6)
+    assert track[:, 2].max() < 0.1 and 0.008 < data.qpos[2] < 0.012 and np.abs(track[:, :2]).max() < 0.02
+
+
 def test_each_body_is_as_stiff_as_its_mass_lets_it(cm):
     """With one modulus of all, that of the lightest, the heavier ones would fall through the floor. A flex is as stiff as the mass of its surface lets
     it, and a mass on it rests as deep as both are in series."""

@@ -23,6 +23,7 @@
 #include "gpu/base/cancel.h"
 #include "gpu/base/fail.h"
 #include "gpu/base/large.h"
+#include "gpu/base/triangle.h"
 #include "gpu/mesh/build/order.h"
 
 #define MOST_BYTES      ((uint64_t)512 << 20) /* of a grid */
@@ -35,53 +36,11 @@ static const float *position(const ct_soup *soup, uint32_t v) {
 
 /* ---- distances ---- */
 
-static double dot(const double a[3], const double b[3]) {
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-}
-
-static double square_between(const double a[3], const double b[3]) {
-    double sum = 0;
-    for (int k = 0; k < 3; k++) sum += (a[k] - b[k]) * (a[k] - b[k]);
-    return sum;
-}
-
-static double square_to_edge(const double a[3], const double b[3], const double p[3], double closest[3]) {
-    double ab[3], ap[3];
-    for (int k = 0; k < 3; k++) ab[k] = b[k] - a[k], ap[k] = p[k] - a[k];
-    const double size = dot(ab, ab);
-    const double t = size > 0 ? fmin(fmax(dot(ab, ap) / size, 0), 1) : 0;
-    for (int k = 0; k < 3; k++) closest[k] = a[k] + t * ab[k];
-    return square_between(p, closest);
-}
-
 double ct_wrap_square(const ct_wrap_grid *grid, uint32_t triangle, const double p[3], double *out) {
     const uint32_t *v = grid->triangles + 3 * (size_t)triangle;
-    const double *const c[3] = {grid->points + 3 * (size_t)v[0], grid->points + 3 * (size_t)v[1],
-                                grid->points + 3 * (size_t)v[2]};
-    double e[2][3], n[3], ap[3], closest[3];
-    for (int k = 0; k < 3; k++) e[0][k] = c[1][k] - c[0][k], e[1][k] = c[2][k] - c[0][k], ap[k] = p[k] - c[0][k];
-    for (int k = 0; k < 3; k++) n[k] = e[0][(k + 1) % 3] * e[1][(k + 2) % 3] - e[0][(k + 2) % 3] * e[1][(k + 1) % 3];
-    const double size = dot(n, n);
-    if (size > 0) { /* the foot of the normal through p, if it is in the triangle */
-        double q[3];
-        for (int k = 0; k < 3; k++) q[k] = ap[(k + 1) % 3] * e[1][(k + 2) % 3] - ap[(k + 2) % 3] * e[1][(k + 1) % 3];
-        const double s = dot(n, q) / size;
-        for (int k = 0; k < 3; k++) q[k] = e[0][(k + 1) % 3] * ap[(k + 2) % 3] - e[0][(k + 2) % 3] * ap[(k + 1) % 3];
-        const double t = dot(n, q) / size;
-        if (s >= 0 && t >= 0 && s + t <= 1) {
-            const double height = dot(n, ap);
-            for (int k = 0; k < 3 && out; k++) out[k] = p[k] - height / size * n[k];
-            return height * height / size;
-        }
-    }
-    double best = INFINITY;
-    for (int i = 0; i < 3; i++) {
-        const double square = square_to_edge(c[i], c[(i + 1) % 3], p, closest);
-        if (!(square < best)) continue;
-        best = square;
-        if (out) memcpy(out, closest, sizeof closest);
-    }
-    return best;
+    const double *const corner[3] = {grid->points + 3 * (size_t)v[0], grid->points + 3 * (size_t)v[1],
+                                     grid->points + 3 * (size_t)v[2]};
+    return ct_nearest_of_triangle(corner, p, out);
 }
 
 /* The nodes whose distance to a triangle may be within the band. */
@@ -405,8 +364,8 @@ static bool is_inside_behind(const ct_wrap_grid *grid, const double from[3], con
             p[k] = rint(from[k]) + step;
             way[k] = p[k] - from[k];
         }
-        const double size = sqrt(dot(way, way));
-        if (size <= reach && dot(way, direction) <= -cosine * size && find_side(grid, p) == INSIDE) return true;
+        const double size = sqrt(ct_dot3(way, way));
+        if (size <= reach && ct_dot3(way, direction) <= -cosine * size && find_side(grid, p) == INSIDE) return true;
     }
     return false;
 }
@@ -428,7 +387,7 @@ static void find_direction(const ct_wrap_grid *grid, uint32_t triangle, const do
                            double out[3]) {
     double size = 0;
     for (int k = 0; k < 3; k++) out[k] = p[k] - closest[k];
-    size = sqrt(dot(out, out));
+    size = sqrt(ct_dot3(out, out));
     if (!(size > 1e-6)) {
         const uint32_t *v = grid->triangles + 3 * (size_t)triangle;
         const double *a = grid->points + 3 * (size_t)v[0], *b = grid->points + 3 * (size_t)v[1],
@@ -437,7 +396,7 @@ static void find_direction(const ct_wrap_grid *grid, uint32_t triangle, const do
             const int i = (k + 1) % 3, j = (k + 2) % 3;
             out[k] = (b[i] - a[i]) * (c[j] - a[j]) - (b[j] - a[j]) * (c[i] - a[i]);
         }
-        size = sqrt(dot(out, out));
+        size = sqrt(ct_dot3(out, out));
     }
     for (int k = 0; k < 3; k++) out[k] = size > 0 ? out[k] / size : k == 0;
 }
