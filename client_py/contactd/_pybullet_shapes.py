@@ -12,6 +12,7 @@ from ._as_found import Makings, first_closed
 from ._optional import need
 from .client import Client, Mesh
 from .errors import ErrorCode, error_for
+from .scene import plane_pose
 
 bullet: Any = need("pybullet", "contactd.pybullet")
 Array = NDArray[np.float64]
@@ -40,7 +41,7 @@ def shapes_of(client: Client, body: int, link: int, making: Makings, physics: in
         elif kind == bullet.GEOM_CYLINDER:
             mesh = client.cylinder(size[1], size[0])
         elif kind == bullet.GEOM_PLANE:
-            mesh, place = None, place @ _turned_to(np.array(size))
+            mesh, place = None, place @ plane_pose(size)
         elif kind == bullet.GEOM_MESH and file != b"unknown_file":
             mesh = _load(client, file.decode(), size, name, making)
         elif kind == bullet.GEOM_MESH:
@@ -49,16 +50,6 @@ def shapes_of(client: Client, body: int, link: int, making: Makings, physics: in
             raise error_for(ErrorCode.INVALID_ARGUMENT, f"PyBullet tells nothing of a shape of kind {kind}: give the link's mesh, {{({body}, {link}): mesh}}",
                             object=name, field="bodies")
         out.append((mesh, place))
-    return out
-
-
-def _turned_to(normal: Array) -> Array:
-    """A frame whose z is the normal."""
-    out = np.eye(4)
-    z = normal / np.linalg.norm(normal)
-    x = np.cross(np.eye(3)[np.abs(z).argmin()], z)
-    out[:3, 0], out[:3, 2] = x / np.linalg.norm(x), z
-    out[:3, 1] = np.cross(z, out[:3, 0])
     return out
 
 
