@@ -296,10 +296,6 @@ class Geoms:
         distance = float(up @ (middle - data.geom_xpos[self.ids[plane]])) - self._reach(data, other, up)
         return distance, middle, up if plane == a else -up
 
-    def inside(self, data: Any, pair: NDArray[np.int64], out: NDArray[np.float64]) -> float:
-        """Of two geoms, one wholly inside the other, minus the extent of the inner one along its way out."""
-        return -2 * min(self._reach(data, int(k), out) for k in pair)
-
     def _reach(self, data: Any, k: int, direction: NDArray[np.float64]) -> float:
         """Half the extent of geom k along a direction."""
         return float(np.abs(direction @ data.geom_xmat[self.ids[k]].reshape(3, 3)) @ self._half[k])

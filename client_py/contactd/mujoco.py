@@ -270,7 +270,7 @@ class Attachment:
 
     def _push_out(self, data: Any, result: StepResult, row: int, contact: Any) -> None:
         """Of a geom that is wholly inside another: out of a plane along its normal, and else the way that the law pushes it, the shortest."""
-        a, b = pair = result.body_pairs[row]
+        a, b = result.body_pairs[row]
         if self._is_in_plane(a, b):
             contact.dist, contact.pos, away = self._geoms.sunk(data, a, b)
         else:
@@ -278,7 +278,7 @@ class Attachment:
             if not push.any():
                 return
             away = push / np.linalg.norm(push)
-            contact.dist, contact.pos = self._geoms.inside(data, pair, away), result.centers[row]
+            contact.dist, contact.pos = -np.cbrt(result.volumes[row]) / 2, result.centers[row]  # at least
         contact.dim, contact.friction = (1 if contact.mu <= LEAST_FRICTION else 3), (contact.mu, contact.mu, LEAST, LEAST, LEAST)
         contact.frame = _frames_of(away[None])[0]
         self._put(data, contact)

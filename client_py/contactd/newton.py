@@ -8,7 +8,8 @@ Shapes that collide are bodies of a scene: meshes, convex hulls, boxes, spheres,
 are infinite. Which of them may touch is as the model has it (model.shape_contact_pairs). Other kinds touch nothing, and are named in a
 warning; so are particles. Contacts begin where surfaces meet: a shape's gap is not looked at, and a margin is refused.
 
-Each contact is up to `points` points, each with a normal of its own between the surfaces there, so that a nut holds on its thread. The engine
+Each contact is up to `points` points, each with a normal of its own between the surfaces there, so that a nut holds on its thread. What is wholly
+below a plane or inside another shape has one point, which pushes it out along the plane's normal or the shortest way. The engine
 computes on processors: states on a GPU are copied there and back. Needs the package newton.
 """
 
@@ -82,7 +83,7 @@ class CollisionPipeline:
         self.result: StepResult | None = None
         self.point_ids: NDArray[np.int64] = np.zeros(0, np.int64)
         self._written: tuple[int, int] | None = None  # which buffer the last collision wrote, and its generation
-        self.scene = (client or own_engine()).open_scene(method="exact", patches=True, max_points=points, name="Newton")
+        self.scene = (client or own_engine()).open_scene(method="exact", law="pressure", patches=True, max_points=points, name="Newton")
         try:
             self._add(makings(repair, closing))
         except BaseException:
@@ -134,26 +135,24 @@ class CollisionPipeline:
         body_q = state.body_q.numpy().astype(float) if self.model.body_count else np.zeros((0, 7))
         poses = self._poses(body_q)[self._moving]
         self.result = result = self.scene.step(poses=(self._movers, poses), want=("frame", "points", "ids"))
-        points, pairs = result.points, result.body_pairs
-        if len(points.position) > contacts.rigid_contact_max:
-            raise error_for(ErrorCode.LIMIT_EXCEEDED, f"{len(points.position)} points do not fit in {contacts.rigid_contact_max} rows: "
+        number, sides, normal, position, depth = _points_of(result)
+        if len(number) > contacts.rigid_contact_max:
+            raise error_for(ErrorCode.LIMIT_EXCEEDED, f"{len(number)} points do not fit in {contacts.rigid_contact_max} rows: "
                             "give CollisionPipeline a larger rigid_contact_max, and make new contacts", field="rigid_contact_max")
         before = self._generation(contacts)
         contacts.clear()
-        sides = pairs[points.contact] if len(points.contact) else np.zeros((0, 2), int)
-        normal = -points.normal  # from the first to the second
-        reach = normal * points.depth[:, None] / 2
-        for side, ends in ((0, points.position + reach), (1, points.position - reach)):
+        reach = normal * depth[:, None] / 2
+        for side, ends in ((0, position + reach), (1, position - reach)):
             self._write(contacts, f"rigid_contact_shape{side}", np.array(self.shapes, np.int32)[sides[:, side]])
             self._write(contacts, f"rigid_contact_point{side}", _into_bodies(self._body[sides[:, side]], body_q, ends))
             for name in (f"rigid_contact_offset{side}", f"rigid_contact_margin{side}"):
                 getattr(contacts, name).zero_()
         self._write(contacts, "rigid_contact_normal", normal)
-        self._write(contacts, "rigid_contact_point_id", points.id & 0x7FFFFFFF)
-        contacts.rigid_contact_count.fill_(len(points.position))
+        self._write(contacts, "rigid_contact_point_id", number & 0x7FFFFFFF)
+        contacts.rigid_contact_count.fill_(len(number))
         if contacts.rigid_contact_match_index is not None:
-            self._match(contacts, points.id, before)
-        self.point_ids = np.asarray(points.id)
+            self._match(contacts, number, before)
+        self.point_ids = number
         self._written = id(contacts), int(contacts.contact_generation.numpy()[0])
 
     def _write(self, contacts: Any, name: str, values: np.ndarray) -> None:
@@ -176,6 +175,18 @@ class CollisionPipeline:
             for name, rows in (("new", np.flatnonzero(match < 0)), ("broken", np.flatnonzero(~np.isin(old, ids)))):
                 self._write(contacts, f"rigid_contact_{name}_indices", rows)
                 getattr(contacts, f"rigid_contact_{name}_count").fill_(len(rows))
+
+
+def _points_of(result: StepResult) -> tuple[NDArray[np.int64], NDArray[np.int64], Array, Array, Array]:
+    """Of all points their numbers, bodies (n, 2), normals from the first to the second (n, 3), places (n, 3) and depths. A contact without an area has one,
+    where the law pushes, as deep as the middle of a cube of its volume would be; its number is below 0, where no point's is."""
+    points, pairs = result.points, result.body_pairs.reshape(-1, 2)
+    push = -result.wrenches[:, 0, :3] if len(result) else np.zeros((0, 3))
+    size = np.linalg.norm(push, axis=1)
+    inside = np.flatnonzero((result.areas == 0) & (size > 0))
+    return (np.concatenate([points.id, -1 - result.ids[inside]]), np.concatenate([pairs[points.contact], pairs[inside]]).astype(int),
+            np.concatenate([-points.normal, push[inside] / size[inside, None]]), np.concatenate([points.position, result.centers[inside]]),
+            np.concatenate([points.depth, np.cbrt(result.volumes[inside]) / 2]))
 
 
 def _into_bodies(bodies: NDArray[np.int32], body_q: Array, points: Array) -> Array:

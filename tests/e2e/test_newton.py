@@ -116,6 +116,34 @@ def two_boxes(gap=-1e-3, more=()):
     return builder
 
 
+@pytest.mark.parametrize("ground", ["plane", "box"])
+def test_what_is_wholly_inside_comes_out(cn, ground):
+    """It has a point that points out, with a number that it keeps, also where another shape has points; XPBD takes it out of what it fell into, and throws it as it does with contacts
+    of Newton's own."""
+    builder = newton.ModelBuilder()
+    builder.add_shape_plane(cfg=config()) if ground == "plane" else builder.add_shape_box(-1, xform=at(0, 0, -0.2), hx=2.0, hy=2.0, hz=0.2, cfg=config())
+    for x, z in ((0.0, -0.08), (1.0, 0.049)):
+        builder.add_shape_box(builder.add_body(xform=at(x, 0, z)), hx=0.1, hy=0.1, hz=0.05, cfg=config())
+    model, pipeline, contacts, state = collide(cn, builder, contact_matching="latest")
+    solver, after, control = newton.solvers.SolverXPBD(model), model.state(), model.control()
+    number = pipeline.point_ids[pipeline.point_ids < 0]
+    assert len(number) == 1 and len(pipeline.point_ids) == 5
+    found = rows(contacts)
+    (row,) = np.flatnonzero(found["shape0"] + found["shape1"] == 1)
+    assert abs(found["normal"][row]).tolist() == pytest.approx([0, 0, 1], abs=1e-6)
+    apart = [world(state, model.shape_body.numpy()[found[f"shape{k}"]], found[f"point{k}"])[row] for k in (0, 1)]
+    assert found["normal"][row] @ (apart[1] - apart[0]) == pytest.approx(-np.cbrt(0.2 * 0.2 * 0.1) / 2, rel=1e-4)
+    pipeline.collide(state, contacts)
+    assert (pipeline.point_ids < 0).sum() == 1 and number in pipeline.point_ids and contacts.rigid_contact_match_index.numpy()[:5].tolist() == [0, 1, 2, 3, 4]
+    for _ in range(20):
+        state.clear_forces()
+        pipeline.collide(state, contacts)
+        solver.step(state, after, control, contacts, 1 / 400)
+        state, after = after, state
+    z = state.body_q.numpy()[:, 2]
+    assert 0.05 < z[0] < 3.0 and z[1] == pytest.approx(0.05, abs=0.02) and (pipeline.point_ids >= 0).all()
+
+
 def test_points_keep_their_numbers(cn):
     model, pipeline, contacts, state = collide(cn, two_boxes(more=(0.2 - 2e-3, 1.0)), contact_matching="latest", contact_report=True)
     assert contacts.contact_matching_mode == "latest"
