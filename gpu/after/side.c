@@ -210,15 +210,16 @@ static void work_on_some(void *context, uint32_t index, uint32_t worker) {
             __atomic_store_n(&job->has_failed, true, __ATOMIC_RELAXED);
 }
 
-/* Fetches positions of a contact's bodies, where they are looked at, and the tree of the outer one. */
+/* Fetches positions of a contact's bodies, where they are looked at, and the tree of one around the other. */
 static ct_status fetch(struct job *job, const ct_contact *contact, ct_error *error) {
     const ct_side_work *work = job->work;
     ct_status status = CT_OK;
     for (int s = 0; s < 2 && !status; s++) {
         const uint32_t index = ct_scene_index_of(work->scene, contact->body[s]);
+        const ct_body *body = work->scene->bodies[index];
         const bool is_outer = work->has_nested && contact->is_nested && contact->inner_part != (uint32_t)s;
         ct_surface *surface;
-        if (is_outer && !work->scene->bodies[index]->is_half_space)
+        if (is_outer && body->kind == CT_BODY_RIGID && !body->is_half_space)
             status = ct_surfaces_tree(&job->surfaces, index, work->field, &surface, error);
         else if (work->has_rows)
             status = ct_surfaces_get(&job->surfaces, index, work->field, &surface, error);
@@ -235,7 +236,7 @@ static ct_status prepare(struct job *job, ct_error *error) {
         const uint64_t n = contact->count[0] + contact->count[1];
         if (n > job->n_rows) job->n_rows = n;
         if (CT_POLL_EVERY(i, POLL) && ct_is_cancelled()) return ct_fail_cancelled(error);
-        if (i < work->result->n_contacts) status = fetch(job, contact, error);
+        if (i < work->result->n_contacts && (work->has_rows || contact->is_nested)) status = fetch(job, contact, error);
     }
     return status;
 }

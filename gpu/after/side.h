@@ -12,7 +12,7 @@
  * weights cancel; and e = n x y. */
 typedef struct ct_side {
     const ct_body *body;
-    const ct_surface *surface;   /* of contacts with has_nested: that of the outer body of a nested one has a tree */
+    const ct_surface *surface;   /* with has_nested that of a rigid body around a nested one has a tree */
     const ct_velocity *velocity; /* NULL: at rest */
     double origin[3];            /* of the body */
     const double *normal, *u, *v;

@@ -75,6 +75,5 @@ void ct_way_out(const ct_surface *surface, const double from[3], double place[3]
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < 3; i++) s.from[k] += pose[4 * i + k] * (from[i] - pose[4 * i + 3]);
     search_node(&s, surface->clusters->n_levels - 1, surface->clusters->n_nodes - 1);
-    for (int i = 0; i < 3; i++)
-        place[i] = ct_dot3(pose + 4 * i, s.place) + pose[4 * i + 3];
+    for (int i = 0; i < 3; i++) place[i] = ct_dot3(pose + 4 * i, s.place) + pose[4 * i + 3];
 }
