@@ -15,14 +15,27 @@ struct search {
     double square;            /* m^2: of the distance to the place */
 };
 
-static double square_to_box(const struct search *s, uint32_t node) {
-    const ct_cluster_box *box = &s->surface->boxes[node];
+/* A lower bound of the square of the distance to what lies between these. */
+static double square_beyond(const struct search *s, const double lo[3], const double hi[3]) {
     double square = 0;
     for (int k = 0; k < 3; k++) {
-        const double gap = fmax(fmax((double)box->lo[k] - s->from[k], s->from[k] - (double)box->hi[k]), 0);
-        square += gap * gap;
+        const double before = lo[k] - s->from[k], behind = s->from[k] - hi[k], gap = before > behind ? before : behind;
+        square += gap > 0 ? gap * gap : 0;
     }
     return square * (1 - 1e-9); /* for rounding */
+}
+
+static double square_to_node(const struct search *s, uint32_t node) {
+    const ct_cluster_box *box = &s->surface->boxes[node];
+    double lo[3], hi[3];
+    for (int k = 0; k < 3; k++) lo[k] = (double)box->lo[k], hi[k] = (double)box->hi[k];
+    return square_beyond(s, lo, hi);
+}
+
+static double square_to_corners(const struct search *s, double corner[3][3]) {
+    ct_box box = ct_box_none();
+    for (int k = 0; k < 3; k++) ct_box_add_point(&box, corner[k]);
+    return square_beyond(s, box.lo, box.hi);
 }
 
 static void corner_of(const ct_surface *surface, uint32_t vertex, double out[3]) {
@@ -42,6 +55,7 @@ static void search_cluster(struct search *s, uint32_t cluster) {
     for (uint32_t t = first; t < first + (left < CT_CLUSTER_TRIANGLES ? left : CT_CLUSTER_TRIANGLES); t++) {
         double corner[3][3], place[3];
         for (size_t k = 0; k < 3; k++) corner_of(s->surface, mesh->triangles[3 * (size_t)t + k], corner[k]);
+        if (square_to_corners(s, corner) > s->square) continue;
         const double square =
             ct_nearest_of_triangle((const double *const[]){corner[0], corner[1], corner[2]}, s->from, place);
         if (square > s->square || (square == s->square && !comes_first(place, s->place))) continue;
@@ -62,7 +76,7 @@ static void search_node(struct search *s, uint32_t level, uint32_t node) {
     double square[CT_CLUSTER_FAN];
     uint32_t order[CT_CLUSTER_FAN];
     for (uint32_t i = 0, at; i < n; i++) {
-        square[i] = square_to_box(s, first + i);
+        square[i] = square_to_node(s, first + i);
         for (at = i; at > 0 && square[order[at - 1]] > square[i]; at--) order[at] = order[at - 1];
         order[at] = i;
     }
