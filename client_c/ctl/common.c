@@ -8,6 +8,7 @@
 
 #include "client_c/ctl/options.h"
 #include "client_c/ctl/progress.h"
+#include "proto/quaternion.h"
 #include "proto/setting_rows.h"
 
 static void say(const char *format, va_list args) {
@@ -83,7 +84,15 @@ bool ctl_numbers(const ctl *ctl, ctl_option option, double *out, int n, const ch
 }
 
 bool ctl_pose(const ctl *ctl, ctl_option option, double pose[12]) {
-    return ctl_numbers(ctl, option, pose, 12, "12 numbers: a row-major 3x4 [R|t]");
+    static const char what[] = "12 numbers: a row-major 3x4 [R|t]; or 7: a translation and a quaternion x y z w";
+    double numbers[12], length;
+    if (!ctl->options[option] || numbers_of(ctl->options[option], numbers, 12) != WIRE_QUATERNION_POSE)
+        return ctl_numbers(ctl, option, pose, 12, what);
+    if (!ctl_numbers(ctl, option, numbers, WIRE_QUATERNION_POSE, what)) return false;
+    if (wire_pose_of_quaternion(numbers, pose, &length)) return true;
+    ctl_mistake("%s is \"%s\", expected a quaternion of length 1, got one of %g", ctl_option_name(option),
+                ctl->options[option], length);
+    return false;
 }
 
 bool ctl_is_one_address(const ctl *ctl) {

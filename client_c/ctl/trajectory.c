@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/quaternion.h"
+
 enum { MOST_COLUMNS = 64, NUMBERS = 8, TIME = 0 };
 
 static const char *const columns[NUMBERS + 1] = {"time", "x", "y", "z", "qx", "qy", "qz", "qw", "body"};
@@ -115,10 +117,9 @@ static int read_numbers(const reader *r, char *const *fields, row *out) {
         if (end == text || *skip_blanks(end) || !isfinite(out->numbers[c]))
             return refuse(r, "%s is \"%s\", expected a finite number", columns[c], text);
     }
-    const double *q = out->numbers + 4;
-    const double size = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
-    if (fabs(size - 1) < 1e-3) return EXIT_OK;
-    return refuse(r, "expected a quaternion qx, qy, qz, qw of length 1, got one of %g", size);
+    double pose[12], length;
+    if (wire_pose_of_quaternion(out->numbers + 1, pose, &length)) return EXIT_OK;
+    return refuse(r, "expected a quaternion qx, qy, qz, qw of length 1, got one of %g", length);
 }
 
 static int refuse_body(const reader *r, const char *name) {
@@ -156,16 +157,6 @@ static int by_time_and_body(const void *a, const void *b) {
     return p->line < q->line ? -1 : p->line > q->line;
 }
 
-static void pose_of(const row *from, double pose[12]) {
-    const double *at = from->numbers + 1, *q = from->numbers + 4;
-    const double size = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
-    const double x = q[0] / size, y = q[1] / size, z = q[2] / size, w = q[3] / size;
-    const double out[12] = {1 - 2 * (y * y + z * z), 2 * (x * y - z * w),     2 * (x * z + y * w),     at[0],
-                            2 * (x * y + z * w),     1 - 2 * (x * x + z * z), 2 * (y * z - x * w),     at[1],
-                            2 * (x * z - y * w),     2 * (y * z + x * w),     1 - 2 * (x * x + y * y), at[2]};
-    memcpy(pose, out, sizeof out);
-}
-
 /* The rows are sorted: whether each frame has the bodies that any has, each once. */
 static int check_frames(reader *r, const bool *is_used) {
     for (size_t begin = 0, end; begin < r->n_rows; begin = end) {
@@ -199,7 +190,8 @@ static int fill(reader *r, ctl_trajectory *out) {
     for (size_t k = 0, frame = 0; k < r->n_rows; k++) {
         if (k && r->rows[k].numbers[TIME] != r->rows[k - 1].numbers[TIME]) frame++;
         out->times[frame] = r->rows[k].numbers[TIME];
-        pose_of(&r->rows[k], out->poses + 12 * (frame * out->n_bodies + r->rows[k].body));
+        double length, *pose = out->poses + 12 * (frame * out->n_bodies + r->rows[k].body);
+        wire_pose_of_quaternion(r->rows[k].numbers + 1, pose, &length);
     }
     return EXIT_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/quaternion.h"
 #include "server/http/text.h"
 
 /* ---- before the parser ---- */
@@ -406,12 +407,13 @@ bool json_take_pose(const json_fields *fields, const char *name, double out[12],
     const json_t *value = NULL;
     if (!json_take_value(fields, name, &value, has)) return false;
     if (!value) return true;
-    static const char shape[] = "a pose: 12 numbers (row-major 3x4), 3 rows of 4, or 4 rows of 4 ending in 0 0 0 1";
+    static const char shape[] = "a pose: 12 numbers (row-major 3x4), 3 rows of 4, 4 rows of 4 ending in 0 0 0 1, or 7 "
+                                "numbers (a translation and a quaternion x y z w)";
     if (!json_is_array(value)) return json_wrong_type(fields, name, shape, value);
     size_t n = json_array_size(value);
     bool rows = n && json_is_array(json_array_get(value, 0));
-    double numbers[16];
-    if (rows ? n != 3 && n != 4 : n != 12) {
+    double numbers[16], length;
+    if (rows ? n != 3 && n != 4 : n != 12 && n != WIRE_QUATERNION_POSE) {
         char full[96];
         return problem_set(fields->problem, CONTACTD_WRONG_LENGTH, full_name(fields, name, full),
                            "%s has %zu %s; expected %s", full, n, rows ? "rows" : "numbers", shape);
@@ -422,6 +424,12 @@ bool json_take_pose(const json_fields *fields, const char *name, double out[12],
         return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, full_name(fields, name, full),
                            "the last row of %s is not 0 0 0 1", full);
     }
-    memcpy(out, numbers, 12 * sizeof *out);
+    if (rows || n == 12) {
+        memcpy(out, numbers, 12 * sizeof *out);
+    } else if (!wire_pose_of_quaternion(numbers, out, &length)) {
+        char full[96];
+        return problem_set(fields->problem, CONTACTD_OUT_OF_RANGE, full_name(fields, name, full),
+                           "%s has a quaternion of length %g; expected 1", full, length);
+    }
     return true;
 }

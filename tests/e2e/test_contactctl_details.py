@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -72,6 +73,17 @@ def test_no_overlap(ctl, box):
     assert answer["contacts"] == []
 
 
+def test_poses_by_quaternions(ctl, box):
+    """As by matrices; a fifth of a turn about (1, 2, 2) / 3."""
+    c, s = math.cos(math.pi / 5), math.sin(math.pi / 5) / 3
+    x, y, z = s, 2 * s, 2 * s
+    matrix = [1 - 2 * (y * y + z * z), 2 * (x * y - z * c), 2 * (x * z + y * c), 0.25, 2 * (x * y + z * c), 1 - 2 * (x * x + z * z), 2 * (y * z - x * c), 0.5,
+              2 * (x * z - y * c), 2 * (y * z + x * c), 1 - 2 * (x * x + y * y), 0.125]
+    volumes = [ok(ctl("contact", box, box, "--pose-b", " ".join(f"{v:.17g}" for v in pose), "-o", "json"))["contacts"][0]["volume"]
+               for pose in (matrix, [0.25, 0.5, 0.125, x, y, z, c])]
+    assert volumes[0] == pytest.approx(volumes[1], rel=1e-9) and 0.1 < volumes[0] < 0.6
+
+
 def test_pixel_size_and_table(ctl, box):
     answer = ok(ctl("contact", box, box, "--pose-b", MOVED, "--pixel-size", "0.03125", "-o", "json"))
     assert answer["contacts"][0]["volume"] == pytest.approx(0.328125)
@@ -102,6 +114,7 @@ def test_usage(ctl, box, tmp_path):
     refused(ctl("contact", box, tmp_path), 2, "directory")
     refused(ctl("contact", box), 2, "A B")
     refused(ctl("contact", box, box, "--pose-a", "1 2 3"), 2, "12 numbers")
+    refused(ctl("contact", box, box, "--pose-a", "1 2 3 0 0 0 2"), 2, "--pose-a", "length 1, got one of 2")
     refused(ctl("contact", box, box, "--pose-a", "nan 0 0 0 0 1 0 0 0 0 1 0"), 2, "--pose-a", "number 1 is nan")
     refused(ctl("contact", box, box, "--resolution", "many"), 2, "--resolution")
     refused(ctl("contact", box, box, "--resolution", "8", "--pixel-size", "1"), 2, "exclude")

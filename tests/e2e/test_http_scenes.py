@@ -148,6 +148,10 @@ def test_bodies(api):
     b = api.post(f"{scene}/bodies", {"mesh": mesh["id"], "pose": [at(5)[0:4], at(5)[4:8], at(5)[8:12], [0, 0, 0, 1]]})
     assert b["kind"] == "rigid" and b["pose"] == at(5) and b["lo"] == [4, -1, -1]
     assert api.get(f"{scene}/bodies")["bodies"] == [a, b]
+    half = math.sqrt(0.5)
+    turned = api.post(f"{scene}/bodies", {"mesh": mesh["id"], "pose": [1, 2, 3, 0, 0, 1.0005 * half, 1.0005 * half]})  # a quarter about z
+    assert turned["pose"] == pytest.approx([0, -1, 0, 1, 1, 0, 0, 2, 0, 0, 1, 3], abs=1e-15)
+    assert api("DELETE", f"{scene}/bodies/{turned['id']}").status == 204
     assert api.get(f"{scene}/bodies/{b['id']}") == b
     assert api.get(scene)["bodies"] == 2 and api.get(f"/v1/meshes/{mesh['id']}")["bodies"] == 2
     assert api("DELETE", f"{scene}/bodies/{a['id']}").status == 204
@@ -170,6 +174,8 @@ def test_bodies(api):
         ({"mesh": 4503599627370000}, 404, "NOT_FOUND", None),
         ({"mesh": None, "kind": "soft"}, 400, "INVALID_ARGUMENT", "kind"),
         ({"mesh": None, "pose": IDENTITY[:11]}, 422, "WRONG_LENGTH", "pose"),
+        ({"mesh": None, "pose": [0, 0, 0, 0, 0, 0, 0]}, 422, "OUT_OF_RANGE", "pose"),
+        ({"mesh": None, "pose": [0, 0, 0, 1, 1, 0, 0]}, 422, "OUT_OF_RANGE", "pose"),
         ({"mesh": None, "pose": [2, *IDENTITY[1:]]}, None, None, "pose"),
         ({"mesh": None, "pose": [-1, *IDENTITY[1:]]}, None, None, "pose"),
         ({"mesh": None, "pose": ["1", *IDENTITY[1:]]}, 400, "INVALID_ARGUMENT", "pose[0]"),

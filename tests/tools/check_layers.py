@@ -44,7 +44,7 @@ RULES = [
     ("client_c/ctl/replay*", ["client_c/contactd.h", "proto/*.h"]),
     ("client_c/ctl/sockets.*", ["client_c/contactd.h", "proto/*.h"]),
     ("client_c/ctl/reach.c", ["client_c/contactd.h", "client_c/ctl/ctl.h", "proto/endpoint.h"] + LISTS + ROWS),
-    ("client_c/ctl/*", ["client_c/contactd.h", "proto/contact_rows.h"] + LISTS + ROWS),
+    ("client_c/ctl/*", ["client_c/contactd.h", "proto/contact_rows.h", "proto/quaternion.h"] + LISTS + ROWS),
     # A program that uses the library; its bodies are those of the tests.
     ("client_c/examples/**", ["client_c/contactd.h", "client_c/contactd.hpp", "tests/scenes/shapes.h", FIELDS, MATERIAL, DOOR] + LISTS),
     ("client_c/*", ["proto/*.h"]),
