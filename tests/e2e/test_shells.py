@@ -52,6 +52,30 @@ def test_cavities_are_taken_as_they_are(server_or_engine):
         server_or_engine.register_mesh(*merged((*island, True), (*cavity, True), LARGE))
 
 
+def test_flat_parts_have_no_direction(server_or_engine):
+    """A label or a plate without a thickness, with two faces that are divided differently: which way it encloses something is rounding, however it
+    is turned, and wherever it is. One that is as thick as ten steps of float32 still has a direction."""
+    rng = np.random.default_rng(4)
+    corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0.0]]) / 4
+    faces = np.array([[0, 1, 2], [0, 2, 3], [1, 3, 2], [1, 0, 3]])  # above; below
+    probe = server_or_engine.register_mesh(*PROBE)
+    signs = set()
+    for k in range(20):
+        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        at = rng.uniform(-1, 1, 3) * (5 if k % 2 else 300)
+        label = (corners * rng.uniform(0.1, 4) @ turn + at).astype(np.float32)
+        p = label.astype(float)
+        signs.add(int(np.sign(np.einsum("ij,ij->i", p[faces[:, 0]] - p[0], np.cross(p[faces[:, 1]] - p[0], p[faces[:, 2]] - p[0])).sum())))
+        mesh = server_or_engine.register_mesh(*merged(LARGE, SMALL, (label, faces)))
+        assert mesh.n_shells == 3 and mesh.volume == pytest.approx(14, rel=1e-4)
+        if k < 4:
+            assert server_or_engine.overlap(mesh, probe).volume == pytest.approx(OVERLAP, rel=1e-4)
+        thin = corners + [[0, 0, 0], [0, 0, 10 * 2**-24 * 300], [0, 0, 0], [0, 0, 10 * 2**-24 * 300]]
+        with pytest.raises(errors.InvalidMeshError, match="shell 2 of 2"):
+            server_or_engine.register_mesh(*merged(LARGE, ((thin + [300, 0, 0]).astype(np.float32), faces)))
+    assert {-1, 1} <= signs
+
+
 def test_a_body_mirrored_as_a_whole(server_or_engine):
     """A scale of -1 turns a body's cavities with it; a repair turns all back, and nothing of the bodies beside it."""
     cavity, island = box((1, 0.5, 0.5), (2, 1.5, 1.5)), box((1.25, 0.75, 0.75), (1.5, 1, 1))

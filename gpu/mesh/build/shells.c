@@ -25,12 +25,25 @@ static void corners_of(const ct_soup *soup, size_t t, const double from[3], doub
 
 /* ---- volumes ---- */
 
-/* A volume below this part of the sum of its terms is rounding: the shell is flat, and has no direction. */
-static const double FLAT = 1e-12;
+/* Of the sum of a volume's terms, what rounding makes of it; and of a coordinate, how far float32 rounds it. */
+static const double FLAT = 1e-12, ROUNDED = 0x1p-24;
 
-/* scale: [n_shells] the sums of the volumes' absolute terms. False: cancelled. */
+/* What the volume changes by, at most, as a triangle's corners are rounded. */
+static double rounding_of(const ct_soup *soup, size_t t) {
+    static const double origin[3] = {0, 0, 0};
+    double p[3][3], a[3], b[3], normal[3], most = 0;
+    corners_of(soup, t, origin, p);
+    ct_sub3(p[1], p[0], a);
+    ct_sub3(p[2], p[0], b);
+    ct_cross3(a, b, normal);
+    for (int k = 0; k < 3; k++)
+        most += fabs(normal[k]) / 2 * ROUNDED * fmax(fmax(fabs(p[0][k]), fabs(p[1][k])), fabs(p[2][k]));
+    return most;
+}
+
+/* flat: [n_shells] a volume up to it may be rounding alone: the shell is flat, and has no direction. False: cancelled. */
 static bool measure_shells(const ct_soup *soup, const uint32_t *shell, ct_shell *shells, size_t n_shells,
-                           double *scale) {
+                           double *flat) {
     static const double origin[3] = {0, 0, 0};
     memset(shells, 0, n_shells * sizeof *shells);
     for (size_t t = 0; t < soup->n_triangles; t++) {
@@ -43,7 +56,8 @@ static bool measure_shells(const ct_soup *soup, const uint32_t *shell, ct_shell 
         corners_of(soup, t, from, p);
         ct_cross3(p[1], p[2], normal);
         of->volume += ct_dot3(p[0], normal) / 6;
-        for (int k = 0; k < 3; k++) scale[shell[t]] += fabs(p[0][k] * normal[k]) / 6;
+        for (int k = 0; k < 3; k++) flat[shell[t]] += FLAT * fabs(p[0][k] * normal[k]) / 6;
+        flat[shell[t]] += rounding_of(soup, t);
     }
     return true;
 }
@@ -214,7 +228,7 @@ struct judge {
     uint32_t *members, *first_member; /* [n_triangles] triangles by shell; [n_shells + 1] */
     const uint32_t *shell;
     ct_shell *shells;
-    const double *scale;
+    const double *flat;
     size_t n_shells;
     struct around around;
     uint8_t *was_crossed; /* [n_shells] it is in around.list */
@@ -332,7 +346,7 @@ static int64_t winding_now(const struct judge *j) {
 }
 
 static bool is_flat(const struct judge *j, uint32_t s) {
-    return !(fabs(j->shells[s].volume) > FLAT * j->scale[s]);
+    return !(fabs(j->shells[s].volume) > j->flat[s]);
 }
 
 static ct_status judge_one(struct judge *j, const struct candidate *c, bool was_mixed, ct_error *error) {
@@ -462,12 +476,12 @@ static ct_status judge_mirrored(struct judge *j, const struct candidate *candida
 
 ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_shells, const bool *was_mixed,
                           ct_shell *shells, ct_error *error) {
-    double *scale = calloc(n_shells + 1, sizeof *scale);
+    double *flat = calloc(n_shells + 1, sizeof *flat);
     struct candidate *candidates = malloc((n_shells + 1) * sizeof *candidates);
-    struct judge j = {.shell = shell, .shells = shells, .scale = scale, .n_shells = n_shells};
+    struct judge j = {.shell = shell, .shells = shells, .flat = flat, .n_shells = n_shells};
     size_t n = 0;
     ct_status status = CT_OK;
-    bool has_memory = scale && candidates && measure_shells(soup, shell, shells, n_shells, scale);
+    bool has_memory = flat && candidates && measure_shells(soup, shell, shells, n_shells, flat);
     for (uint32_t s = 0; s < n_shells && has_memory; s++)
         if (shells[s].n_triangles && !is_flat(&j, s) && (shells[s].volume < 0 || (was_mixed && was_mixed[s])))
             candidates[n++] = (struct candidate){.shell = s};
@@ -487,7 +501,7 @@ ct_status ct_judge_shells(const ct_soup *soup, const uint32_t *shell, size_t n_s
     free(j.around.winding), free(j.around.list), free(j.was_crossed);
     free(j.members), free(j.first_member);
     free(candidates);
-    free(scale);
+    free(flat);
     return status;
 }
 

@@ -19,7 +19,7 @@ typedef struct ct_shell {
  * directions add up to 1 at least, as a cavity has, at each of several places, as shells may cross. Those around it
  * are judged first. A shell of was_mixed ([n_shells]; NULL: none is), whose triangles were not consistent as given,
  * is to face inwards where it lies in an odd number of others at all of these places, and outwards else. A shell
- * without volume is not judged.
+ * whose volume may be the rounding of its corners to float32 alone is flat, and not judged.
  *
  * A body that was mirrored as a whole has outward cavities in an inward shell: where a shell that nothing contains faces
  * inwards, and turning it with all that lies in it leaves winding numbers 0 and 1 alone, all of these are wrong.
