@@ -364,6 +364,7 @@ bool contactd_method_find(const char *name, ct_method *out);
 /* settings may be NULL, name too. */
 contactd_code contactd_open_scene(contactd_client *client, const char *name, const contactd_settings *settings,
                                   contactd_scene *out);
+/* settings NULL: changes nothing. */
 contactd_code contactd_configure(contactd_client *client, contactd_scene scene, const contactd_settings *settings);
 contactd_code contactd_close_scene(contactd_client *client, contactd_scene scene); /* steps in flight are dropped */
 

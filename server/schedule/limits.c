@@ -57,7 +57,7 @@ void command_begin(runner *runner, command *command, uint64_t now) {
 
 static void fail_at_limit(command *command, const char *object, const char *cause) {
     server_fail(&command->error, CONTACTD_TIME_LIMIT, object, "max_step_time",
-                "after %.3f s, at its limit of %g s (%s), it was %s", command->ran_s, 1e-9 * (double)command->limit_ns,
+                "after %.3g s, at its limit of %g s (%s), it was %s", command->ran_s, 1e-9 * (double)command->limit_ns,
                 command->limit_name, cause);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/base/clock.h"
 #include "tests/scenes/stage.h"
 #include "tests/unit/unit.h"
 
@@ -232,8 +233,39 @@ static void test_memory(void **state) {
     ct_engine_destroy(&engine);
 }
 
-/* The scene's own limit ends a step as its ct_cancel would, and leaves that one as it was. Polls see the time of the last tick,
- * which is up to two ticks of 4 ms old: the step takes several times as long. */
+static double seconds_of(struct stage *stage, ct_cancel *cancel, ct_status *status) {
+    ct_step step = {.scene = stage->scene, .want = CT_WANT_ALL, .cancel = cancel};
+    const double began = ct_now();
+    *status = ct_engine_run(stage->engine, &step, 1);
+    ct_result_free(&step.result);
+    return ct_now() - began;
+}
+
+/* A limit below a tick of the kernel's clock, such as that of a loop at 1 kHz, ends whatever takes longer. */
+static void test_short_limit(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(1, NULL);
+    const ct_scene_settings settings = stage_exact();
+    struct stage stage = open_scene(engine, &settings, true);
+    ct_status status;
+    double least = 1;
+    for (int i = 0; i < 20; i++) {
+        const double seconds = seconds_of(&stage, NULL, &status);
+        assert_int_equal(status, CT_OK);
+        if (seconds < least) least = seconds;
+    }
+    for (int i = 0; i < 40; i++) {
+        ct_cancel cancel;
+        ct_cancel_init(&cancel, 0.25 * least);
+        seconds_of(&stage, &cancel, &status);
+        assert_int_equal(status, CT_CANCELLED);
+        assert_int_equal(ct_cancel_reason(&cancel), CT_CANCEL_TIME);
+    }
+    stage_close(&stage);
+    ct_engine_destroy(&engine);
+}
+
+/* The scene's own limit ends a step as its ct_cancel would, and leaves that one as it was. */
 static void test_limit_of_a_scene(void **state) {
     (void)state;
     ct_engine *engine = stage_engine(1, NULL);
@@ -316,6 +348,7 @@ int main(void) {
 #endif
         cmocka_unit_test(test_before_it_begins),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_short_limit),
         cmocka_unit_test(test_limit_of_a_scene),
         cmocka_unit_test(test_batch),
     };
