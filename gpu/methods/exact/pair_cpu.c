@@ -399,7 +399,8 @@ const ct_cpu_method ct_cpu_exact_method = {.kernels = CT_KERNELS(kernels),
                                            .needs_boxes = true,
                                            .needs_volumes = true,
                                            .keeps_answers = true,
-                                           .takes_half_spaces = true};
+                                           .takes_half_spaces = true,
+                                           .remedy = "mesh with fewer triangles"};
 
 void ct_cpu_run_exact(ct_device *device, ct_step *steps, size_t n_steps) {
     ct_cpu_run_pairs(device, steps, n_steps, &ct_cpu_exact_method);

@@ -261,11 +261,27 @@ static void test_ebpi_at_limits(void **state) {
     assert_true(failed > 5 && passed > 1);
 }
 
+/* EXACT has no resolution to lower. */
+static void test_exact_says_what_helps(void **state) {
+    (void)state;
+    struct shape ball = shape_icosphere(1, 4), torus = shape_torus(0.9, 0.4, 80, 40);
+    const struct placed bodies[] = {{&ball, NULL, CT_BODY_RIGID}, {&torus, NULL, CT_BODY_RIGID}};
+    const ct_scene_settings settings = stage_exact();
+    ct_engine *engine = engine_of(1, 100000);
+    struct stage stage = stage_open(engine, &settings, bodies, 2);
+    ct_step step = {.scene = stage.scene, .want = CT_WANT_ALL};
+    assert_int_equal(ct_engine_run(engine, &step, 1), CT_OUT_OF_MEMORY);
+    assert_non_null(strstr(step.error.message, "use a mesh with fewer triangles, or raise the limit"));
+    stage_close(&stage);
+    shape_free(&ball), shape_free(&torus);
+    ct_engine_destroy(&engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_thread),          cmocka_unit_test(test_several_threads),
         cmocka_unit_test(test_others_in_the_batch), cmocka_unit_test(test_threads_do_not_hoard),
         cmocka_unit_test(test_too_many_pairs),      cmocka_unit_test(test_ebpi_bytes_per_ray),
-        cmocka_unit_test(test_ebpi_at_limits)};
+        cmocka_unit_test(test_ebpi_at_limits),      cmocka_unit_test(test_exact_says_what_helps)};
     return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
 }
