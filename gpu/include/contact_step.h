@@ -129,7 +129,8 @@ typedef struct ct_step { /* zero it, then fill in what the step needs */
 } ct_step;
 
 /* Applies every step's updates and computes its contacts; the whole batch runs as one where methods allow it. OK: every
- * step went well. Else the status of the first step that failed; each step has its own in error.status. */
+ * step went well. Else the status of the first step that failed; each step has its own in error.status.
+ * INVALID_ARGUMENT, and no step ran: a scene is in the batch twice. */
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps);
 
 /* The volume in which a mesh overlaps itself, m^3: where its winding number is 2 or more, each place as often as it

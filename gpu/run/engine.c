@@ -378,8 +378,30 @@ static ct_status run_steps(ct_engine *engine, ct_step *steps, size_t n_steps) {
     return first;
 }
 
+/* Both steps of such a scene would see the bodies where the last of them put them. */
+static bool has_scene_twice(const ct_step *steps, size_t n_steps) {
+    bool is_twice = false;
+    for (size_t i = 0; i < n_steps; i++) {
+        is_twice = is_twice || steps[i].scene->is_in_batch;
+        steps[i].scene->is_in_batch = true;
+    }
+    for (size_t i = 0; i < n_steps; i++) steps[i].scene->is_in_batch = false;
+    return is_twice;
+}
+
+static ct_status refuse_batch(ct_step *steps, size_t n_steps) {
+    for (size_t i = 0; i < n_steps; i++) {
+        steps[i].result = NULL;
+        memset(&steps[i].error, 0, sizeof steps[i].error);
+        ct_fail(&steps[i].error, CT_INVALID_ARGUMENT, "scene",
+                "a scene is in this batch of %zu steps twice: run its second step in a call of its own", n_steps);
+    }
+    return CT_INVALID_ARGUMENT;
+}
+
 ct_status ct_engine_run(ct_engine *engine, ct_step *steps, size_t n_steps) {
     if (n_steps == 0) return CT_OK;
+    if (n_steps > 1 && has_scene_twice(steps, n_steps)) return refuse_batch(steps, n_steps);
     if (!has_limit(steps, n_steps)) return run_steps(engine, steps, n_steps);
     ct_cancel *own = malloc(n_steps * sizeof *own), **given = malloc(n_steps * sizeof *given);
     ct_status status = CT_OUT_OF_MEMORY;

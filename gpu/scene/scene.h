@@ -126,6 +126,7 @@ struct ct_scene {
     size_t n_pair_materials, pair_material_capacity;
 
     bool is_moved;                /* the updates of the step that runs were applied: see ct_backend.undo */
+    bool is_in_batch;             /* while ct_engine_run looks whether a scene is in it twice */
     uint64_t version;             /* rises when bodies[], ignored_ids[] or settings change */
     struct ct_scene_table *table; /* the backend's state of the scene; NULL if it keeps none */
     uint64_t table_bytes;         /* bytes of the device's own memory that the table holds */

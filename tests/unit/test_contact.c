@@ -264,6 +264,33 @@ static void test_failing_steps_in_a_batch(void **state) {
     ct_engine_destroy(&engine);
 }
 
+/* A scene that is in a batch twice would have the answer of its last step twice: the batch is refused, and moves nothing. */
+static void test_a_scene_twice(void **state) {
+    (void)state;
+    ct_engine *engine = stage_engine(2, NULL);
+    struct stage stages[N];
+    open_scenes(engine, stages);
+    ct_step steps[N + 1];
+    ct_body_info before, after;
+    assert_int_equal(ct_scene_body_at(stages[1].scene, 1, &before), CT_OK);
+    const ct_update away = {
+        .body = stages[1].body[1], .kind = CT_UPDATE_POSE, .pose = {1, 0, 0, 9, 0, 1, 0, 0, 0, 0, 1, 0}};
+    for (int i = 0; i <= N; i++) steps[i] = (ct_step){.scene = stages[i == N ? 1 : i].scene};
+    steps[N].updates = &away, steps[N].n_updates = 1;
+    assert_int_equal(ct_engine_run(engine, steps, N + 1), CT_INVALID_ARGUMENT);
+    for (int i = 0; i <= N; i++) {
+        assert_null(steps[i].result);
+        assert_int_equal(steps[i].error.status, CT_INVALID_ARGUMENT);
+        assert_string_equal(steps[i].error.field, "scene");
+    }
+    assert_int_equal(ct_scene_body_at(stages[1].scene, 1, &after), CT_OK);
+    assert_memory_equal(before.pose, after.pose, sizeof before.pose);
+    assert_int_equal(ct_engine_run(engine, steps, N), CT_OK);
+    ct_steps_free_results(steps, N);
+    close_scenes(stages);
+    ct_engine_destroy(&engine);
+}
+
 /* Settings take effect on the next step. */
 static void test_configure_between_steps(void **state) {
     (void)state;
@@ -333,15 +360,12 @@ static void test_hooks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_options),
-                                       cmocka_unit_test(test_facts),
-                                       cmocka_unit_test(test_reason),
-                                       cmocka_unit_test(test_phase_names),
-                                       cmocka_unit_test(test_batches),
-                                       cmocka_unit_test(test_few_samples_of_many_vertices),
-                                       cmocka_unit_test(test_an_empty_batch),
-                                       cmocka_unit_test(test_failing_steps_in_a_batch),
-                                       cmocka_unit_test(test_configure_between_steps),
-                                       cmocka_unit_test(test_hooks)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_options),        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_reason),         cmocka_unit_test(test_phase_names),
+        cmocka_unit_test(test_batches),        cmocka_unit_test(test_few_samples_of_many_vertices),
+        cmocka_unit_test(test_an_empty_batch), cmocka_unit_test(test_failing_steps_in_a_batch),
+        cmocka_unit_test(test_a_scene_twice),  cmocka_unit_test(test_configure_between_steps),
+        cmocka_unit_test(test_hooks)};
     return cmocka_run_group_tests_name("contact", tests, NULL, NULL);
 }
