@@ -184,7 +184,8 @@ void ct_result_free(ct_result **result); /* nulls; NULL is allowed */
 bool ct_contact_has_gradient(const ct_result *result, size_t contact);
 
 /* out -= k g (g . in) with g = dV/dx: the stiffness product K d of implicit integration (Faure 2008 equation 2),
- * without assembling K. in[i] and out[i] are dense [vertices of body[i]][3]; out is added to, so contacts accumulate.
+ * without assembling K. in[i] and out[i] are dense [vertices of body[i]][3], or NULL: that body's part is left out; out is
+ * added to, so contacts accumulate.
  * UNSUPPORTED, with nothing added: the contact has no gradient of vertices (above). For a contact of a body with itself
  * pass that body's arrays twice: in[0] == in[1], out[0] == out[1]. */
 ct_status ct_contact_stiffness_product(const ct_result *result, size_t contact, double stiffness,
@@ -206,7 +207,7 @@ typedef struct ct_body_vectors {
 ct_status ct_result_stiffness_products(const ct_result *result, double stiffness, const ct_body_vectors *bodies,
                                        size_t n_bodies, size_t n_vectors, ct_error *error);
 
-/* out += H d for direction `direction` of the step, from ct_result.products: dense [vertices of body[i]][3]. The exact
+/* out += H d for direction `direction` of the step, from ct_result.products: dense, as above. The exact
  * derivative of the penalty force -k V g along d is -k (V H d + g (g . d)); its second term is the product above. */
 void ct_contact_hessian_product(const ct_result *result, size_t contact, uint32_t direction, double *const out[2]);
 

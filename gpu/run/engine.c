@@ -474,11 +474,11 @@ ct_status ct_contact_stiffness_product(const ct_result *result, size_t contact, 
     if (!ct_contact_has_gradient(result, contact)) return CT_UNSUPPORTED;
     double along = 0; /* g . d */
     for (int b = 0; b < 2; b++)
-        for (uint64_t i = c->first[b]; i < c->first[b] + c->count[b]; i++)
+        for (uint64_t i = c->first[b]; in[b] && i < c->first[b] + c->count[b]; i++)
             for (int k = 0; k < 3; k++)
                 along += result->gradient[3 * i + k] * in[b][3 * (size_t)result->vertices[i] + k];
     for (int b = 0; b < 2; b++)
-        for (uint64_t i = c->first[b]; i < c->first[b] + c->count[b]; i++)
+        for (uint64_t i = c->first[b]; out[b] && i < c->first[b] + c->count[b]; i++)
             for (int k = 0; k < 3; k++)
                 out[b][3 * (size_t)result->vertices[i] + k] -= stiffness * along * result->gradient[3 * i + k];
     return CT_OK;
@@ -491,7 +491,7 @@ double ct_contact_target_volume(const ct_contact *contact, double depth) {
 void ct_contact_hessian_product(const ct_result *result, size_t contact, uint32_t direction, double *const out[2]) {
     const ct_contact *c = &result->contacts[contact];
     for (int b = 0; b < 2; b++)
-        for (uint64_t i = c->first_product[b]; i < c->first_product[b] + c->count_product[b]; i++)
+        for (uint64_t i = c->first_product[b]; out[b] && i < c->first_product[b] + c->count_product[b]; i++)
             for (uint64_t k = 0; k < 3; k++)
                 out[b][3 * (size_t)result->product_vertices[i] + k] +=
                     result->products[3 * (i * result->n_directions + direction) + k];

@@ -219,6 +219,13 @@ static void test_forces(void **state) {
         }
     }
     ct_contact_stiffness_product(r, 0, 1250, (const double *const *)in, out);
+    double *only = calloc(3 * (size_t)n[0], sizeof *only); /* of the first body alone, as each moves alone */
+    assert_non_null(only);
+    for (int i = 0; i < 2; i++)
+        ct_contact_stiffness_product(r, 0, 1250, (const double *[2]){i ? NULL : in[0], i ? in[1] : NULL},
+                                     (double *[2]){only, NULL});
+    for (uint32_t k = 0; k < 3 * n[0]; k++) assert_float_equal(only[k], out[0][k], 1e-9);
+    free(only);
     for (int i = 0; i < 2; i++) {
         for (uint64_t e = c->first[i]; e < c->first[i] + c->count[i]; e++)
             for (uint32_t k = 0; k < 3; k++)

@@ -172,7 +172,8 @@ static double *dense_gradient(const struct pair *pair, const ct_result *r) {
 static double *dense_product(const struct pair *pair, const ct_result *r, uint32_t k) {
     double *out = shape_alloc(pair->shape[0].n_vertices + (uint64_t)pair->shape[1].n_vertices, 3 * sizeof *out);
     assert_int_equal(r->n_contacts, 1);
-    ct_contact_hessian_product(r, 0, k, (double *const[2]){out, out + 3 * (size_t)pair->shape[0].n_vertices});
+    ct_contact_hessian_product(r, 0, k, (double *const[2]){out, NULL}); /* one body's part, and then the other's */
+    ct_contact_hessian_product(r, 0, k, (double *const[2]){NULL, out + 3 * (size_t)pair->shape[0].n_vertices});
     for (int b = 0; b < 2; b++)
         for (uint64_t i = r->contacts->first_product[b];
              i < r->contacts->first_product[b] + r->contacts->count_product[b]; i++) {
