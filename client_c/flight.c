@@ -153,19 +153,42 @@ void ctc_end_step(contactd_client *client, ctc_step *step) {
     ctc_put_spare_step(client, step);
 }
 
-/* "body 16777217" of the server is another number here. */
-static void rename_body(ctc_scene *scene, contactd_error *error) {
-    if (strncmp(error->object, "body ", 5) != 0) return;
-    unsigned long server = strtoul(error->object + 5, NULL, 10);
-    uint32_t body = server <= UINT32_MAX ? ctc_body_of(scene, (uint32_t)server) : 0;
-    if (body) snprintf(error->object, sizeof error->object, "body %u", body);
+/* How many bytes of `at` are before a number of a body; 0: none is here. */
+static size_t before_body(const char *at, bool is_after_bodies) {
+    const size_t n = strncmp(at, "body ", 5) == 0 || (is_after_bodies && strncmp(at, " and ", 5) == 0) ? 5
+                     : strncmp(at, "bodies ", 7) == 0                                                  ? 7
+                                                                                                       : 0;
+    return n && at[n] >= '0' && at[n] <= '9' ? n : 0;
+}
+
+/* "bodies 16777217 and 3" of the server are other numbers here. text: [size], as messages have at most. */
+static void rename_bodies(ctc_scene *scene, char *text, size_t size) {
+    char renamed[sizeof((contactd_error *)0)->message];
+    size_t n = 0;
+    bool is_after_bodies = false;
+    for (char *at = text; *at && n + 1 < sizeof renamed;) {
+        const size_t word = before_body(at, is_after_bodies);
+        is_after_bodies = word == 7;
+        if (!word) {
+            renamed[n++] = *at++;
+            continue;
+        }
+        const char *const begins = at;
+        const unsigned long server = strtoul(at + word, &at, 10);
+        const uint32_t body = server <= UINT32_MAX ? ctc_body_of(scene, (uint32_t)server) : 0;
+        n += (size_t)snprintf(renamed + n, sizeof renamed - n, "%.*s%lu", (int)word, begins, body ? body : server);
+    }
+    if (n >= sizeof renamed) n = sizeof renamed - 1;
+    renamed[n] = 0;
+    snprintf(text, size, "%s", renamed);
 }
 
 void ctc_fill_step_error(ctc_scene *scene, const wire_error *from, contactd_error *to) {
     char object[CTC_OBJECT];
     const bool is_body = strncmp(from->object, "body ", 5) == 0;
     ctc_answer_error(from, is_body ? "" : ctc_scene_object(scene, object), to);
-    rename_body(scene, to);
+    if (is_body) rename_bodies(scene, to->object, sizeof to->object);
+    rename_bodies(scene, to->message, sizeof to->message);
 }
 
 static void step_refused(contactd_client *client, ctc_scene *scene, ctc_step *step) {

@@ -304,7 +304,10 @@ static inline void fake_step(fake_server *f, const wire_message *m) {
     }
     if (fake_has_pose(m, FAKE_LONG)) {
         s->sequence = n;
-        fake_error(f, m->request, CONTACTD_TIME_LIMIT, "scene", "cancelled while finding patches");
+        fake_error(
+            f, m->request, CONTACTD_TIME_LIMIT, "scene",
+            "cancelled while finding patches of bodies 1048578 and 1048577, after 2 of body 1048577 and 1048578 of "
+            "body 99");
         return;
     }
     for (uint32_t i = 0; i < m->u.step.n_updates; i++) {
