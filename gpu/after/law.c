@@ -27,7 +27,8 @@
  * divided by them says little. Then the volume's own moments bound the contact's extents, and what the slope adds is at
  * most as much as the whole pressure: forces stay below twice k V, wherever n points, and torques below k V times the
  * volume's reach, also of a couple, whose forces cancel while their torque does not. All of these bounds are continuous, and
- * know no axes but the contact's own, so that a body that is pushed through another one feels no jumps. */
+ * know no axes but the contact's own, so that a body that is pushed through another one feels no jumps but one: where its
+ * tip leaves on the far side, or a gap closes around it, the area cancels altogether, and k V along n is followed by 0. */
 #include "gpu/after/law.h"
 
 #include <math.h>
