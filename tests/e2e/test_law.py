@@ -60,6 +60,43 @@ def test_torsion_of_a_disc(engine):
     assert found["slower"] == pytest.approx(found["expected"], rel=0.01)
 
 
+@pytest.mark.parametrize("feet, mean_distance, low", [
+    ([(0, 0, 0.5, 0.5)], 0.3826, -0.02),  # a square, middle and half sides; how far below the closed form the torque is
+    ([(0, 0, 10, 0.5)], 5.0188, -0.035),
+    ([(x, y, 0.01, 0.01) for x in (-0.4, 0.4) for y in (-0.4, 0.4)], 0.4 * 2**0.5, 0.06),
+    ([(x, 0, 0.01, 0.01) for x in (-0.5, 0.5)], 0.5, 0.12)])
+def test_torsion_of_other_areas(engine, feet, mean_distance, low):
+    """Of a unit load and friction: the mean distance from the middle, as near as eighteen points tell."""
+    boxes = [box([x - a, y - b, 0], [x + a, y + b, 0.5]) for x, y, a, b in feet]
+    vertices = np.concatenate([v for v, _ in boxes])
+    faces = np.concatenate([np.asarray(f) + 8 * i for i, (_, f) in enumerate(boxes)])
+    scene = engine.open_scene(law="pressure", stiction_speed=1e-6)
+    scene.add_half_space((0, 0, 1), 0.0, friction=1.0)
+    body = scene.add_body(engine.register_mesh(vertices, faces), pose=moved(0, 0, -1e-3), modulus=1e6, friction=1.0)
+    result = scene.step(velocities={body: [0, 0, 0, 0, 0, 1.0]}, want="frame")
+    torque = -result.contacts[0].friction(body)[5] / result.wrench(body)[2]
+    assert min(low, 0) - 1e-3 < 1 - torque / mean_distance < max(low, 0) + 1e-3
+
+
+@pytest.mark.parametrize("share", (0.0, 0.3, 0.5, 0.7, 0.94, 1.2))
+def test_a_disc_that_slides_and_turns(engine, share):
+    """Its friction, with the point that rests at this share of its radius: within 8 % of the load of the integral over the disc."""
+    vertices, faces = resting.cylinder(1.0, 0.4, 180)
+    across = (np.arange(400) + 0.5) / 200 - 1
+    x, y = (p.ravel() for p in np.meshgrid(across, across))
+    x, y = x[np.hypot(x, y) < 1], y[np.hypot(x, y) < 1]
+    speed = np.hypot(share - y, x)
+    expected = -np.array([((share - y) / speed).mean(), 0, (x * x / speed - y * (share - y) / speed).mean()])
+    scene = engine.open_scene(law="pressure", stiction_speed=1e-6)
+    scene.add_half_space((0, 0, 1), 0.0, friction=1.0)
+    body = scene.add_body(engine.register_mesh(vertices, faces), pose=moved(0, 0, 0.199), modulus=1e6, friction=1.0)
+    for turn in np.linspace(0, 1, 7):
+        c, s = np.cos(turn), np.sin(turn)
+        pose = np.c_[[[c, -s, 0], [s, c, 0], [0, 0, 1]], [0, 0, 0.199]]
+        result = scene.step(poses={body: pose}, velocities={body: [share, 0, 0, 0, 0, 1.0]}, want="frame")
+        assert result.contacts[0].friction(body)[[0, 1, 5]] / result.wrench(body)[2] == pytest.approx(expected, abs=0.08)
+
+
 def test_a_ball_leaves_as_it_came(engine):
     found = resting.drop(engine, 4e-5)
     assert found["work"] == pytest.approx(found["energy"], rel=0.01) and found["speed"] == pytest.approx(1, rel=1e-2)
