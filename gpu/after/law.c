@@ -248,12 +248,20 @@ static struct wrench press(const struct law *law, const struct linear *pressure)
 /* ---- friction ---- */
 
 /* Points of the unit disc, each a share of its area: three radii, whose squares are those of Gauss's rule, at six
- * angles. The mean distance from the centre is 2 / 3, to half a percent. */
+ * angles, of the middle one those between. The mean distance from the centre is 2 / 3, to half a percent. */
 enum { RADII = 3, ANGLES = 6, POINTS = RADII * ANGLES };
+#define LESS 0.8660254037844386 /* sqrt(3) / 2 */
 static const double RADIUS[RADII] = {0.3357106870197290, 0.7071067811865476, 0.9419651451198934},
                     SHARE[RADII] = {5.0 / 18 / ANGLES, 8.0 / 18 / ANGLES, 5.0 / 18 / ANGLES},
-                    DIRECTION[ANGLES][2] = {{1, 0},  {0.5, 0.8660254037844386},   {-0.5, 0.8660254037844386},
-                                            {-1, 0}, {-0.5, -0.8660254037844386}, {0.5, -0.8660254037844386}};
+                    DIRECTION[2][ANGLES][2] = {
+                        {{1, 0}, {0.5, LESS}, {-0.5, LESS}, {-1, 0}, {-0.5, -LESS}, {0.5, -LESS}},
+                        {{LESS, 0.5}, {0, 1}, {-LESS, 0.5}, {-LESS, -0.5}, {0, -1}, {LESS, -0.5}}};
+#undef LESS
+
+/* Where surfaces turn, slips differ within a point's share of the area, and near the place that does not slip their
+ * directions cancel in part. As if each slip had a part across it, of this square, per that of the slip at the rim of a disc
+ * of the share's area: of a round contact the force is within 3.3 % of the integral then, where it would be within 9 %. */
+static const double BLUR = 0.09;
 
 /* At a slip of this square. */
 static double friction_at(const ct_material *m, double speed, double square) {
@@ -268,14 +276,15 @@ static struct wrench rub(const struct law *law, const struct linear *pressure) {
     for (int p = 0; p < POINTS; p++) {
         double along[2], z[2];
         for (int a = 0; a < 2; a++) /* a disc's variance is a quarter of its radius squared */
-            along[a] = RADIUS[p / ANGLES] * DIRECTION[p % ANGLES][a] * 2 * sqrt(law->spread[a]);
+            along[a] = RADIUS[p / ANGLES] * DIRECTION[p / ANGLES % 2][p % ANGLES][a] * 2 * sqrt(law->spread[a]);
         for (int t = 0; t < 2; t++) z[t] = along[0] * law->axis[0][t] + along[1] * law->axis[1][t];
         for (int i = 0; i < 3; i++) at[p][i] = law->at[i] + z[0] * c->tangents[0][i] + z[1] * c->tangents[1][i];
         normal[p] = SHARE[p / ANGLES] * fmax(pressure->mean + pressure->slope[0] * z[0] + pressure->slope[1] * z[1], 0);
         sum += normal[p];
     }
     if (!(sum > 0)) return w;
-    const double scale = c->area * pressure->mean / sum;
+    const double scale = c->area * pressure->mean / sum, turn = ct_dot3(law->turning, c->normal);
+    const double blur = BLUR * turn * turn * 4 * sqrt(law->spread[0] * law->spread[1]); /* times a share */
     for (int p = 0; p < POINTS; p++) {
         double arm[3], slip[3], turned[3], torque[3], force[3];
         ct_sub3(at[p], law->at, arm);
@@ -283,7 +292,8 @@ static struct wrench rub(const struct law *law, const struct linear *pressure) {
         for (int i = 0; i < 3; i++) slip[i] = law->velocity[i] + turned[i];
         const double rise = ct_dot3(slip, c->normal);
         for (int i = 0; i < 3; i++) slip[i] -= rise * c->normal[i];
-        const double square = ct_dot3(slip, slip), size = sqrt(square + law->speed * law->speed);
+        const double square = ct_dot3(slip, slip),
+                     size = sqrt(square + law->speed * law->speed + blur * SHARE[p / ANGLES]);
         const double limit = scale * friction_at(&law->material, law->speed, square) * normal[p];
         for (int i = 0; i < 3; i++) force[i] = limit * slip[i] / size;
         ct_cross3(at[p], force, torque);

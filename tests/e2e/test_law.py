@@ -62,9 +62,9 @@ def test_torsion_of_a_disc(engine):
 
 @pytest.mark.parametrize("feet, mean_distance, low", [
     ([(0, 0, 0.5, 0.5)], 0.3826, -0.02),  # a square, middle and half sides; how far below the closed form the torque is
-    ([(0, 0, 10, 0.5)], 5.0188, -0.035),
+    ([(0, 0, 10, 0.5)], 5.0188, 0.028),
     ([(x, y, 0.01, 0.01) for x in (-0.4, 0.4) for y in (-0.4, 0.4)], 0.4 * 2**0.5, 0.06),
-    ([(x, 0, 0.01, 0.01) for x in (-0.5, 0.5)], 0.5, 0.12)])
+    ([(x, 0, 0.01, 0.01) for x in (-0.5, 0.5)], 0.5, 0.165)])
 def test_torsion_of_other_areas(engine, feet, mean_distance, low):
     """Of a unit load and friction: the mean distance from the middle, as near as eighteen points tell."""
     boxes = [box([x - a, y - b, 0], [x + a, y + b, 0.5]) for x, y, a, b in feet]
@@ -80,7 +80,7 @@ def test_torsion_of_other_areas(engine, feet, mean_distance, low):
 
 @pytest.mark.parametrize("share", (0.0, 0.3, 0.5, 0.7, 0.94, 1.2))
 def test_a_disc_that_slides_and_turns(engine, share):
-    """Its friction, with the point that rests at this share of its radius: within 8 % of the load of the integral over the disc."""
+    """Its friction, with the point that rests at this share of its radius: within 3.5 % of the load of the integral over the disc, however it is turned."""
     vertices, faces = resting.cylinder(1.0, 0.4, 180)
     across = (np.arange(400) + 0.5) / 200 - 1
     x, y = (p.ravel() for p in np.meshgrid(across, across))
@@ -94,7 +94,7 @@ def test_a_disc_that_slides_and_turns(engine, share):
         c, s = np.cos(turn), np.sin(turn)
         pose = np.c_[[[c, -s, 0], [s, c, 0], [0, 0, 1]], [0, 0, 0.199]]
         result = scene.step(poses={body: pose}, velocities={body: [share, 0, 0, 0, 0, 1.0]}, want="frame")
-        assert result.contacts[0].friction(body)[[0, 1, 5]] / result.wrench(body)[2] == pytest.approx(expected, abs=0.08)
+        assert result.contacts[0].friction(body)[[0, 1, 5]] / result.wrench(body)[2] == pytest.approx(expected, abs=0.035)
 
 
 def test_a_ball_leaves_as_it_came(engine):
