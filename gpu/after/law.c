@@ -18,10 +18,11 @@
  * flat contact none; where flanks matter, one side's. Torques about c agree. So forces and torques balance, and nothing
  * depends on how faces are divided into triangles.
  *
- * Dissipation multiplies h by 1 + d w (Hunt and Crossley 1975), w the approach speed, which is linear along the contact
- * as well; the product is replaced by the linear function with its integrals, third moments of the area left out. It is
- * never negative. Friction is Coulomb's, at points of the ellipse whose area moments the contact has: so it resists
- * turning about the normal, too.
+ * Dissipation multiplies h by 1 + d w (Hunt and Crossley 1975), w the approach speed. Along the contact it is the linear
+ * function whose integrals with 1 and y over the area are the powers of the pressures 1 and y, along the surfaces' own
+ * normals: so that what dissipates takes energy. The product is replaced by the linear function with its integrals,
+ * third moments of the area left out. It is never negative. Friction is Coulomb's, at points of the ellipse whose area
+ * moments the contact has: so it resists turning about the normal, too.
  *
  * Where a body wraps around the other, as a bowl around a ball, areas as seen along n nearly cancel, and what is
  * divided by them says little. Then the volume's own moments bound the contact's extents, and what the slope adds is at
@@ -165,25 +166,6 @@ static double covariance(const struct law *law, const double a[2], const double 
     return sum;
 }
 
-/* Pa: the depth's pressure, with dissipation. */
-static struct linear find_pressure(const struct law *law, const struct linear *depth) {
-    const ct_contact *c = law->contact;
-    const double d = law->material.dissipation, k = law->material.modulus;
-    struct linear factor = {.mean = 1 + d * ct_dot3(law->velocity, c->normal)};
-    double turned[3];
-    if (!(factor.mean > 0)) return (struct linear){.mean = 0};
-    for (int t = 0; t < 2; t++) {
-        ct_cross3(law->turning, c->tangents[t], turned);
-        factor.slope[t] = d * ct_dot3(turned, c->normal);
-    }
-    const double variation = sqrt(3 * covariance(law, factor.slope, factor.slope));
-    const double scale = variation > factor.mean ? factor.mean / variation : 1;
-    for (int t = 0; t < 2; t++) factor.slope[t] *= scale;
-    struct linear pressure = {.mean = k * (depth->mean * factor.mean + covariance(law, depth->slope, factor.slope))};
-    for (int t = 0; t < 2; t++) pressure.slope[t] = k * (depth->slope[t] * factor.mean + depth->mean * factor.slope[t]);
-    return pressure;
-}
-
 /* Force and torque about the contact's centre on part 0. */
 struct wrench {
     double force[3], torque[3];
@@ -219,26 +201,73 @@ static struct wrench press_evenly(const struct law *law) {
     return w;
 }
 
-static struct wrench press(const struct law *law, const struct linear *pressure) {
+/* Of pressures of 1 Pa, and of 1 Pa/m along each tangent from the area's barycentre, where its force along n is 0. */
+struct basis {
+    struct wrench even, slope[2];
+};
+
+static struct basis find_basis(const struct law *law) {
     const ct_contact *c = law->contact;
-    struct wrench w = press_evenly(law), of_slope = {{0, 0, 0}, {0, 0, 0}};
+    struct basis basis = {.even = press_evenly(law)};
     double along[2][2];
     for (int t = 0; t < 2; t++)
         for (int j = 0; j < 2; j++) along[t][j] = ct_dot3(c->linear_pressure[t], c->tangents[j]);
     take_walls(along, c->volume);
-    for (int t = 0; t < 2; t++) /* of z, from the area's barycentre: so that its force along n is 0 */
+    for (int t = 0; t < 2; t++)
         for (int i = 0; i < 3; i++) {
-            of_slope.force[i] +=
-                pressure->slope[t] * (along[t][0] * c->tangents[0][i] + along[t][1] * c->tangents[1][i]);
-            of_slope.torque[i] += pressure->slope[t] * (c->linear_pressure[t][3 + i] - law->q[t] * w.torque[i]);
+            basis.slope[t].force[i] = along[t][0] * c->tangents[0][i] + along[t][1] * c->tangents[1][i];
+            basis.slope[t].torque[i] = c->linear_pressure[t][3 + i] - law->q[t] * basis.even.torque[i];
         }
-    const double most = pressure->mean * c->area, force = sqrt(ct_dot3(of_slope.force, of_slope.force)),
+    return basis;
+}
+
+/* The work that a wrench on part 0 takes, per time, as part 1 comes nearer. */
+static double power_of(const struct law *law, const struct wrench *w, double most_torque) {
+    const double torque = sqrt(ct_dot3(w->torque, w->torque)), scale = torque > most_torque ? most_torque / torque : 1;
+    double moved[3], power = scale * ct_dot3(w->torque, law->turning);
+    ct_cross3(law->turning, law->at, moved);
+    for (int i = 0; i < 3; i++) power += w->force[i] * (law->velocity[i] - moved[i]);
+    return power;
+}
+
+/* Pa: the depth's pressure, with dissipation. The approach speed is the linear function along the contact whose product with
+ * 1 and z has, over the area, the powers of the pressures 1 and z: what dissipates is a square of it then. */
+static struct linear find_pressure(const struct law *law, const struct basis *basis, const struct linear *depth) {
+    const double d = law->material.dissipation, k = law->material.modulus, area = law->contact->area;
+    struct linear factor = {.mean = 1 + d * power_of(law, &basis->even, area * law->reach) / area};
+    if (!(factor.mean > 0)) return (struct linear){.mean = 0};
+    const double moment[2] = {power_of(law, &basis->slope[0], area * law->reach * law->reach) / area,
+                              power_of(law, &basis->slope[1], area * law->reach * law->reach) / area};
+    for (int i = 0; i < 2; i++) {
+        if (!(law->spread[i] > 0)) continue;
+        const double slope =
+            d * (law->axis[i][0] * moment[0] + law->axis[i][1] * moment[1]) / law->spread[i] * law->trust[i];
+        for (int t = 0; t < 2; t++) factor.slope[t] += slope * law->axis[i][t];
+    }
+    const double variation = sqrt(3 * covariance(law, factor.slope, factor.slope));
+    const double scale = variation > factor.mean ? factor.mean / variation : 1;
+    for (int t = 0; t < 2; t++) factor.slope[t] *= scale;
+    struct linear pressure = {.mean = k * (depth->mean * factor.mean + covariance(law, depth->slope, factor.slope))};
+    for (int t = 0; t < 2; t++) pressure.slope[t] = k * (depth->slope[t] * factor.mean + depth->mean * factor.slope[t]);
+    return pressure;
+}
+
+static struct wrench press(const struct law *law, const struct basis *basis, const struct linear *pressure) {
+    const struct wrench *even = &basis->even;
+    struct wrench w, of_slope;
+    for (int i = 0; i < 3; i++) {
+        of_slope.force[i] =
+            pressure->slope[0] * basis->slope[0].force[i] + pressure->slope[1] * basis->slope[1].force[i];
+        of_slope.torque[i] =
+            pressure->slope[0] * basis->slope[0].torque[i] + pressure->slope[1] * basis->slope[1].torque[i];
+    }
+    const double most = pressure->mean * law->contact->area, force = sqrt(ct_dot3(of_slope.force, of_slope.force)),
                  torque = sqrt(ct_dot3(of_slope.torque, of_slope.torque));
     const double scale =
         fmin(force > most ? most / force : 1, torque > most * law->reach ? most * law->reach / torque : 1);
     for (int i = 0; i < 3; i++) {
-        w.force[i] = pressure->mean * w.force[i] + scale * of_slope.force[i];
-        w.torque[i] = pressure->mean * w.torque[i] + scale * of_slope.torque[i];
+        w.force[i] = pressure->mean * even->force[i] + scale * of_slope.force[i];
+        w.torque[i] = pressure->mean * even->torque[i] + scale * of_slope.torque[i];
     }
     const double whole = sqrt(ct_dot3(w.torque, w.torque));
     for (int i = 0; i < 3 && whole > most * law->reach; i++) w.torque[i] *= most * law->reach / whole;
@@ -411,8 +440,9 @@ static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *res
     const struct law law = open_law(scene, contact, side);
     const struct wrench none = {{0, 0, 0}, {0, 0, 0}};
     struct wrench total, friction = none;
-    const struct linear depth = find_depth(&law), pressure = find_pressure(&law, &depth);
-    const struct wrench push = press(&law, &pressure);
+    const struct basis basis = find_basis(&law);
+    const struct linear depth = find_depth(&law), pressure = find_pressure(&law, &basis, &depth);
+    const struct wrench push = press(&law, &basis, &pressure);
     if (law.material.static_friction > 0 && step->n_velocities) friction = rub(&law, &pressure);
     for (int i = 0; i < 3; i++) {
         total.force[i] = push.force[i] + friction.force[i];

@@ -230,6 +230,41 @@ static void test_dissipation(void **state) {
     shape_free(&block);
 }
 
+/* What dissipation adds to the wrenches of hollow, bent and crossing bodies takes energy, too, whatever their normals. */
+static void test_dissipation_takes_energy(void **state) {
+    (void)state;
+    struct shape shapes[] = {shape_torus(0.5, 0.2, 24, 12), shape_l_prism(1, 0.4), shape_cylinder(0.4, 0.9, 24),
+                             shape_box(1, 1, 0.1)};
+    uint64_t rng = 8;
+    int contacts = 0;
+    for (int round = 0; round < 300; round++) {
+        const struct shape *pair[2] = {&shapes[round % 4], &shapes[round / 4 % 4]};
+        double pose[2][12], wrench[2][12] = {{0}}, power = 0, size = 0;
+        for (int i = 0; i < 2; i++) shape_pose_random(&rng, 0.3, pose[i]);
+        ct_velocity velocities[2] = {{.body = 0}, {.body = 0}};
+        for (int i = 0; i < 12; i++) velocities[i / 6].twist[i % 6] = shape_uniform(&rng, -1, 1);
+        for (int with = 0; with < 2; with++) {
+            const struct part parts[] = {{pair[0], pose[0], {1e6, NAN, 0.5 * with, NAN}, 0},
+                                         {pair[1], pose[1], {1e6, NAN, 0.5 * with, NAN}, 0}};
+            struct built b = build(engine, parts, 2);
+            for (int i = 0; i < 2; i++) velocities[i].body = b.body[i];
+            ct_result *r = run(&b, velocities, 2, CT_WANT_FRAME);
+            if (r->n_contacts && r->contacts[0].area > 1e-3)
+                memcpy(wrench[with], r->contacts[0].wrench, sizeof wrench[with]);
+            ct_result_free(&r);
+            ct_scene_destroy(&b.scene);
+        }
+        for (int i = 0; i < 12; i++) {
+            power += (wrench[1][i] - wrench[0][i]) * velocities[i / 6].twist[i % 6];
+            size += fabs(wrench[1][i]);
+        }
+        contacts += size > 0;
+        if (!(power <= 1e-9 * size)) fail_msg("round %d: %g W of %g", round, power, size);
+    }
+    assert_true(contacts > 150);
+    for (int i = 0; i < 4; i++) shape_free(&shapes[i]);
+}
+
 /* Random pairs: wrenches balance; friction and dissipation take energy; bits are the same in any order of bodies,
  * vertices and threads; a fine mesh of the same body has the same wrench. */
 static void test_random_pairs(void **state) {
@@ -576,10 +611,19 @@ static void test_bad_input(void **state) {
 int main(void) {
     engine = stage_engine(2, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tilted_cube), cmocka_unit_test(test_table),         cmocka_unit_test(test_friction),
-        cmocka_unit_test(test_dissipation), cmocka_unit_test(test_random_pairs),  cmocka_unit_test(test_wrapped),
-        cmocka_unit_test(test_same_bits),   cmocka_unit_test(test_vertex_forces), cmocka_unit_test(test_materials),
-        cmocka_unit_test(test_pairs),       cmocka_unit_test(test_bad_input),     cmocka_unit_test(test_wholly_inside),
+        cmocka_unit_test(test_tilted_cube),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_friction),
+        cmocka_unit_test(test_dissipation),
+        cmocka_unit_test(test_random_pairs),
+        cmocka_unit_test(test_wrapped),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_vertex_forces),
+        cmocka_unit_test(test_materials),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_wholly_inside),
+        cmocka_unit_test(test_dissipation_takes_energy),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     ct_engine_destroy(&engine);

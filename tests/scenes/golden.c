@@ -452,7 +452,7 @@ static const struct {
     {"sampled selves", sampled_selves, "b1ce089feb79748b275efe9350e76daf"},
     {"cells", cells, "943ec94a0e27dd0009162a57156db08b"},
     {"slip", slip, "3732d0698532914b77bb36efe6697d50"},
-    {"pressures", pressures, "2e57cfe9e9f4c44106ea831917eb8c3f"},
+    {"pressures", pressures, "37834d64d873441ef3a0ecce5cf34038"},
     {"open surfaces", open_surfaces, "62a7f23fe77a17ac670d631acf5ad47d"},
 };
 
