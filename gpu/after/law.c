@@ -18,11 +18,11 @@
  * flat contact none; where flanks matter, one side's. Torques about c agree. So forces and torques balance, and nothing
  * depends on how faces are divided into triangles.
  *
- * Dissipation multiplies h by 1 + d w (Hunt and Crossley 1975), w the approach speed. Along the contact it is the linear
- * function whose integrals with 1 and y over the area are the powers of the pressures 1 and y, along the surfaces' own
- * normals: so that what dissipates takes energy. The product is replaced by the linear function with its integrals,
- * third moments of the area left out. It is never negative. Friction is Coulomb's, at points of the ellipse whose area
- * moments the contact has: so it resists turning about the normal, too.
+ * Dissipation multiplies h by 1 + d w (Hunt and Crossley 1975), w the approach speed, which is linear along the contact.
+ * It comes from the powers of pressures along the surfaces' own normals (find_factor). So what dissipates takes energy,
+ * unless one of the bounds below acts. The product is replaced by the linear function with its integrals, third moments
+ * of the area left out. It is never negative. Friction is Coulomb's, at points of the ellipse whose area moments the
+ * contact has: so it resists turning about the normal, too.
  *
  * Where a body wraps around the other, as a bowl around a ball, areas as seen along n nearly cancel, and what is
  * divided by them says little. Then the volume's own moments bound the contact's extents, and what the slope adds is at
@@ -221,7 +221,7 @@ static struct basis find_basis(const struct law *law) {
     return basis;
 }
 
-/* The work that a wrench on part 0 takes, per time, as part 1 comes nearer. */
+/* W: what the relative motion of the parts does against a wrench on part 0, whose torque counts up to most_torque. */
 static double power_of(const struct law *law, const struct wrench *w, double most_torque) {
     const double torque = sqrt(ct_dot3(w->torque, w->torque)), scale = torque > most_torque ? most_torque / torque : 1;
     double moved[3], power = scale * ct_dot3(w->torque, law->turning);
@@ -230,14 +230,16 @@ static double power_of(const struct law *law, const struct wrench *w, double mos
     return power;
 }
 
-/* Pa: the depth's pressure, with dissipation. The approach speed is the linear function along the contact whose product with
- * 1 and z has, over the area, the powers of the pressures 1 and z: what dissipates is a square of it then. */
-static struct linear find_pressure(const struct law *law, const struct basis *basis, const struct linear *depth) {
-    const double d = law->material.dissipation, k = law->material.modulus, area = law->contact->area;
-    struct linear factor = {.mean = 1 + d * power_of(law, &basis->even, area * law->reach) / area};
+/* 1 + d w, w the approach speed, a linear function along the contact. Its integral over the area is the power of a pressure
+ * of 1, and its integral times y the power of the pressure y. Where it is negative, the surfaces part too fast to press. */
+static struct linear find_factor(const struct law *law, const struct basis *basis) {
+    const double d = law->material.dissipation, area = law->contact->area, reach = law->reach;
+    struct linear factor = {.mean = 1};
+    if (!(d > 0)) return factor;
+    factor.mean += d * power_of(law, &basis->even, area * reach) / area;
     if (!(factor.mean > 0)) return (struct linear){.mean = 0};
-    const double moment[2] = {power_of(law, &basis->slope[0], area * law->reach * law->reach) / area,
-                              power_of(law, &basis->slope[1], area * law->reach * law->reach) / area};
+    const double moment[2] = {power_of(law, &basis->slope[0], area * reach * reach) / area,
+                              power_of(law, &basis->slope[1], area * reach * reach) / area};
     for (int i = 0; i < 2; i++) {
         if (!(law->spread[i] > 0)) continue;
         const double slope =
@@ -247,6 +249,13 @@ static struct linear find_pressure(const struct law *law, const struct basis *ba
     const double variation = sqrt(3 * covariance(law, factor.slope, factor.slope));
     const double scale = variation > factor.mean ? factor.mean / variation : 1;
     for (int t = 0; t < 2; t++) factor.slope[t] *= scale;
+    return factor;
+}
+
+/* Pa: the depth's pressure, with dissipation. */
+static struct linear find_pressure(const struct law *law, const struct basis *basis, const struct linear *depth) {
+    const double k = law->material.modulus;
+    const struct linear factor = find_factor(law, basis);
     struct linear pressure = {.mean = k * (depth->mean * factor.mean + covariance(law, depth->slope, factor.slope))};
     for (int t = 0; t < 2; t++) pressure.slope[t] = k * (depth->slope[t] * factor.mean + depth->mean * factor.slope[t]);
     return pressure;
@@ -287,9 +296,10 @@ static const double RADIUS[RADII] = {0.3357106870197290, 0.7071067811865476, 0.9
                         {{LESS, 0.5}, {0, 1}, {-LESS, 0.5}, {-LESS, -0.5}, {0, -1}, {LESS, -0.5}}};
 #undef LESS
 
-/* Where surfaces turn, slips differ within a point's share of the area, and near the place that does not slip their
- * directions cancel in part. As if each slip had a part across it, of this square, per that of the slip at the rim of a disc
- * of the share's area: of a round contact the force is within 3.3 % of the integral then, where it would be within 9 %. */
+/* Each point stands for a share of the area. Where the contact turns, slips differ within a share, and near the point that
+ * does not slip their directions cancel in part. So the length of a slip gets a part across it: the root of BLUR times the
+ * slip at the rim of a disc of the share's area. Friction of a disc that slides and turns is within 3.5 % of the integral
+ * then (tests/e2e/test_law.py). */
 static const double BLUR = 0.09;
 
 /* At a slip of this square. */
@@ -461,7 +471,7 @@ static void apply_law(const ct_scene *scene, const ct_step *step, ct_result *res
 
 /* ---- bodies wholly inside another ---- */
 
-/* Where a body that is wholly inside another one goes, of which nothing tells it but the outer one's shape. */
+/* The way out of a body for one that is wholly inside it: its own gradient is 0, and names none. */
 struct way_out {
     int inner;        /* side */
     double normal[3]; /* away from the outer one */
@@ -469,16 +479,17 @@ struct way_out {
     double extent;    /* m: of the inner one, along the normal */
 };
 
-/* How far above a plane through `at` the top of a body's box is, and its extent along the normal, m. A rigid body's box is one
- * in its own axes, which turns with it. */
+/* How far above a plane through `at` the top of a body's box is, and its extent along the normal, m. The box of a rigid body
+ * has the body's axes, so that forces turn with the scene; that of a deformable one the world's. */
 static double height_above(const double normal[3], const double at[3], const ct_body *body, double *extent) {
+    static const double world[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
     const bool is_rigid = body->kind == CT_BODY_RIGID;
-    const double *lo = is_rigid ? body->mesh->lo : body->box.lo, *hi = is_rigid ? body->mesh->hi : body->box.hi;
+    const double *lo = is_rigid ? body->mesh->lo : body->box.lo, *hi = is_rigid ? body->mesh->hi : body->box.hi,
+                 *pose = is_rigid ? body->pose : world;
     double above = -ct_dot3(normal, at), half = 0;
     for (int k = 0; k < 3; k++) {
-        const double *pose = body->pose + k,
-                     along = is_rigid ? ct_dot3(normal, (const double[]){pose[0], pose[4], pose[8]}) : normal[k];
-        above += along * (lo[k] + hi[k]) / 2 + (is_rigid ? normal[k] * body->pose[4 * k + 3] : 0);
+        const double along = normal[0] * pose[k] + normal[1] * pose[4 + k] + normal[2] * pose[8 + k];
+        above += along * (lo[k] + hi[k]) / 2 + normal[k] * pose[4 * k + 3];
         half += fabs(along) * (hi[k] - lo[k]) / 2;
     }
     *extent = 2 * half;
@@ -491,7 +502,7 @@ static double height_above(const double normal[3], const double at[3], const ct_
 static bool find_way_out(const ct_contact *contact, const ct_side side[2], struct way_out *way) {
     const bool is_plane[2] = {side[0].body->is_half_space, side[1].body->is_half_space};
     double at[3];
-    way->inner = is_plane[0] ? 1 : is_plane[1] ? 0 : contact->inner_part;
+    way->inner = is_plane[0] ? 1 : is_plane[1] ? 0 : (int)contact->inner_part;
     const ct_side *outer = &side[1 - way->inner];
     if (outer->body->is_half_space) {
         const double *pose = outer->body->given;

@@ -25,23 +25,24 @@ static void corners_of(const ct_soup *soup, size_t t, const double from[3], doub
 
 /* ---- volumes ---- */
 
-/* Of the sum of a volume's terms, what rounding makes of it; and of a coordinate, how far float32 rounds it. */
-static const double FLAT = 1e-12, ROUNDED = 0x1p-24;
+/* Relative errors: of a sum of volumes in double, and of a coordinate in float32. */
+static const double SUM_ERROR = 1e-12, FLOAT_ERROR = 0x1p-24;
 
-/* What the volume changes by, at most, as a triangle's corners are rounded. */
-static double rounding_of(const ct_soup *soup, size_t t) {
-    static const double origin[3] = {0, 0, 0};
-    double p[3][3], a[3], b[3], normal[3], most = 0;
-    corners_of(soup, t, origin, p);
+/* How much the volume changes by, at most, as a triangle's corners are rounded. p: the corners, counted from `from`. */
+static double rounding_of(const double p[3][3], const double from[3]) {
+    double a[3], b[3], normal[3], most = 0;
     ct_sub3(p[1], p[0], a);
     ct_sub3(p[2], p[0], b);
     ct_cross3(a, b, normal);
-    for (int k = 0; k < 3; k++)
-        most += fabs(normal[k]) / 2 * ROUNDED * fmax(fmax(fabs(p[0][k]), fabs(p[1][k])), fabs(p[2][k]));
+    for (int k = 0; k < 3; k++) {
+        const double far = fmax(fmax(fabs(p[0][k] + from[k]), fabs(p[1][k] + from[k])), fabs(p[2][k] + from[k]));
+        most += fabs(normal[k]) / 2 * FLOAT_ERROR * far;
+    }
     return most;
 }
 
-/* flat: [n_shells] a volume up to it may be rounding alone: the shell is flat, and has no direction. False: cancelled. */
+/* flat: [n_shells] the largest volume, m^3, that rounding alone can make. A shell with no more is flat, and has no
+ * direction. False: cancelled. */
 static bool measure_shells(const ct_soup *soup, const uint32_t *shell, ct_shell *shells, size_t n_shells,
                            double *flat) {
     static const double origin[3] = {0, 0, 0};
@@ -56,8 +57,8 @@ static bool measure_shells(const ct_soup *soup, const uint32_t *shell, ct_shell 
         corners_of(soup, t, from, p);
         ct_cross3(p[1], p[2], normal);
         of->volume += ct_dot3(p[0], normal) / 6;
-        for (int k = 0; k < 3; k++) flat[shell[t]] += FLAT * fabs(p[0][k] * normal[k]) / 6;
-        flat[shell[t]] += rounding_of(soup, t);
+        for (int k = 0; k < 3; k++) flat[shell[t]] += SUM_ERROR * fabs(p[0][k] * normal[k]) / 6;
+        flat[shell[t]] += rounding_of((const double(*)[3])p, from);
     }
     return true;
 }
