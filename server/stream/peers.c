@@ -131,6 +131,7 @@ peers *peers_new(const peers_limits *limits, void *context, void *socket, metric
     atomic_init(&peers->references, 1);
     peers->limits = *limits;
     peers->metrics = metrics;
+    peers->accepted_fd = -1;
     peers->monitor = zmq_socket(context, ZMQ_PAIR);
     /* Without a high-water mark: libzmq's thread would otherwise wait for this one when the mark is reached. */
     if (peers->monitor && zmq_setsockopt(peers->monitor, ZMQ_RCVHWM, &(int){0}, sizeof(int)) == 0 &&
@@ -221,12 +222,13 @@ static void make_room(peers *peers, peer *newest) {
         "%" PRIu32 " connections are open, which is the limit (--max-sessions, ulimit -n)", peers->limits.connections);
 }
 
-static void attach(peers *peers, int fd) {
-    if (fd < 0 || !has_entry_for(peers, fd)) return;
+/* False: no memory. */
+static bool attach(peers *peers, int fd) {
+    if (!has_entry_for(peers, fd)) return false;
     descriptor *descriptor = &peers->by_fd[fd];
     if (descriptor->peer) detach(peers, fd);
     peer *peer = peer_new(peers, fd);
-    if (!peer) return;
+    if (!peer) return false;
     peer->is_attached = true;
     peer->former_end_ns = descriptor->former_end_ns;
     peer->has_former_number = descriptor->has_former_number;
@@ -234,16 +236,24 @@ static void attach(peers *peers, int fd) {
     descriptor->peer = peer;
     peers->n_attached++;
     if (peers_count(peers) > peers->limits.connections) make_room(peers, peer);
+    return true;
 }
 
 static peer *peer_at(const peers *peers, int fd) {
     return fd >= 0 && (size_t)fd < peers->n_fd ? peers->by_fd[fd].peer : NULL;
 }
 
+/* Whether there is none left for which there was no memory. The events after it wait for it: they may be of the same
+ * descriptor. */
+static bool attach_accepted(peers *peers) {
+    if (peers->accepted_fd >= 0 && attach(peers, peers->accepted_fd)) peers->accepted_fd = -1;
+    return peers->accepted_fd < 0;
+}
+
 /* An event is two parts: its number in 16 bits and the descriptor in 32, then the endpoint. */
 void peers_note_changes(peers *peers) {
     unsigned char event[6];
-    while (zmq_recv(peers->monitor, event, sizeof event, ZMQ_DONTWAIT) == (int)sizeof event) {
+    while (attach_accepted(peers) && zmq_recv(peers->monitor, event, sizeof event, ZMQ_DONTWAIT) == (int)sizeof event) {
         char endpoint[256];
         uint16_t what;
         int32_t fd;
@@ -251,7 +261,7 @@ void peers_note_changes(peers *peers) {
         memcpy(&fd, event + 2, sizeof fd);
         zmq_recv(peers->monitor, endpoint, sizeof endpoint, 0);
         if (what == ZMQ_EVENT_ACCEPTED) {
-            attach(peers, fd);
+            peers->accepted_fd = fd;
         } else if (peer_at(peers, fd)) {
             detach(peers, fd);
         }
@@ -291,12 +301,14 @@ peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
     uint64_t hash = hash_of(routing_id, id_size);
     peer *peer = peer_at(peers, fd);
     if (!peer || is_anothers(peer, hash, routing_id, id_size)) {
-        peers_note_changes(peers); /* a new connection is announced before its first message */
+        peers_note_changes(peers);                /* a new connection is announced before its first message */
+        if (peers->accepted_fd >= 0) return NULL; /* it may be of that connection, or of one after it */
         peer = peer_at(peers, fd);
     }
     if (peer && is_anothers(peer, hash, routing_id, id_size) && was_formers(peer, routing_id, id_size)) {
-        attach(peers, fd);
+        if (!attach(peers, fd)) peers->accepted_fd = fd;
         peer = peer_at(peers, fd);
+        if (!peer) return NULL;
     }
     if (!peer || is_anothers(peer, hash, routing_id, id_size))
         return peer_new(peers, -1); /* a late message of a closed connection */

@@ -79,6 +79,7 @@ struct peers {
     void *tell_context;
     descriptor *by_fd;
     size_t n_fd;         /* of by_fd */
+    int accepted_fd;     /* of a connection for whose entry there was no memory; -1: none */
     uint64_t drained_ns; /* when the socket had last no complete message left */
     uint32_t n_attached, n_cut;
     uint64_t looked_ns, scanned_ns;

@@ -138,6 +138,25 @@ def test_every_allocation_of_a_session_fails_once(make_server, tmp_path):
 
 
 @needs_own_malloc
+def test_a_connection_is_noted_later_where_memory_was_short(make_server, tmp_path):
+    """Not noted, it would count as one that has ended for as long as it lasts: what it asks for waits, as that of a
+    client that is gone does."""
+    fuse = Fuse(tmp_path)
+    server = make_server("--threads", "1", env=fuse.env)
+    for _ in range(2):  # the first request is kept, and used again
+        session = Session(server.stream)
+        session.run()
+        session.close()
+    wait_until(lambda: metrics(server)["contactd_connections"] == 0, "the connections have ended")
+    fuse.left = 1
+    session = Session(server.stream)
+    session.run()
+    assert fuse.left == 0
+    wait_until(lambda: metrics(server)["contactd_connections"] == 1, "the connection is noted")
+    session.close()
+
+
+@needs_own_malloc
 def test_every_allocation_of_http_requests_fails_once(make_server, tmp_path):
     fuse = Fuse(tmp_path)
     server = make_server("--threads", "1", env=fuse.env)
