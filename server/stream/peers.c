@@ -381,7 +381,7 @@ uint64_t peer_unanswered_bytes(const peer *peer) {
 
 bool peer_note_session(peer *peer, uint64_t session) {
     peer->session = session;
-    return peer->is_attached;
+    return peer->is_attached || has_connection(peer->peers, session);
 }
 
 void peers_tell_ends(peers *peers, void (*tell)(void *context, uint64_t session), void *context) {

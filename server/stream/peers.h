@@ -71,8 +71,8 @@ void peer_count_frame(peer *peer, size_t bytes);
 void peer_add_unanswered(peer *peer, uint64_t bytes);
 void peer_subtract_unanswered(peer *peer, uint64_t bytes);
 uint64_t peer_unanswered_bytes(const peer *peer);
-/* A session uses it: connections without one are cut first when they become too many. False: the connection has ended.
- */
+/* A session uses it: connections without one are cut first when they become too many. False: the connection has ended,
+ * and the session has no other. */
 bool peer_note_session(peer *peer, uint64_t session);
 /* Calls tell for the last session of each connection that ends, unless another connection has it too. */
 void peers_tell_ends(peers *peers, void (*tell)(void *context, uint64_t session), void *context);

@@ -58,7 +58,7 @@ class Boxes:
         self.mesh = self.raw.ok("RegisterMesh", mesh, arrays)["mesh"]
         self.scene = self.raw.ok("OpenScene", {"settings": {"resolution": (resolution,)}})["scene"]
         for pose in (POSE_0, tuple(moved(0.5, 0.5, 0.5)[:3].ravel())):
-            self.raw.ok("AddBody", {"scene": self.scene, "mesh": self.mesh, "kind": 2, "pose": pose})
+            self.body = self.raw.ok("AddBody", {"scene": self.scene, "mesh": self.mesh, "kind": 2, "pose": pose})["body"]
         self.sequence = 0
 
     def step(self, sequence: int | None = None, want: int = 17) -> dict:
@@ -263,6 +263,27 @@ def test_many_small_updates(make_server):
     answer = boxes.raw.ask("Step", boxes.step(want=0) | {"updates": updates}, arrays)
     assert answer.kind == "StepResult" or answer.body["code"] != 12, answer.body
     boxes.raw.close()
+
+
+# ---- connections that end ----
+
+
+def test_late_messages_of_a_connection_that_ended(make_server):
+    """They do not put a session that is back by another connection among those whose clients are gone, which wait."""
+    server = make_server("--threads", "1")
+    boxes = Boxes(server, 1024)
+    old = boxes.raw
+    for k in range(10):
+        new = Raw(server.stream, hello=False)
+        new.session, new.epoch = old.session, old.epoch
+        for _ in range(900):
+            old.send("Ping", {"nonce": 1})
+        old.socket.close(1000)
+        pose = tuple(moved(0.5, 0.5, 0.4 + 0.01 * k)[:3].ravel())
+        new.send("Step", boxes.step() | {"updates": [{"body": boxes.body, "kind": 4, "pose": pose}]})
+        assert new.receive().kind == "StepResult"
+        old = new
+    old.close()
 
 
 # ---- repeats ----
