@@ -823,6 +823,8 @@ class Client(SceneOpener, ShapeMaker):
                         "or pickled: make a client where they are to be; results can be pickled", object=repr(self))
 
     def __del__(self) -> None:
+        if not callable(os.getpid):
+            return  # Python ends, has taken its modules apart, and this was kept by one that it leaves for later
         servers, link = getattr(self, "_servers", None), getattr(self, "_link", None)
         if servers is not None:
             servers.close(wait=False)

@@ -517,3 +517,12 @@ def test_ctrl_c_ends_a_call():
     assert done.returncode == 0, done.stderr
     interrupt = "KeyboardInterrupt"
     assert done.stdout.split() == [interrupt, "0.25", interrupt, interrupt, "ConflictError", "0.75"], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("end", ["", "engine.close()"])
+def test_an_engine_that_is_kept_to_pythons_end_says_nothing(end):
+    """As by a diagram of Drake: it goes when Python has taken apart what closing needs."""
+    program = f"import codecs, contactd\ncodecs.kept = engine = contactd.Engine()\nengine.box((1, 1, 1))\n{end}\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENT,
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "client_py")})
+    assert (done.returncode, done.stderr) == (0, "")
