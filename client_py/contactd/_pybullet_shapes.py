@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._as_found import Makings, first_closed
-from ._optional import need
+from ._optional import check_version, need
 from .client import Client, Mesh
 from .errors import ErrorCode, error_for
 from .scene import plane_pose
 
 bullet: Any = need("pybullet", "contactd.pybullet")
+check_version(bullet, "contactd.pybullet", (3, 2), (4, 0), package="pybullet")
 Array = NDArray[np.float64]
 
 

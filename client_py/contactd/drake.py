@@ -23,8 +23,8 @@ from .client import Client, Unit, mesh_from
 from .errors import ErrorCode, error_for
 from .result import StepResult
 
-pydrake: Any = need("pydrake.all", "contactd.drake", "drake")
-check_version(need("pydrake", "contactd.drake", "drake"), "contactd.drake", (1, 40), (2, 0))
+pydrake: Any = need("pydrake.all", "contactd.drake", package="drake")
+check_version(need("pydrake", "contactd.drake", package="drake"), "contactd.drake", (1, 40), (2, 0), package="drake")
 STICTION = 20.0  # m/s^2, times the time step: friction is explicit
 
 __all__ = ["ContactSystem", "add"]

@@ -257,6 +257,8 @@ def test_missing_packages_are_named():
     code = "import sys; sys.modules['torch'] = None; import contactd.torch"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "client_py")})
     assert "pip install torch" in done.stderr and done.returncode
+    with pytest.raises(ImportError, match=r"contactd.x needs the package thing: pip install thing, or pip install 'contactd\[thing\]'"):
+        _optional.need("no_such.part", "contactd.x", package="thing")  # as pydrake.all is of drake
 
 
 def test_versions_outside_the_range_are_named():
@@ -266,6 +268,10 @@ def test_versions_outside_the_range_are_named():
         _optional.check_version(module, "contactd.x", (1, 2), (3,))
     module.__version__ = "2.9.1+cpu"
     _optional.check_version(module, "contactd.x", (1, 2), (3,))
+    nameless = type(sys)("thing")  # as pydrake and pybullet, whose versions are those of the packages
+    with pytest.warns(UserWarning, match=f"contactd.x is made for thing 9999 to below 10000, this is {np.__version__}"):
+        _optional.check_version(nameless, "contactd.x", (9999,), (10000,), package="numpy")
+    _optional.check_version(nameless, "contactd.x", (9999,), (10000,), package="no-such-package")
 
 
 def test_empty_batches():
