@@ -134,6 +134,10 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
         given = np.asarray(actions, float)
         if given.shape != self.action_space.shape:
             raise error_for(ErrorCode.WRONG_LENGTH, f"expected shape {self.action_space.shape}, got {given.shape}", field="actions")
+        finite = np.isfinite(given.reshape(self.num_envs, -1)).all(1)
+        if not finite.all():  # they would stay in the state until the next reset
+            raise error_for(ErrorCode.NON_FINITE, f"expected finite numbers, got others for environment {np.argmin(finite)}",
+                            field="actions")
         again = self._ended.copy()
         for _ in range(self._substeps):
             self._advance(self._wrenches_of(given), ~again)

@@ -100,6 +100,12 @@ def test_bad_input(cg):
     with pytest.raises(errors.InvalidArgumentError, match="a half-space has no mass"):
         cg.VectorScenes(2, lambda scene: build(scene) and [1.0, 1.0], None, None)
     cg.VectorScenes.__new__(cg.VectorScenes).close_extras()  # as gymnasium does where it is not whole
+    env, actions = made(cg), np.zeros((4, 6))
+    env.reset(seed=0)
+    actions[2, 1] = np.nan
+    with pytest.raises(errors.NonFiniteError, match="actions: expected finite numbers, got others for environment 2"):
+        env.step(actions)
+    env.step(np.zeros((4, 6)))  # as ever
     with pytest.raises(errors.WrongLengthError, match=r"actions: expected shape \(4, 6\)"):
         made(cg).step(np.zeros((4, 2)))
     with contactd.Engine() as engine:
