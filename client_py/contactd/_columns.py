@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, cast
+from typing import Any, Callable, Mapping, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,6 +184,20 @@ class Columns(ContactColumns):
     def entries(self) -> Entries:
         """The gradients' entries of all contacts."""
         return Entries(self._of, *self._counts)
+
+
+def table_of(result: ContactColumns, is_given: Callable[[str], bool], **first: np.ndarray) -> dict[str, np.ndarray]:
+    """What is given of each contact, behind what comes first: arrays (n,), several where a column has more numbers a contact."""
+    out = dict(first)
+    for name, column in COLUMNS.items():
+        if not is_given(name):
+            continue
+        values = getattr(result, name)
+        if not column.shape:
+            out[name] = values
+        for at in np.ndindex(*column.shape) if column.shape else ():
+            out["_".join([name, *map(str, at)])] = values[(slice(None), *at)]
+    return out
 
 
 def points_of(result: Columns) -> AllPoints:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _state
-from ._columns import Columns, Source, values_of
+from ._columns import Columns, Source, table_of, values_of
 from ._contact_columns import COLUMNS, ContactColumns
 from ._want import FRAME, IDS, INERTIA, Want, want_bits
 from .errors import ContactdError, ErrorCode, error_for
@@ -158,6 +158,14 @@ class ManyResult(ContactColumns):
         np.add.at(out, (index[:, None], pairs), wrenches)
         return out
 
+    def to_dict(self) -> dict[str, np.ndarray]:
+        """As StepResult.to_dict, for pandas.DataFrame and the like, with `scene_index` first."""
+        return table_of(self, self._is_given, scene_index=self.scene_index, bodies_0=self.body_pairs[:, 0], bodies_1=self.body_pairs[:, 1])
+
+    def _is_given(self, name: str) -> bool:
+        """Whether some step has given the column."""
+        raise NotImplementedError
+
     def _most_bodies(self) -> int:
         return max((len(scene._state.bodies) for scene in self.scenes), default=0)
 
@@ -193,6 +201,9 @@ class GatheredResult(ManyResult):
     def _column(self, name: str) -> np.ndarray:
         return self._columns._column(name)
 
+    def _is_given(self, name: str) -> bool:
+        return self._columns._is_given(name)
+
     @property
     def body_pairs(self) -> NDArray[np.int64]:
         pairs = np.stack([self._columns._field("body_a"), self._columns._field("body_b")], axis=1)
@@ -210,9 +221,12 @@ class StackedResult(ManyResult):
 
     def _column(self, name: str) -> np.ndarray:
         parts = [part for part in self._parts if len(part)] or self._parts
-        if not any(part._is_given(name) for part in parts):
+        if not self._is_given(name):
             return getattr(parts[0], name) if parts else values_of(None, COLUMNS[name].fields[0], COLUMNS[name].shape)  # or raises
         return np.concatenate([getattr(part, name) if part._is_given(name) else np.zeros((len(part), *COLUMNS[name].shape)) for part in parts])
+
+    def _is_given(self, name: str) -> bool:
+        return any(part._is_given(name) for part in self._parts)
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:
@@ -232,6 +246,9 @@ class KeptResult(ManyResult):
         if isinstance(column, ContactdError):
             raise column.with_traceback(None)
         return column
+
+    def _is_given(self, name: str) -> bool:
+        return isinstance(self._columns.get(name), np.ndarray)
 
     @property
     def body_pairs(self) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _settings
 from ._contact_columns import COLUMNS
-from ._columns import AllPoints, Columns, Source, no_law, no_velocities, point_ids, points_of, ranges
+from ._columns import AllPoints, Columns, Source, no_law, no_velocities, point_ids, points_of, ranges, table_of
 from ._frames import Frames
 from ._schema import ENUMS
 from ._surface import Surface, surface_of
@@ -659,16 +659,7 @@ class StepResult(Columns, Source):
     def to_dict(self) -> dict[str, np.ndarray]:
         """What the step has given of each contact, by names of columns, for pandas.DataFrame and the like: arrays (n,);
         a column with more numbers a contact comes as several, as normals_0 to normals_2."""
-        out = {f"bodies_{side}": self.body_pairs[:, side] for side in (0, 1)}
-        for name, column in COLUMNS.items():
-            if not self._is_given(name):
-                continue
-            values = getattr(self, name)
-            if not column.shape:
-                out[name] = values
-            for at in np.ndindex(*column.shape) if column.shape else ():
-                out["_".join([name, *map(str, at)])] = values[(slice(None), *at)]
-        return out
+        return table_of(self, self._is_given, bodies_0=self.body_pairs[:, 0], bodies_1=self.body_pairs[:, 1])
 
     def _repr_html_(self) -> str:
         """For notebooks: the contacts, the largest volumes first."""

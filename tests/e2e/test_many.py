@@ -262,6 +262,7 @@ def test_results_pickle_and_copy(client):
             assert {k: str(e) for k, e in again.errors.items()} == {k: str(e) for k, e in result.errors.items()}
             assert np.array_equal(again.volumes, result.volumes) and np.array_equal(again.body_pairs, result.body_pairs)
             assert np.array_equal(again.scene_index, result.scene_index)
+            assert list(again.to_dict()) == list(result.to_dict())
             for name in ("normals", "ids", "wrenches", "body_wrenches"):
                 try:
                     expected = getattr(result, name)
@@ -270,6 +271,20 @@ def test_results_pickle_and_copy(client):
                         getattr(again, name)
                 else:
                     assert np.array_equal(getattr(again, name), expected)
+
+
+def test_to_dict_is_flat(client):
+    """Of one batch, and of steps made one by one, with the columns of a step by itself."""
+    scenes, poses = scenes_of(client, 3, law="pressure"), motions(3)[0]
+    results = [client.step_many(scenes, ([1, 2], poses)),
+               step_each(Motion(Together.of(scenes, None), scenes, ([1, 2], poses), None, None), "frame", None)]
+    for result in results:
+        table = result.to_dict()
+        assert list(table) == ["scene_index", *scenes[0].step(want="frame").to_dict()] and "spins" not in table
+        assert all(column.shape == (len(result),) for column in table.values()) and len(result) > 3
+        assert np.array_equal(table["scene_index"], result.scene_index) and np.array_equal(table["bodies_1"], result.body_pairs[:, 1])
+        assert np.array_equal(table["wrenches_1_2"], result.wrenches[:, 1, 2])
+    assert "normals_0" not in client.step_many(scenes, want="volume").to_dict()
 
 
 @pytest.mark.parametrize("how, error, field", [
