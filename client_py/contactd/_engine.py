@@ -94,6 +94,8 @@ class EngineLink:
         self._queue: queue.SimpleQueue[tuple[Request, _Scene | None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._waiting = 0  # steps of all scenes, submitted and not done
+        self._serving: Any = None  # the future of what the thread carries out
+        self._taken_back = ffi.new("ct_cancel *")  # which ends that
         self._began = time.monotonic()
         given = ffi.new("ct_engine_options *")
         lib.ct_engine_options_init(given)
@@ -153,6 +155,22 @@ class EngineLink:
                 self._waiting += 1
             self._queue.put((request, scene))
 
+    def take_back(self, step: Any, deadline: float) -> None:
+        """As Link: ends the step of this future, if it has begun, and does not wait for that."""
+        with self._lock:
+            if self._serving is step:
+                self.native.lib.ct_cancel_request(self._taken_back, self.native.lib.CT_CANCEL_CALLER)
+
+    def _serve_next(self, future: Any) -> None:
+        with self._lock:
+            self._serving = future
+            self._taken_back.reason = self._taken_back.is_noted = 0
+
+    def _outer(self) -> Any:
+        """The ct_cancel that ends what this thread computes, or NULL."""
+        is_serving = self._serving is not None and threading.current_thread() is self._thread
+        return self._taken_back if is_serving else self.native.interrupts.outer()
+
     def close(self, wait: bool = True) -> None:
         if os.getpid() != self._pid:
             self._is_closed = True
@@ -205,6 +223,7 @@ class EngineLink:
     def _serve(self, request: Request, scene: _Scene | None) -> None:
         try:
             self._check_open()
+            self._serve_next(request.future)  # before it may not be called back any more: what takes it back then finds it here
             if not request.may_be_sent():
                 return
             value = self._carry_out(request)
@@ -214,6 +233,7 @@ class EngineLink:
             if not request.future.done():
                 request.future.set_result(value)
         finally:
+            self._serve_next(None)
             if scene is not None:
                 with self._lock:
                     scene.waiting -= 1
@@ -609,7 +629,7 @@ class EngineLink:
             step.tolerance, step.viscosity = (request.limits.get(name, 0.0) for name in ("tolerance", "viscosity"))
             scene.kept = None
         keep.append((step, cancel, updates))
-        cancel.outer = self.native.interrupts.outer()
+        cancel.outer = self._outer()
         now = time.monotonic()
         is_limited = 0 < scene.limit < request.deadline - now
         cancel.until = now + scene.limit if is_limited else request.deadline
@@ -633,6 +653,8 @@ class EngineLink:
         if step.error.status != lib.CT_CANCELLED and step.error.status != lib.CT_OK:
             return self.native.error(step.error, label)
         where = self.native.text(step.error.message) or "it had not begun"
+        if self._outer() == self._taken_back and lib.ct_cancel_reason(self._taken_back):
+            return error_for(ErrorCode.CANCELLED, f"its caller took it back: {where}: nothing was changed", object=label)
         if limit:
             return error_for(ErrorCode.TIME_LIMIT, f"the step took longer than its limit of {limit:g} s (max_step_time): "
                              f"{where}", object=label, field="max_step_time")

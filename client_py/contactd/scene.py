@@ -53,9 +53,9 @@ class Future(_BaseFuture[StepResult]):
     _take_back: Callable[["Future"], None] | None = None  # once it was submitted
 
     def cancel(self) -> bool:
-        """Takes it back. True: it had not been sent. False: it was done, or the server is asked to end it, which changes nothing in
-        the scene: then it fails with a CancelledError, or has its result where that came first. In this process, and from a server that
-        is too old, a step that has begun goes on."""
+        """Takes it back. True: it had not been sent, or in this process had not begun. False: it was done, or the server or engine is
+        asked to end it, which changes nothing in the scene: then it fails with a CancelledError, or has its result where that came first. On
+        a server that is too old, a step that has begun goes on."""
         if super().cancel():
             return True
         if self._take_back is not None and not self.done():

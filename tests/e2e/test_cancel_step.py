@@ -56,6 +56,28 @@ def test_a_running_step(client):
     assert len(scene.step()) == 1  # the numbers go on
 
 
+def test_a_running_step_in_this_process(engine):
+    scene = long_scene(engine)
+    future, behind = scene.submit(), scene.submit()
+    wait_until_it_runs(future)
+    assert behind.cancel() and not future.cancel()
+    with pytest.raises(errors.CancelledError, match="nothing was changed"):
+        future.result()
+
+    async def work() -> None:
+        task = asyncio.ensure_future(scene.step_async())
+        await asyncio.sleep(0.5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(work())
+    scene.configure(method="exact")  # which waits for what was submitted
+    for body in scene.bodies[2:]:
+        scene.remove_body(body)
+    assert len(scene.submit().result()) == len(scene.step()) == 1
+
+
 def test_what_is_done_or_not_known(client):
     scene = client.open_scene(method="exact")
     box = client.register_mesh(*UNIT_BOX)
