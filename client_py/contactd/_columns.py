@@ -149,6 +149,8 @@ class Columns(ContactColumns):
             part_shape = (6,) if column.is_symmetric else column.shape[len(column.fields) > 1:]
             if len(column.fields) == 1:
                 values = values_of(tables, column.fields[0], part_shape)
+            elif hasattr(tables, "both_sides"):
+                values = tables.both_sides(column.fields[0])
             else:
                 values = np.empty((len(tables or ()), *column.shape))
                 for part, field in enumerate(column.fields):

@@ -35,6 +35,11 @@ class EngineTables:
     def column(self, name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
         return _field(self._rows, name).copy()
 
+    def both_sides(self, name: str) -> np.ndarray:
+        """A field of both sides, by the first one's name: each row's cache lines are fetched once."""
+        base = name.removesuffix("_a")
+        return np.asarray(self._rows[_NAMES.get(base, base)]).copy()
+
     def has(self, name: str) -> bool:
         return name not in self._left_out
 
