@@ -120,7 +120,7 @@ def measure(engine, stream, encrypted):
         scale = (lambda ms, n=main["scenes"]: 1e3 * n / ms) if main["scenes"] > 1 else (lambda ms: ms)
         found[name] = (scale(main["ms"]["median"]), spread(main["ms"], scale), scale(base["ms"]["median"]),
                        f"{base['simd']}, {base['threads']} thread" if base["method"] == main["method"] else
-                       f"{base['method']} at {base['resolution'][0]}^2")
+                       base["method"] + (f" at {base['resolution'][0]}^2" if base["resolution"][0] else ""))
     rays = next(run["rays"] for run in engine if run["method"] == "ebpi" and run["scene"] == "ebpi_spheres")
     found["ebpi_spheres_rays"] = (rays, (rays, rays), None, "")
     by_name = {run["scene"]: run for run in stream}
@@ -133,7 +133,7 @@ def measure(engine, stream, encrypted):
         found[f"{name}_curve"] = (curve["p50"], spread(curve), by_name[name]["us"]["p50"], "without encryption")
     beside, alone = by_name["small_beside_large"]["us"], by_name["small_alone"]["us"]
     found["small_beside_large"] = (beside["p50"], spread(beside), alone["p50"], "without the neighbour")
-    found["small_beside_large_p99"] = (beside["p99"], (beside["p50"], beside["max"]), alone["p99"], "the same")
+    found["small_beside_large_p99"] = (beside["p99"], (beside["p50"], beside["max"]), alone["p99"], "without the neighbour")
     memory = by_name["memory"]
     found["bytes_per_triangle"] = (memory["rss_per_triangle"],
                                    sorted((memory["accounted_per_triangle"], memory["rss_per_triangle"])),

@@ -38,7 +38,7 @@ def plain(text):
     """With the signs of a page in place of those of a terminal."""
     text = re.sub(r"\^([23])", lambda m: "²³"[int(m[1]) - 2], text)
     text = re.sub(r"^(exact|ebpi|ldi|voxtree): ", r"`\1`: ", text)
-    text = re.sub(r"(?<![\w`])(ldi|exact)(?= at | with |'s)", r"`\1`", text)
+    text = re.sub(r"(?<![\w`])(ldi|exact)(?= at | with |'s|$)", r"`\1`", text)
     return re.sub(r"(?<=\d) x (?=\d)", " × ", text).replace("budget of 200 us", "budget of 200 µs")
 
 
@@ -72,7 +72,7 @@ def measured(name, figure):
 
 def beside(figure, unit):
     speedup, what = figure.get("speedup"), figure.get("baseline_is")
-    if not speedup:
+    if not speedup or unit in ("", "x"):  # a ratio has its baseline in its name
         return ""
     if by := re.fullmatch(r"(\w+), (\d+) threads?", what):
         what = f"{'one thread' if by[2] == '1' else by[2] + ' threads'} with{'out AVX2' if by[1] == 'base' else ' ' + by[1].upper()}"

@@ -52,14 +52,15 @@ def test_figures_are_shown_in_the_unit_that_reads_best(name, figure, shown):
 @pytest.mark.parametrize("speedup, what, unit, shown", [
     (1.461, "base, 1 thread", "ms", "1.46 × faster than one thread without AVX2"), (0.5, "the same echo", "us", "2 × as long as the same echo"),
     (0.04, "avx2, 2 threads", "ms", "25 × as long as 2 threads with AVX2"), (0.5, "the bare arrays", "bytes", "2 × as much as the bare arrays"),
-    (2.3, "ldi at 32^2", "ms", "2.3 × faster than `ldi` at 32²"), (None, None, "ms", "")])
+    (2.3, "ldi at 32^2", "ms", "2.3 × faster than `ldi` at 32²"), (None, None, "ms", ""), (64, "the numbers of tori", "x", "")])
 def test_baselines_are_told_in_words(speedup, what, unit, shown):
     assert speed_page.beside({"speedup": speedup, "baseline_is": what}, unit) == shown
 
 
 def test_new_figures_take_the_place_of_old_ones(tmp_path):
     """Those that were not measured again stay, and say of which commit they are."""
-    (tmp_path / "speed.json").write_text(speed_page.text_of(DATA), encoding="utf-8")
+    figures = DATA["figures"] | {"voxtree_tree": DATA["figures"]["voxtree_tree"] | {"note": "of commit 0807961"}}
+    (tmp_path / "speed.json").write_text(speed_page.text_of(DATA | {"figures": figures}), encoding="utf-8")
     (tmp_path / "speed.md").write_text(PAGE, encoding="utf-8")
     row = {"figure": "huge", "median": 50.0, "spread": [49.0, 51.0], "speedup": 3.0, "baseline_is": "base, 1 thread", "reach": 400.0, "text": "", "unit": "ms"}
     cuda = row | {"figure": "cuda_huge"}
