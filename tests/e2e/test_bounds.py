@@ -271,16 +271,16 @@ def test_many_small_updates(make_server):
 def test_late_messages_of_a_connection_that_ended(make_server):
     """They do not put a session that is back by another connection among those whose clients are gone, which wait."""
     server = make_server("--threads", "1")
-    boxes = Boxes(server, 1024)
+    boxes = Boxes(server, 2048)
     old = boxes.raw
-    for k in range(10):
+    for k in range(20):
         new = Raw(server.stream, hello=False)
         new.session, new.epoch = old.session, old.epoch
         for _ in range(900):
             old.send("Ping", {"nonce": 1})
         old.socket.close(1000)
         pose = tuple(moved(0.5, 0.5, 0.4 + 0.01 * k)[:3].ravel())
-        new.send("Step", boxes.step() | {"updates": [{"body": boxes.body, "kind": 4, "pose": pose}]})
+        new.send("Step", boxes.step(want=1) | {"updates": [{"body": boxes.body, "kind": 4, "pose": pose}]})
         assert new.receive().kind == "StepResult"
         old = new
     old.close()
