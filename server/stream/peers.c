@@ -306,9 +306,9 @@ peer *peers_find(peers *peers, int fd, const void *routing_id, size_t id_size) {
         peer = peer_at(peers, fd);
     }
     if (peer && is_anothers(peer, hash, routing_id, id_size) && was_formers(peer, routing_id, id_size)) {
-        if (!attach(peers, fd)) peers->accepted_fd = fd;
+        peers->accepted_fd = fd;
+        if (!attach_accepted(peers)) return NULL;
         peer = peer_at(peers, fd);
-        if (!peer) return NULL;
     }
     if (!peer || is_anothers(peer, hash, routing_id, id_size))
         return peer_new(peers, -1); /* a late message of a closed connection */

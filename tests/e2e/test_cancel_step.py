@@ -56,13 +56,8 @@ def test_a_running_step(client):
     assert len(scene.step()) == 1  # the numbers go on
 
 
-def test_a_running_step_in_this_process(engine):
-    scene = long_scene(engine)
-    future, behind = scene.submit(), scene.submit()
-    wait_until_it_runs(future)
-    assert behind.cancel() and not future.cancel()
-    with pytest.raises(errors.CancelledError, match="nothing was changed"):
-        future.result()
+def cancel_a_task(scene):
+    """One that awaits a step, while it is computed."""
 
     async def work() -> None:
         task = asyncio.ensure_future(scene.step_async())
@@ -72,6 +67,16 @@ def test_a_running_step_in_this_process(engine):
             await task
 
     asyncio.run(work())
+
+
+def test_a_running_step_in_this_process(engine):
+    scene = long_scene(engine)
+    future, behind = scene.submit(), scene.submit()
+    wait_until_it_runs(future)
+    assert behind.cancel() and not future.cancel()
+    with pytest.raises(errors.CancelledError, match="nothing was changed"):
+        future.result()
+    cancel_a_task(scene)
     scene.configure(method="exact")  # which waits for what was submitted
     for body in scene.bodies[2:]:
         scene.remove_body(body)
@@ -106,15 +111,7 @@ def test_another_connection_cannot(client, server):
 
 def test_a_task(client):
     scene = long_scene(client)
-
-    async def work() -> None:
-        task = asyncio.ensure_future(scene.step_async())
-        await asyncio.sleep(0.5)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(work())
+    cancel_a_task(scene)
     began = time.monotonic()
     with pytest.raises(errors.CancelledError):  # it comes behind the one that was ended, and begins
         future = scene.submit()
