@@ -292,6 +292,7 @@ void ct_gpu_return_foreign(ct_device *device, uint64_t bytes);
  * False: no memory, or the device is lost. */
 bool ct_gpu_reserve(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes);
 bool ct_gpu_reserve_pinned(ct_device *device, ct_workspace *workspace, ct_gpu_pinned *pinned, uint64_t bytes);
+void ct_gpu_free_buffer(ct_device *device, ct_gpu_buffer *buffer); /* which may grow again */
 void ct_gpu_free_pinned(ct_device *device, ct_gpu_pinned *pinned);
 void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace); /* all memory of a workspace that is not in use */
 uint64_t ct_gpu_release_idle(ct_device *device, double seconds);      /* as ct_backend.release_scratch */

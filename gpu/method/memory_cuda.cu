@@ -178,7 +178,7 @@ void ct_gpu_return_foreign(ct_device *device, uint64_t bytes) {
     return_bytes(device, ct_gpu_rounded(bytes), CT_MEMORY_SCRATCH);
 }
 
-static void free_buffer(ct_device *device, ct_gpu_buffer *buffer) {
+void ct_gpu_free_buffer(ct_device *device, ct_gpu_buffer *buffer) {
     ct_gpu_free(device, buffer->data, buffer->bytes, CT_MEMORY_SCRATCH);
     buffer->data = NULL;
     buffer->bytes = 0;
@@ -200,7 +200,7 @@ static uint64_t with_reserve(uint64_t bytes) {
 bool ct_gpu_reserve(ct_device *device, ct_workspace *workspace, ct_gpu_buffer *buffer, uint64_t bytes) {
     if (bytes <= buffer->bytes && buffer->data) return true;
     list_once(&workspace->buffers, buffer);
-    free_buffer(device, buffer);
+    ct_gpu_free_buffer(device, buffer);
     uint64_t size = with_reserve(bytes);
     buffer->data = ct_gpu_alloc(device, size, CT_MEMORY_SCRATCH, workspace);
     if (!buffer->data) buffer->data = ct_gpu_alloc(device, size = bytes, CT_MEMORY_SCRATCH, workspace);
@@ -245,7 +245,7 @@ bool ct_gpu_reserve_pinned(ct_device *device, ct_workspace *workspace, ct_gpu_pi
 /* ---- workspaces ---- */
 
 void ct_gpu_free_scratch(ct_device *device, ct_workspace *workspace) {
-    for (ct_gpu_buffer *buffer = workspace->buffers; buffer; buffer = buffer->next) free_buffer(device, buffer);
+    for (ct_gpu_buffer *buffer = workspace->buffers; buffer; buffer = buffer->next) ct_gpu_free_buffer(device, buffer);
     for (ct_gpu_pinned *pinned = workspace->pinned; pinned; pinned = pinned->next) ct_gpu_free_pinned(device, pinned);
     workspace->common.is_clean = false;
     for (const ct_gpu_method *const *method = ct_gpu_methods; *method; method++) {

@@ -1,11 +1,12 @@
 /* ebpi_cuda.cuh - the kernels of the method EBPI: faces over pixels, parts of tiles, measuring tiles, and spans of the
- * last ones. The host drives the passes of one pair at a time (refine.h, gpu/methods/ebpi/refine_cuda.cu) and waits between
- * them, so it knows how much memory each launch needs.
+ * last ones. The host drives the passes of many pairs side by side (refine.h, gpu/methods/ebpi/passes_cuda.cu) and waits
+ * between them, so it knows how much memory each launch needs. A launch is for all pairs that need the same.
  *
- *    lists     snap_vertices, count_faces, write_faces        each pixel's faces; the host places them
- *    pass      count_parts, write_parts                       a cut tile's faces to its parts; the host places them
+ *    begin     snap_vertices                              once
+ *    lists     count_faces, write_faces                   each pixel's faces; the host places them
+ *    pass      count_parts, write_parts                   a cut tile's faces to its parts; the host places them
  *              measure_tiles
- *    spans     claim_tile_pages, add_tile_spans               of the tiles that are left, once
+ *    spans     claim_tile_pages, add_tile_spans           of the tiles that are left, once
  *
  * No order of faces or threads changes a bit: whatever they add up is an integer.
  */
@@ -24,29 +25,48 @@ extern "C" {
 enum { CT_EBPI_LANES = 32 }; /* threads of a tile: a warp */
 
 /* A pair, with pointers of the device; of `view` only what the plan says (ct_ebpi_view_plan, initial). */
-struct ct_ebpi_pair_tables {
+struct ct_ebpi_pair {
     const ct_gpu_body *body[2];
     const uint32_t (*opposite[2])[3]; /* ct_adjacency */
     const uint32_t *triangles[2];
     uint32_t n_vertices[2], n_triangles[2];
+    uint64_t first_vertex; /* among those of all pairs: body 0's come first */
+    uint64_t candidate, step;
     ct_window window;
     const ct_turned_views *turned; /* NULL: the views lie along the world's axes */
     ct_ebpi_view view[3];
     int32_t (*coords[2])[4]; /* [n_vertices] */
 };
 
-/* Faces over pixels. first_pixel: of each view among all. */
-struct ct_ebpi_list_tables : ct_ebpi_pair_tables {
-    uint64_t first_pixel[3];
-    uint32_t *count;    /* [2][pixels of all views] per body; then where the next face goes, from the view's faces on */
-    uint64_t n_pixels;  /* of all views */
-    uint64_t *moved;    /* [2][2] per body, cubic units: sums of the lower and the upper 32 bits of each face's */
-    uint32_t *faces[3]; /* of each view */
+struct ct_ebpi_snap_tables {
+    const ct_ebpi_pair *pairs;
+    uint64_t n_pairs, n_vertices; /* n_vertices: of all pairs */
+};
+
+/* A pair whose faces are listed over pixels. */
+struct ct_ebpi_listed {
+    uint32_t pair;
+    uint64_t first_chunk;    /* of CT_BLOCK faces, among those of all */
+    uint64_t first_count;    /* among those of all: [2][n_pixels], per body */
+    uint64_t first_pixel[3]; /* of each view among all of the pair's */
+    uint64_t n_pixels;       /* of all views */
+    uint64_t first_face[3];  /* where each view's are written */
+};
+
+struct ct_ebpi_list_tables {
+    const ct_ebpi_pair *pairs;
+    const ct_ebpi_listed *listed; /* [n] */
+    uint64_t n, n_chunks;
+    uint64_t (*moved)[2][2]; /* [n] per body, cubic units: sums of the lower and the upper 32 bits of each face's */
+    uint32_t *count;         /* of faces over a pixel; then where the next one goes, from the view's faces on */
+    uint32_t *faces;
 };
 
 /* Parts of tiles. A tile that is not cut is its only part. */
-struct ct_ebpi_cut_tables : ct_ebpi_pair_tables {
+struct ct_ebpi_cut_tables {
+    const ct_ebpi_pair *pairs;
     const ct_ebpi_tile *tiles;               /* [n] */
+    const uint32_t *pair_of;                 /* [n] */
     const ct_ebpi_cut *cut;                  /* [n], at most twice a side */
     const uint64_t *first_part, *first_face; /* [n] among all parts; among the bits of all tiles */
     uint64_t n;
@@ -56,24 +76,29 @@ struct ct_ebpi_cut_tables : ct_ebpi_pair_tables {
     uint32_t *second;     /* per part: where body 1's begin */
 };
 
-/* Measures tiles. */
-struct ct_ebpi_measure_tables : ct_ebpi_pair_tables {
-    ct_ebpi_tile *tiles; /* [n] */
+/* What a tile is measured with. */
+struct ct_ebpi_measured {
+    uint64_t memory; /* where its ct_ebpi_measure_bytes begin */
+    uint32_t pair, is_strict;
+};
+
+struct ct_ebpi_measure_tables {
+    const ct_ebpi_pair *pairs;
+    ct_ebpi_tile *tiles;              /* [n] */
+    const ct_ebpi_measured *measured; /* [n] */
     uint64_t n;
-    char *memory;                    /* ct_ebpi_measure_bytes for each tile */
-    const uint64_t *memory_of;       /* [n] */
+    char *memory;
     ct_ebpi_polynomial *polynomials; /* [n]; NULL: not wanted, and cuts are planned */
-    uint32_t is_strict;
 };
 
 /* Spans of tiles. */
 struct ct_ebpi_span_tables : ct_answer_tables {
-    ct_ebpi_pair_tables of;
+    const ct_ebpi_pair *of;
     const ct_ebpi_tile *tiles; /* [n_tiles], each with a length */
+    const uint32_t *pair_of;   /* [n_tiles] */
     uint64_t n_tiles;
     const uint64_t *first_fragment; /* [n_tiles + 1] */
     ct_gpu_fragment *crossings;
-    uint64_t candidate, step;
 };
 
 /* Memory to measure a tile of n faces: the faces, crossings of each body in the ray's order, layers, intervals, slots.
@@ -89,7 +114,7 @@ CT_FN uint64_t ct_ebpi_measure_bytes(uint32_t n) {
     return (bytes + 15) / 16 * 16;
 }
 
-unsigned ct_cuda_snap_ebpi(const ct_ebpi_pair_tables *tables, unsigned grid, cudaStream_t stream);
+unsigned ct_cuda_snap_ebpi(const ct_ebpi_snap_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_count_faces(const ct_ebpi_list_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_write_faces(const ct_ebpi_list_tables *tables, unsigned grid, cudaStream_t stream);
 unsigned ct_cuda_count_parts(const ct_ebpi_cut_tables *tables, unsigned grid, cudaStream_t stream);

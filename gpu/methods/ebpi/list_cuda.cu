@@ -1,18 +1,21 @@
-/* list_cuda.cu - snaps a pair's vertices, lists the faces over each pixel of its views, and shares a tile's faces among
- * its parts. One thread a face. */
+/* list_cuda.cu - snaps pairs' vertices, lists the faces over each pixel of their views, and shares a tile's faces among
+ * its parts. One thread a vertex or a face. */
 #include "gpu/device/cuda/collective.cuh"
 #include "gpu/methods/ebpi/ebpi_cuda.cuh"
 
-CT_KERNEL snap_vertices(const ct_ebpi_pair_tables b) {
-    CT_FOR(i, (uint64_t)b.n_vertices[0] + b.n_vertices[1]) {
-        const int k = i >= b.n_vertices[0];
-        const uint32_t vertex = (uint32_t)(k ? i - b.n_vertices[0] : i);
+CT_KERNEL snap_vertices(const ct_ebpi_snap_tables b) {
+    CT_FOR(i, b.n_vertices) {
+        const ct_ebpi_pair *pair =
+            &b.pairs[ct_find_owner(b.n_pairs, i, [&](uint64_t p) { return b.pairs[p].first_vertex; })];
+        const uint64_t of_pair = i - pair->first_vertex;
+        const int k = of_pair >= pair->n_vertices[0];
+        const uint32_t vertex = (uint32_t)(k ? of_pair - pair->n_vertices[0] : of_pair);
         int32_t q[3];
-        if (b.turned)
-            ct_gpu_posed_coords(b.body[k], b.turned->pose[k], &b.window, vertex, q);
+        if (pair->turned)
+            ct_gpu_posed_coords(pair->body[k], pair->turned->pose[k], &pair->window, vertex, q);
         else
-            ct_gpu_coords(b.body[k], &b.window, vertex, q);
-        int32_t *to = b.coords[k][vertex];
+            ct_gpu_coords(pair->body[k], &pair->window, vertex, q);
+        int32_t *to = pair->coords[k][vertex];
         to[0] = q[0], to[1] = q[1], to[2] = q[2], to[3] = 0;
     }
 }
@@ -23,9 +26,9 @@ struct corners {
     const int32_t *a, *b, *c;
 };
 
-CT_DEVICE corners corners_of(const ct_ebpi_pair_tables &b, int body, uint32_t triangle) {
-    const uint32_t *of = b.triangles[body] + 3 * (uint64_t)triangle;
-    const corners at = {b.coords[body][of[0]], b.coords[body][of[1]], b.coords[body][of[2]]};
+CT_DEVICE corners corners_of(const ct_ebpi_pair *pair, int body, uint32_t triangle) {
+    const uint32_t *of = pair->triangles[body] + 3 * (uint64_t)triangle;
+    const corners at = {pair->coords[body][of[0]], pair->coords[body][of[1]], pair->coords[body][of[2]]};
     return at;
 }
 
@@ -76,38 +79,71 @@ CT_DEVICE uint64_t moved_by(const ct_window *window, const corners &at) {
     return (uint64_t)volume;
 }
 
-CT_KERNEL count_faces(const ct_ebpi_list_tables b) {
-    uint64_t low[2] = {0, 0}, high[2] = {0, 0};
-    CT_FOR(i, (uint64_t)b.n_triangles[0] + b.n_triangles[1]) {
-        const int k = i >= b.n_triangles[0];
-        const corners at = corners_of(b, k, (uint32_t)(k ? i - b.n_triangles[0] : i));
-        for (int w = 0; w < 3; w++)
-            list_in_view(&b.view[w], k, at,
-                         [&](uint64_t pixel) { atomicAdd(&b.count[k * b.n_pixels + b.first_pixel[w] + pixel], 1u); });
-        const uint64_t volume = moved_by(&b.window, at);
-        low[k] += volume & 0xffffffff;
-        high[k] += volume >> 32;
+/* A thread's face, in a chunk of those of all pairs that are listed. Faces of both bodies are numbered together. */
+struct listed_face {
+    uint64_t at; /* of ct_ebpi_list_tables.listed */
+    const ct_ebpi_listed *listed;
+    const ct_ebpi_pair *pair;
+    int body;
+    uint32_t triangle;
+    bool is_one; /* else the pair has no more */
+};
+
+CT_DEVICE listed_face face_of(const ct_ebpi_list_tables &b, uint64_t chunk, unsigned thread) {
+    listed_face face;
+    face.at = ct_find_owner(b.n, chunk, [&](uint64_t i) { return b.listed[i].first_chunk; });
+    face.listed = &b.listed[face.at];
+    face.pair = &b.pairs[face.listed->pair];
+    const uint64_t i = (chunk - face.listed->first_chunk) * CT_BLOCK + thread;
+    face.body = i >= face.pair->n_triangles[0];
+    face.triangle = (uint32_t)(face.body ? i - face.pair->n_triangles[0] : i);
+    face.is_one = i < (uint64_t)face.pair->n_triangles[0] + face.pair->n_triangles[1];
+    return face;
+}
+
+/* Calls add(view, counter) for each pixel that a face is over. */
+template <class Add>
+CT_DEVICE void list_face(const ct_ebpi_list_tables &b, const listed_face &face, const corners &at, Add add) {
+    const ct_ebpi_listed *listed = face.listed;
+    for (int w = 0; w < 3; w++) {
+        uint32_t *count =
+            b.count + listed->first_count + (uint64_t)face.body * listed->n_pixels + listed->first_pixel[w];
+        list_in_view(&face.pair->view[w], face.body, at, [&](uint64_t pixel) { add(w, &count[pixel]); });
     }
-    for (int k = 0; k < 2; k++) {
-        const uint64_t sum_low = ct_block_sum(low[k]), sum_high = ct_block_sum(high[k]);
+}
+
+CT_KERNEL count_faces(const ct_ebpi_list_tables b) {
+    CT_EACH_BLOCK(chunk, b.n_chunks) {
+        uint64_t low[2] = {0, 0}, high[2] = {0, 0}, to = 0;
         CT_THREADS(t) {
-            if (t > 0) continue;
-            if (sum_low) ct_atomic_add(&b.moved[2 * k], sum_low);
-            if (sum_high) ct_atomic_add(&b.moved[2 * k + 1], sum_high);
+            const listed_face face = face_of(b, chunk, t);
+            to = face.at;
+            if (!face.is_one) continue;
+            const corners at = corners_of(face.pair, face.body, face.triangle);
+            list_face(b, face, at, [](int, uint32_t *count) { atomicAdd(count, 1u); });
+            const uint64_t volume = moved_by(&face.pair->window, at);
+            low[face.body] = volume & 0xffffffff;
+            high[face.body] = volume >> 32;
+        }
+        for (int k = 0; k < 2; k++) {
+            const uint64_t sum_low = ct_block_sum(low[k]), sum_high = ct_block_sum(high[k]);
+            CT_THREADS(t) {
+                if (t > 0) continue;
+                if (sum_low) ct_atomic_add(&b.moved[to][k][0], sum_low);
+                if (sum_high) ct_atomic_add(&b.moved[to][k][1], sum_high);
+            }
         }
     }
 }
 
 CT_KERNEL write_faces(const ct_ebpi_list_tables b) {
-    CT_FOR(i, (uint64_t)b.n_triangles[0] + b.n_triangles[1]) {
-        const int k = i >= b.n_triangles[0];
-        const uint32_t triangle = (uint32_t)(k ? i - b.n_triangles[0] : i);
-        const corners at = corners_of(b, k, triangle);
-        for (int w = 0; w < 3; w++)
-            list_in_view(&b.view[w], k, at, [&](uint64_t pixel) {
-                const uint32_t to = atomicAdd(&b.count[k * b.n_pixels + b.first_pixel[w] + pixel], 1u);
-                b.faces[w][to] = (uint32_t)k << 31 | triangle;
-            });
+    CT_FOR(i, b.n_chunks * CT_BLOCK) {
+        const listed_face face = face_of(b, i / CT_BLOCK, (unsigned)(i % CT_BLOCK));
+        if (!face.is_one) continue;
+        list_face(b, face, corners_of(face.pair, face.body, face.triangle), [&](int w, uint32_t *count) {
+            const uint32_t to = atomicAdd(count, 1u);
+            b.faces[face.listed->first_face[w] + to] = (uint32_t)face.body << 31 | face.triangle;
+        });
     }
 }
 
@@ -120,9 +156,9 @@ CT_DEVICE void find_range(int32_t lo, int32_t hi, int32_t from, int shift, int n
 }
 
 /* A bit for each part of a tile that a face is over, part u, v being bit v << cut.u | u. */
-CT_DEVICE uint32_t find_parts(const ct_ebpi_pair_tables &b, const ct_ebpi_tile *tile, ct_ebpi_cut cut, uint32_t tag) {
-    const ct_ebpi_view *view = &b.view[tile->view];
-    const corners at = corners_of(b, (int)(tag >> 31), tag & 0x7fffffff);
+CT_DEVICE uint32_t find_parts(const ct_ebpi_pair *pair, const ct_ebpi_tile *tile, ct_ebpi_cut cut, uint32_t tag) {
+    const ct_ebpi_view *view = &pair->view[tile->view];
+    const corners at = corners_of(pair, (int)(tag >> 31), tag & 0x7fffffff);
     const int u = view->u, v = view->v, su = tile->shift_u - cut.u, sv = tile->shift_v - cut.v;
     int columns[2], rows[2];
     if (!cut.u && !cut.v) return 1;
@@ -149,7 +185,7 @@ CT_KERNEL count_parts(const ct_ebpi_cut_tables b) {
         const uint64_t at = i / LANES;
         const ct_ebpi_tile *tile = &b.tiles[at];
         for (uint32_t f = (uint32_t)(i % LANES); f < tile->n_faces; f += LANES) {
-            const uint32_t tag = tile->faces[f], bits = find_parts(b, tile, b.cut[at], tag);
+            const uint32_t tag = tile->faces[f], bits = find_parts(&b.pairs[b.pair_of[at]], tile, b.cut[at], tag);
             b.covered[b.first_face[at] + f] = (uint16_t)bits;
             for (uint32_t part = 0; bits >> part; part++)
                 if (bits >> part & 1) atomicAdd(&b.count[b.first_part[at] + part][tag >> 31], 1u);
@@ -178,7 +214,7 @@ const ct_kernel_entry ct_ebpi_list_kernels[] = {CT_KERNEL_ENTRY(snap_vertices), 
                                                 CT_KERNEL_ENTRY(write_faces),   CT_KERNEL_ENTRY(count_parts),
                                                 CT_KERNEL_ENTRY(write_parts),   CT_KERNELS_END};
 
-unsigned ct_cuda_snap_ebpi(const ct_ebpi_pair_tables *tables, unsigned grid, cudaStream_t stream) {
+unsigned ct_cuda_snap_ebpi(const ct_ebpi_snap_tables *tables, unsigned grid, cudaStream_t stream) {
     return CT_LAUNCH(snap_vertices, grid, stream, *tables);
 }
 

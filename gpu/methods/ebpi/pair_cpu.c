@@ -179,9 +179,9 @@ static bool begin(struct ebpi *ebpi) {
     return true;
 }
 
-/* ct_ebpi_operations.list. Counting the faces also finds what snapping moves. */
-static bool list(ct_ebpi_refinement *of) {
-    struct ebpi *ebpi = (struct ebpi *)of;
+/* CT_EBPI_LIST. Counting the faces also finds what snapping moves. */
+static bool list(struct ebpi *ebpi) {
+    ct_ebpi_refinement *of = &ebpi->refinement;
     ct_arena *arena = &ebpi->context->workspace->workers[ebpi->context->driver].arena;
     ct_budget *budget = &ebpi->context->device->budget;
     for (int w = 0; w < 3; w++)
@@ -231,8 +231,8 @@ static uint32_t count_chunks(const struct ebpi *ebpi) {
     return (ebpi->refinement.n + MEASURE_CHUNK - 1) / MEASURE_CHUNK;
 }
 
-static bool measure(ct_ebpi_refinement *of) {
-    struct ebpi *ebpi = (struct ebpi *)of;
+/* CT_EBPI_MEASURE */
+static bool measure(struct ebpi *ebpi) {
     ct_enter_phase("casting rays");
     run_tasks(ebpi, count_chunks(ebpi), measure_chunk);
     return !ebpi->context->has_failed;
@@ -280,9 +280,9 @@ static void cut_chunk(void *argument, uint32_t i, uint32_t worker) {
     }
 }
 
-/* ct_ebpi_operations.cut */
-static bool cut(ct_ebpi_refinement *of, ct_ebpi_tile *to) {
-    struct ebpi *ebpi = (struct ebpi *)of;
+/* CT_EBPI_CUT */
+static bool cut(struct ebpi *ebpi) {
+    const ct_ebpi_refinement *of = &ebpi->refinement;
     const ct_pair_context *context = ebpi->context;
     const uint32_t n_chunks = count_chunks(ebpi);
     uint32_t *first = malloc((n_chunks + 1) * sizeof *first), n = 0;
@@ -291,7 +291,7 @@ static bool cut(ct_ebpi_refinement *of, ct_ebpi_tile *to) {
         if (i % MEASURE_CHUNK == 0) first[i / MEASURE_CHUNK] = n;
         n += ct_ebpi_count_parts(ct_ebpi_cut_at_once(of->cut[i]));
     }
-    struct cutting cutting = {ebpi, first, to};
+    struct cutting cutting = {ebpi, first, of->parts};
     if (context->is_spread)
         ct_pool_run(context->workspace->pool, n_chunks, cut_chunk, &cutting);
     else
@@ -320,8 +320,8 @@ static void cut_chunk_equally(void *argument, uint32_t i, uint32_t worker) {
     }
 }
 
-static bool cut_equally(ct_ebpi_refinement *of) {
-    struct ebpi *ebpi = (struct ebpi *)of;
+/* CT_EBPI_CUT_EQUALLY */
+static bool cut_equally(struct ebpi *ebpi) {
     run_tasks(ebpi, count_chunks(ebpi), cut_chunk_equally);
     return !ebpi->context->has_failed;
 }
@@ -458,13 +458,11 @@ static bool keep_tiles(struct ebpi *ebpi) {
 /* ---- the whole ---- */
 
 static struct ebpi ebpi_of(ct_pair_context *context) {
-    static const ct_ebpi_operations operations = {list, measure, cut, cut_equally};
     const ct_pair_task *pair = context->pair;
     const ct_scene_settings *settings = pair->settings;
     struct scratch *scratch = scratch_of(context->workspace, context->driver);
     return (struct ebpi){
-        .refinement = {.operations = &operations,
-                       .window = &pair->window,
+        .refinement = {.window = &pair->window,
                        .tolerance = tolerance_of(pair),
                        .tolerance_rel = settings->tolerance_rel,
                        .allocation = settings->allocation,
@@ -477,11 +475,33 @@ static struct ebpi ebpi_of(ct_pair_context *context) {
         .context = context};
 }
 
+static bool carry_out(struct ebpi *ebpi, ct_ebpi_operation asked) {
+    switch (asked) {
+    case CT_EBPI_LIST:
+        return list(ebpi);
+    case CT_EBPI_MEASURE:
+        return measure(ebpi);
+    case CT_EBPI_CUT:
+        return cut(ebpi);
+    case CT_EBPI_CUT_EQUALLY:
+        return cut_equally(ebpi);
+    default:
+        return false;
+    }
+}
+
+static bool refine(struct ebpi *ebpi) {
+    ct_ebpi_operation asked;
+    while ((asked = ct_ebpi_next(&ebpi->refinement)) != CT_EBPI_DONE)
+        if (!carry_out(ebpi, asked)) return false;
+    return true;
+}
+
 static void compute_pair(ct_workspace *workspace, ct_pair_task *pair, uint32_t worker, bool is_spread) {
     ct_pair_context context = ct_pair_context_of(workspace, pair, worker, is_spread);
     struct ebpi ebpi = ebpi_of(&context);
     const double start = ct_now();
-    if (!begin(&ebpi) || !ct_ebpi_refine(&ebpi.refinement)) context.has_failed = true;
+    if (!begin(&ebpi) || !refine(&ebpi)) context.has_failed = true;
     const double refined = ct_now();
     if (!context.has_failed) {
         double bound[3], deviation[3];

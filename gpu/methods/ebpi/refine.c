@@ -1,4 +1,5 @@
-/* refine.c - the passes of a pair: first tiles, target, cuts, until the bound holds or nothing more helps. */
+/* refine.c - the passes of a pair: first tiles, target, cuts, until the bound holds or nothing more helps. It goes from one thing that
+ * the backend has to do to the next (ct_ebpi_next). */
 #include "gpu/methods/ebpi/refine.h"
 
 #include <math.h>
@@ -136,12 +137,10 @@ static void add_up(ct_ebpi_refinement *of) {
         of->totals[w].bound = of->totals[w].bound * (1 + 0x1p-30) + of->moved + 0x1p-40 * of->totals[w].volume;
 }
 
-static bool measure(ct_ebpi_refinement *of, uint64_t n_new) {
+static ct_ebpi_operation ask_to_measure(ct_ebpi_refinement *of, uint64_t n_new) {
     of->rays += n_new;
     of->passes++;
-    if (!of->operations->measure(of)) return false;
-    add_up(of);
-    return true;
+    return CT_EBPI_MEASURE;
 }
 
 /* ---- cuts ---- */
@@ -162,14 +161,13 @@ void ct_ebpi_make_parts(const ct_ebpi_tile *tile, ct_ebpi_cut whole, ct_ebpi_til
         }
 }
 
-/* Cuts each tile as of->cut says, each side twice at most. */
-static bool cut_once(ct_ebpi_refinement *of) {
+/* As of->cut says, each side twice at most. */
+static ct_ebpi_operation ask_to_cut(ct_ebpi_refinement *of) {
     uint64_t n = 0;
     for (uint32_t i = 0; i < of->n; i++) n += ct_ebpi_count_parts(ct_ebpi_cut_at_once(of->cut[i]));
-    ct_ebpi_tile *tiles = n <= UINT32_MAX ? reserve_tiles(of, n) : NULL;
-    if (!tiles || !of->operations->cut(of, tiles)) return false;
-    use_tiles(of, tiles, (uint32_t)n);
-    return true;
+    of->parts = n <= UINT32_MAX && !ct_is_cancelled() ? reserve_tiles(of, n) : NULL;
+    of->n_parts = (uint32_t)n;
+    return of->parts ? CT_EBPI_CUT : CT_EBPI_FAILED;
 }
 
 /* Of every tile, none. NULL: out of memory. */
@@ -180,19 +178,18 @@ static ct_ebpi_cut *reserve_cuts(ct_ebpi_refinement *of) {
     return of->cut = of->cut_memory->data;
 }
 
-/* Cuts each tile as of->cut says. */
-static bool cut_tiles(ct_ebpi_refinement *of) {
-    for (bool is_done = false; !is_done;) {
-        if (ct_is_cancelled() || !cut_once(of) || !reserve_cuts(of)) return false;
-        is_done = true;
-        for (uint32_t i = 0; i < of->n; i++) {
-            const ct_ebpi_tile *tile = &of->tiles[i];
-            if (tile->bound != CT_EBPI_UNMEASURED || ct_ebpi_count_parts(tile->cut[0]) == 1) continue;
-            of->cut[i] = tile->cut[0];
-            is_done = false;
-        }
+/* What is left of the cuts, then to measure the last parts. */
+static ct_ebpi_operation go_on_cutting(ct_ebpi_refinement *of) {
+    bool is_done = true;
+    use_tiles(of, of->parts, of->n_parts);
+    if (!reserve_cuts(of)) return CT_EBPI_FAILED;
+    for (uint32_t i = 0; i < of->n; i++) {
+        const ct_ebpi_tile *tile = &of->tiles[i];
+        if (tile->bound != CT_EBPI_UNMEASURED || ct_ebpi_count_parts(tile->cut[0]) == 1) continue;
+        of->cut[i] = tile->cut[0];
+        is_done = false;
     }
-    return true;
+    return is_done ? ask_to_measure(of, of->n_new) : ask_to_cut(of);
 }
 
 /* ---- target ---- */
@@ -254,47 +251,32 @@ static ct_ebpi_pass pass_of(const ct_ebpi_refinement *of, int w, double target, 
 }
 
 /* Chooses by the optimal allocation, and counts the rays that it takes. False: out of memory. */
-static bool choose_optimal(ct_ebpi_refinement *of, double target, uint64_t *n_new, bool *is_short) {
+static bool choose_optimal(ct_ebpi_refinement *of, bool *is_short) {
+    const double target = target_of(of);
     ct_ebpi_level *level = malloc(CT_EBPI_LEVELS * sizeof *level);
     if (!level) return false;
-    *n_new = 0;
+    of->n_new = 0;
     for (int w = 0; w < 3; w++) {
         if (of->totals[w].bound <= target) continue;
-        const uint64_t used = of->rays + *n_new;
+        const uint64_t used = of->rays + of->n_new;
         ct_ebpi_pass pass = pass_of(of, w, target, of->ray_budget > used ? of->ray_budget - used : 0);
         ct_ebpi_choose_optimal(&pass, level);
-        *n_new += pass.n_new;
+        of->n_new += pass.n_new;
         *is_short = *is_short || pass.is_short;
     }
     free(level);
     return true;
 }
 
-/* Chooses the cuts of the equal allocation. Where they need more rays than the budget has left, the rays that are left
- * go to the tiles whose bound they lower most. */
-static bool choose_equal(ct_ebpi_refinement *of, double target, uint64_t *n_new, bool *is_short) {
-    find_shares(of);
-    if (!of->operations->cut_equally(of)) return false;
-    *n_new = 0;
+/* Counts the rays of the equal allocation's cuts. Where they need more than the budget has left, the rays that are left go to the
+ * tiles whose bound they lower most. False: out of memory. */
+static bool check_equal(ct_ebpi_refinement *of, bool *is_short) {
+    of->n_new = 0;
     for (uint32_t i = 0; i < of->n; i++)
-        if (of->cut[i].u || of->cut[i].v) *n_new += (uint64_t)1 << (of->cut[i].u + of->cut[i].v);
-    if (of->rays + *n_new <= of->ray_budget) return true;
+        if (of->cut[i].u || of->cut[i].v) of->n_new += (uint64_t)1 << (of->cut[i].u + of->cut[i].v);
+    if (of->rays + of->n_new <= of->ray_budget) return true;
     memset(of->cut, 0, of->n * sizeof *of->cut);
-    return choose_optimal(of, target, n_new, is_short);
-}
-
-/* One pass. *goes_on: another may help. */
-static bool refine_once(ct_ebpi_refinement *of, double target, bool *goes_on) {
-    bool is_short = false;
-    uint64_t n_new = 0;
-    if (!reserve_cuts(of) || !(of->allocation == CT_ALLOCATION_OPTIMAL ? choose_optimal(of, target, &n_new, &is_short)
-                                                                       : choose_equal(of, target, &n_new, &is_short)))
-        return false;
-    if (ct_is_cancelled_at("rays", of->rays)) return false;
-    if (is_short) of->ended = CT_ENDED_RAY_BUDGET;
-    if (!is_short && n_new == 0) of->ended = CT_ENDED_PRECISION;
-    *goes_on = of->ended == CT_ENDED_COMPLETED;
-    return n_new == 0 || (cut_tiles(of) && measure(of, n_new));
+    return choose_optimal(of, is_short);
 }
 
 static bool are_within(const ct_ebpi_refinement *of, double bound) {
@@ -306,24 +288,6 @@ static bool is_met(const ct_ebpi_refinement *of, double target) {
     /* A part of nothing cannot be reached. */
     return of->tolerance == 0 && of->totals[0].volume + of->totals[1].volume + of->totals[2].volume == 0 &&
            are_within(of, fmax(smallest_tolerance(of->window), 2 * of->moved));
-}
-
-/* From the first tiles on. */
-static bool refine_by_bound(ct_ebpi_refinement *of) {
-    const uint32_t last_pass = of->passes + CT_MAX_PASSES;
-    of->ended = CT_ENDED_COMPLETED;
-    if (!of->operations->list(of) || !make_first_tiles(of) || !measure(of, of->n)) return false;
-    /* By the equal allocation each tile has to keep to its part, also where the sum is within the target. */
-    const bool is_equal = of->allocation != CT_ALLOCATION_OPTIMAL;
-    for (bool goes_on = true; goes_on && (is_equal || !is_met(of, target_of(of)));) {
-        if (of->passes == last_pass) {
-            of->ended = CT_ENDED_PASS_LIMIT;
-            break;
-        }
-        if (!refine_once(of, target_of(of), &goes_on)) return false;
-    }
-    if (is_met(of, target_of(of))) of->ended = CT_ENDED_COMPLETED;
-    return true;
 }
 
 /* How far view w's volume can be from another's by that one's bound, m^3. At most its own bound, if both are right. */
@@ -355,16 +319,76 @@ static uint64_t count_pixels(const ct_ebpi_refinement *of) {
     return n;
 }
 
-bool ct_ebpi_refine(ct_ebpi_refinement *of) {
-    of->rays = 0;
-    of->passes = 0;
-    if (!refine_by_bound(of)) return false;
-    if (of->is_strict || !is_refuted(of)) return true;
+/* ---- what is done next ---- */
+
+/* From the first tiles on. */
+static ct_ebpi_operation begin(ct_ebpi_refinement *of) {
+    of->last_pass = of->passes + CT_MAX_PASSES;
+    of->ended = CT_ENDED_COMPLETED;
+    return CT_EBPI_LIST;
+}
+
+static ct_ebpi_operation end(ct_ebpi_refinement *of) {
+    if (is_met(of, target_of(of))) of->ended = CT_ENDED_COMPLETED;
+    if (of->is_strict || !is_refuted(of)) return CT_EBPI_DONE;
     of->is_strict = of->rays + count_pixels(of) <= of->ray_budget;
-    if (of->is_strict) return refine_by_bound(of);
+    if (of->is_strict) return begin(of);
     widen_bounds(of);
     of->ended = CT_ENDED_RAY_BUDGET;
-    return true;
+    return CT_EBPI_DONE;
+}
+
+/* The cuts of a pass are chosen. */
+static ct_ebpi_operation begin_cutting(ct_ebpi_refinement *of, bool is_short) {
+    if (ct_is_cancelled_at("rays", of->rays)) return CT_EBPI_FAILED;
+    if (is_short)
+        of->ended = CT_ENDED_RAY_BUDGET;
+    else if (of->n_new == 0)
+        of->ended = CT_ENDED_PRECISION;
+    return of->n_new ? ask_to_cut(of) : end(of);
+}
+
+/* All tiles are measured. */
+static ct_ebpi_operation begin_pass(ct_ebpi_refinement *of) {
+    /* By the equal allocation each tile has to keep to its part, also where the sum is within the target. */
+    const bool is_equal = of->allocation != CT_ALLOCATION_OPTIMAL;
+    bool is_short = false;
+    if (of->ended != CT_ENDED_COMPLETED || (!is_equal && is_met(of, target_of(of)))) return end(of);
+    if (of->passes == of->last_pass) {
+        of->ended = CT_ENDED_PASS_LIMIT;
+        return end(of);
+    }
+    if (!reserve_cuts(of)) return CT_EBPI_FAILED;
+    if (is_equal) {
+        find_shares(of);
+        return CT_EBPI_CUT_EQUALLY;
+    }
+    return choose_optimal(of, &is_short) ? begin_cutting(of, is_short) : CT_EBPI_FAILED;
+}
+
+static ct_ebpi_operation next_of(ct_ebpi_refinement *of) {
+    bool is_short = false;
+    switch (of->asked) {
+    case CT_EBPI_BEGIN:
+        of->rays = 0;
+        of->passes = 0;
+        return begin(of);
+    case CT_EBPI_LIST:
+        return make_first_tiles(of) ? ask_to_measure(of, of->n) : CT_EBPI_FAILED;
+    case CT_EBPI_MEASURE:
+        add_up(of);
+        return begin_pass(of);
+    case CT_EBPI_CUT_EQUALLY:
+        return check_equal(of, &is_short) ? begin_cutting(of, is_short) : CT_EBPI_FAILED;
+    case CT_EBPI_CUT:
+        return go_on_cutting(of);
+    default:
+        return of->asked;
+    }
+}
+
+ct_ebpi_operation ct_ebpi_next(ct_ebpi_refinement *of) {
+    return of->asked = next_of(of);
 }
 
 void ct_ebpi_view_errors(const ct_ebpi_refinement *of, double bound[3], double deviation[3]) {

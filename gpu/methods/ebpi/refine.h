@@ -2,7 +2,8 @@
  * every backend of the method EBPI: which tiles are cut is decided here, on the host, from sums in the tiles' order. A
  * backend measures tiles and cuts them.
  *
- * In order: ct_ebpi_plan_views; the backend sets `initial` of the views and finds what snapping moves; ct_ebpi_refine.
+ * In order: ct_ebpi_plan_views; the backend sets `initial` of the views; then it does what ct_ebpi_next asks for, and finds what
+ * snapping moves when it lists faces.
  */
 #ifndef CT_EBPI_REFINE_H
 #define CT_EBPI_REFINE_H
@@ -22,24 +23,27 @@ typedef struct ct_ebpi_totals {
     double bound, square, volume; /* m^3, m^6, m^3 */
 } ct_ebpi_totals;
 
-typedef struct ct_ebpi_refinement ct_ebpi_refinement;
 typedef struct ct_buffer ct_buffer; /* gpu/base/scratch.h */
 
-/* What a backend does with all tiles. False: out of memory. */
-typedef struct ct_ebpi_operations {
-    /* Lists the faces of the views, as for the first tiles: measuring and cutting tiles reorders their lists. */
-    bool (*list)(ct_ebpi_refinement *of);
-    /* Measures those whose bound is CT_EBPI_UNMEASURED: length, bound, cut and left. */
-    bool (*measure)(ct_ebpi_refinement *of);
-    /* Writes the tiles that each tile becomes by of->cut, no side halved more than ct_ebpi_cut_at_once says, in their
-     * order: ct_ebpi_make_parts, with the faces that are over each. May measure those that are not cut further. */
-    bool (*cut)(ct_ebpi_refinement *of, ct_ebpi_tile *to);
-    /* Sets of->cut of all tiles by ct_ebpi_equal_cut. */
-    bool (*cut_equally)(ct_ebpi_refinement *of);
-} ct_ebpi_operations;
+/* What a refinement asks of its backend (ct_ebpi_next). */
+typedef enum ct_ebpi_operation {
+    CT_EBPI_BEGIN, /* nothing yet: it is to begin */
+    /* To list the faces of the views, as for the first tiles: measuring and cutting tiles reorders their lists. */
+    CT_EBPI_LIST,
+    /* To measure the tiles whose bound is CT_EBPI_UNMEASURED: length, bound, cut and left. */
+    CT_EBPI_MEASURE,
+    /* To write to of->parts[n_parts] the tiles that each tile becomes by of->cut, no side halved more than
+     * ct_ebpi_cut_at_once says, in their order: ct_ebpi_make_parts, with the faces that are over each. Those that are not
+     * cut further may be measured, too. */
+    CT_EBPI_CUT,
+    /* To set of->cut of all tiles by ct_ebpi_equal_cut. */
+    CT_EBPI_CUT_EQUALLY,
+    CT_EBPI_DONE,  /* nothing more: of->ended says how it ended */
+    CT_EBPI_FAILED /* nothing more: it is out of memory, or was cancelled */
+} ct_ebpi_operation;
 
-struct ct_ebpi_refinement {
-    const ct_ebpi_operations *operations;
+typedef struct ct_ebpi_refinement {
+    ct_ebpi_operation asked; /* last */
     const ct_window *window;
     double tolerance, tolerance_rel; /* ct_scene_settings */
     ct_allocation allocation;
@@ -56,11 +60,15 @@ struct ct_ebpi_refinement {
     ct_ebpi_totals totals[3];
     ct_ebpi_cut *cut;       /* [n], of the pass */
     ct_ebpi_share share[3]; /* of the equal allocation */
+    uint64_t n_new;         /* rays of the pass */
+    uint32_t last_pass;     /* that there may be */
+    ct_ebpi_tile *parts;    /* of the cut that is asked for, */
+    uint32_t n_parts;       /* and how many */
     /* out: */
     uint64_t rays;
     uint32_t passes;
     ct_ended ended;
-};
+} ct_ebpi_refinement;
 
 /* OUT_OF_RANGE: a tolerance, m^3, that is more than 0 and less than the window's lattice can carry, and no relative one
  * beside it: of both the larger counts. */
@@ -69,12 +77,13 @@ ct_status ct_ebpi_check_tolerance(double tolerance, double relative, const ct_wi
 /* Plans the pixels of the views of two bodies with so many faces together. False: out of memory. */
 bool ct_ebpi_plan_views(ct_ebpi_refinement *of, double n_faces);
 
-/* Refines until the bound is within the tolerance; of->ended says if it is not. False: out of memory.
+/* What is to be done next, once the backend has done what was asked before; of->asked is CT_EBPI_BEGIN at first. Until the
+ * bound is within the tolerance, or nothing more helps. Many refinements may so go on side by side.
  *
  * The views see one volume. Where the volumes of two differ by more than the sum of their published bounds, one of
  * these is wrong: all tiles are then measured anew by the strict bound. If the ray budget has not the rays for that,
  * the bounds grow by what the views differ. */
-bool ct_ebpi_refine(ct_ebpi_refinement *of);
+ct_ebpi_operation ct_ebpi_next(ct_ebpi_refinement *of);
 
 /* The error of the volume of each view. */
 void ct_ebpi_view_errors(const ct_ebpi_refinement *of, double bound[3], double deviation[3]);

@@ -11,7 +11,9 @@ enum { LANES = CT_EBPI_LANES, TILES = (int)CT_BLOCK / LANES }; /* threads of a t
 /* A tile while it is measured; shared by its threads. */
 struct work {
     ct_ebpi_tile *tile; /* NULL: none */
+    const ct_ebpi_pair *pair;
     const ct_ebpi_view *view;
+    bool is_strict;
     ct_ebpi_frame frame;
     uint32_t n[2], all; /* faces of each body; body 0's come first */
     ct_ebpi_face *faces;
@@ -48,13 +50,15 @@ CT_DEVICE void begin_tile(const ct_ebpi_measure_tables &b, uint64_t i, work *w) 
     if (b.polynomials) memset(&b.polynomials[i], 0, sizeof b.polynomials[i]);
     if (!is_under_both(tile)) return;
     w->tile = tile;
-    w->view = &b.view[tile->view];
+    w->pair = &b.pairs[b.measured[i].pair];
+    w->view = &w->pair->view[tile->view];
+    w->is_strict = b.measured[i].is_strict != 0;
     w->frame = ct_ebpi_frame_of(tile->u, tile->v, tile->shift_u, tile->shift_v);
     const uint32_t n = w->all = tile->n_faces;
     w->n[0] = ct_ebpi_count_first(tile);
     w->n[1] = n - w->n[0];
     tile->begin[1] = w->n[0];
-    char *at = b.memory + b.memory_of[i];
+    char *at = b.memory + b.measured[i].memory;
     w->faces = carve<ct_ebpi_face>(&at, n);
     w->intervals = carve<ct_interval>(&at, 3 * (uint64_t)n + 12);
     w->slots = carve<uint32_t>(&at, ct_ebpi_slots_for(n));
@@ -67,16 +71,16 @@ CT_DEVICE void begin_tile(const ct_ebpi_measure_tables &b, uint64_t i, work *w) 
 
 /* ---- faces, and the ray ---- */
 
-CT_DEVICE const int32_t *corner_of(const ct_ebpi_measure_tables &b, uint32_t tag, int k) {
-    return b.coords[tag >> 31][b.triangles[tag >> 31][3 * (uint64_t)(tag & 0x7fffffff) + (uint64_t)k]];
+CT_DEVICE const int32_t *corner_of(const ct_ebpi_pair *pair, uint32_t tag, int k) {
+    return pair->coords[tag >> 31][pair->triangles[tag >> 31][3 * (uint64_t)(tag & 0x7fffffff) + (uint64_t)k]];
 }
 
-CT_DEVICE void load_face(const ct_ebpi_measure_tables &b, work *w, uint32_t i) {
+CT_DEVICE void load_face(work *w, uint32_t i) {
     const ct_ebpi_view *view = w->view;
     const uint32_t tag = w->tile->faces[i], body = tag >> 31;
     ct_ebpi_face face;
-    ct_ebpi_load_face(&w->frame, corner_of(b, tag, 0), corner_of(b, tag, 1), corner_of(b, tag, 2), view->u, view->v,
-                      view->axis, tag, &face);
+    ct_ebpi_load_face(&w->frame, corner_of(w->pair, tag, 0), corner_of(w->pair, tag, 1), corner_of(w->pair, tag, 2),
+                      view->u, view->v, view->axis, tag, &face);
     w->faces[i] = face;
     if (!face.crossing) return;
     if (view->initial[body] == CT_INITIAL_FROM_BALANCE) atomicAdd(&w->winding[body], -face.crossing);
@@ -173,12 +177,12 @@ CT_DEVICE const ct_ebpi_face *find_face(const work *w, uint32_t tag) {
 }
 
 /* Along u, v and the rays. */
-CT_DEVICE ct_ebpi_side side_of(const ct_ebpi_measure_tables &b, const work *w, const ct_ebpi_face *face) {
+CT_DEVICE ct_ebpi_side side_of(const work *w, const ct_ebpi_face *face) {
     const int axis[3] = {w->view->u, w->view->v, w->view->axis};
     double e[2][3], normal[3] = {0, 0, 0};
     if (ct_ebpi_is_steep(face)) {
         const int32_t *corner[3];
-        for (int k = 0; k < 3; k++) corner[k] = corner_of(b, face->tag, k);
+        for (int k = 0; k < 3; k++) corner[k] = corner_of(w->pair, face->tag, k);
         for (int i = 0; i < 2; i++)
             for (int k = 0; k < 3; k++) e[i][k] = (double)corner[i + 1][axis[k]] - (double)corner[0][axis[k]];
         normal[0] = e[0][1] * e[1][2] - e[0][2] * e[1][1];
@@ -189,19 +193,19 @@ CT_DEVICE ct_ebpi_side side_of(const ct_ebpi_measure_tables &b, const work *w, c
 }
 
 /* The edges of face i that the tile may hold points of, each on the side of the face with the lower number. */
-CT_DEVICE void add_edges(const ct_ebpi_measure_tables &b, const work *w, uint32_t i, ct_ebpi_sums *to) {
+CT_DEVICE void add_edges(const work *w, uint32_t i, ct_ebpi_sums *to) {
     const ct_ebpi_face *face = &w->faces[i];
     const uint32_t triangle = face->tag & 0x7fffffff;
     for (int k = 0; k < 3 && face->inside; k++) {
         if (!ct_ebpi_has_edge_in(&w->frame, face, k)) continue;
-        const uint32_t opposite = ct_half_edge_triangle(b.opposite[face->tag >> 31][triangle][k]);
+        const uint32_t opposite = ct_half_edge_triangle(w->pair->opposite[face->tag >> 31][triangle][k]);
         if (opposite < triangle) continue;
         const ct_ebpi_face *other = find_face(w, (face->tag & 0x80000000u) | opposite);
         if (!other) continue;
-        if (b.is_strict) {
+        if (w->is_strict) {
             ct_ebpi_add_strict_edge(&w->frame, face, other, k, to);
         } else {
-            const ct_ebpi_side side[2] = {side_of(b, w, face), side_of(b, w, other)};
+            const ct_ebpi_side side[2] = {side_of(w, face), side_of(w, other)};
             ct_ebpi_add_published_edge(&w->frame, face, other, side, k, to);
         }
     }
@@ -227,9 +231,9 @@ CT_DEVICE void add_sums(work *works, const ct_ebpi_sums *x) {
 /* ---- the whole ---- */
 
 /* Kinks bound the tile, not only its depths. */
-CT_DEVICE bool counts_kinks(const ct_ebpi_measure_tables &b, const work *w) {
+CT_DEVICE bool counts_kinks(const work *w) {
     const uint64_t pairs = (uint64_t)w->n_inside[0] * w->n_inside[1];
-    return w->has_surface && (!b.is_strict || pairs <= CT_EBPI_MOST_PAIRS);
+    return w->has_surface && (!w->is_strict || pairs <= CT_EBPI_MOST_PAIRS);
 }
 
 CT_DEVICE void finish_tile(const ct_ebpi_measure_tables &b, uint64_t i, const work *w) {
@@ -239,7 +243,7 @@ CT_DEVICE void finish_tile(const ct_ebpi_measure_tables &b, uint64_t i, const wo
     tile->n_crossed[1] = w->n_crossed[1];
     if (!w->joint.n) return;
     int64_t sum = w->most << CT_EBPI_DEPTH_BITS;
-    if (counts_kinks(b, w) && w->sums.kinks < sum) sum = w->sums.kinks;
+    if (counts_kinks(w) && w->sums.kinks < sum) sum = w->sums.kinks;
     tile->length = w->length;
     tile->bound = sum + w->n_spans * CT_EBPI_SPAN_ROUNDING;
     if (b.polynomials) {
@@ -263,7 +267,7 @@ CT_KERNEL measure_tiles(const ct_ebpi_measure_tables b) {
         CT_BARRIER();
         CT_THREADS(t) {
             work *w = &works[t / LANES];
-            for (uint32_t i = t % LANES; i < w->all; i += LANES) load_face(b, w, i);
+            for (uint32_t i = t % LANES; i < w->all; i += LANES) load_face(w, i);
             for (uint32_t i = t % LANES; w->tile && i <= w->slot_mask; i += LANES) w->slots[i] = 0;
         }
         CT_BARRIER();
@@ -293,9 +297,9 @@ CT_KERNEL measure_tiles(const ct_ebpi_measure_tables b) {
         ct_ebpi_sums edges = {}, crossings = {};
         CT_THREADS(t) {
             work *w = &works[t / LANES];
-            const bool is_counted = counts_kinks(b, w);
-            for (uint32_t i = t % LANES; is_counted && i < w->all; i += LANES) add_edges(b, w, i, &edges);
-            const uint64_t pairs = is_counted && b.is_strict ? (uint64_t)w->n[0] * w->n[1] : 0;
+            const bool is_counted = counts_kinks(w);
+            for (uint32_t i = t % LANES; is_counted && i < w->all; i += LANES) add_edges(w, i, &edges);
+            const uint64_t pairs = is_counted && w->is_strict ? (uint64_t)w->n[0] * w->n[1] : 0;
             for (uint64_t p = t % LANES; p < pairs; p += LANES)
                 ct_ebpi_add_transient_edge(&w->frame, &w->faces[p / w->n[1]], &w->faces[w->n[0] + p % w->n[1]], &edges);
         }
@@ -303,7 +307,7 @@ CT_KERNEL measure_tiles(const ct_ebpi_measure_tables b) {
         CT_BARRIER();
         CT_THREADS(t) {
             work *w = &works[t / LANES];
-            const uint64_t pairs = counts_kinks(b, w) && !b.is_strict ? (uint64_t)w->n_crossed[0] * w->n_crossed[1] : 0;
+            const uint64_t pairs = counts_kinks(w) && !w->is_strict ? (uint64_t)w->n_crossed[0] * w->n_crossed[1] : 0;
             for (uint64_t p = t % LANES; p < pairs; p += LANES)
                 ct_ebpi_add_met_crossing(&w->frame, &w->faces[w->crossed[0][p / w->n_crossed[1]]],
                                          &w->faces[w->crossed[1][p % w->n_crossed[1]]], w->sums.butterfly, &crossings);

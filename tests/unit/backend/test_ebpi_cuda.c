@@ -60,6 +60,31 @@ static void test_any_order_of_threads(void **state) {
             check_order(&three, strict, orders[i], 1);
 }
 
+/* Pairs are refined side by side, with one launch for what several of them need: as many as for one pair, if all need the
+ * same. */
+static void test_launches(void **state) {
+    (void)state;
+    enum { N = 5, ROUNDS = 3 };
+    char expected[33];
+    find_expected(&three, false, expected);
+    ct_engine *engine = open_cuda(0);
+    struct stage stages[N];
+    ct_step steps[N];
+    uint64_t launches[ROUNDS];
+    for (int i = 0; i < N; i++) stages[i] = open_ebpi(engine, false);
+    for (int round = 0; round < ROUNDS; round++) { /* in the first, tables grow */
+        const ct_engine_facts before = facts_of(engine);
+        const size_t n = round == 2 ? 1 : N;
+        for (size_t i = 0; i < n; i++) steps[i] = (ct_step){.scene = stages[i].scene, .want = CT_WANT_ALL};
+        assert_int_equal(ct_engine_run(engine, steps, n), CT_OK);
+        for (size_t i = 0; i < n; i++) expect_result(&steps[i].result, expected);
+        launches[round] = facts_of(engine).launches - before.launches;
+    }
+    assert_int_equal(launches[1], launches[2]);
+    for (int i = 0; i < N; i++) stage_close(&stages[i]);
+    ct_engine_destroy(&engine);
+}
+
 /* Whatever the budget: the CPU's bits, or an error that names it. */
 static void test_budgets(void **state) {
     (void)state;
@@ -99,9 +124,9 @@ int main(void) {
 #define TEST(f) cmocka_unit_test_setup(f, default_devices)
 #define ONE_THREAD(f)                                                                                                  \
     { #f, UNIT_RACES_ONLY ? unit_left_out : f, default_devices, NULL, NULL }
-    const struct CMUnitTest tests[] = {TEST(test_takes_several_passes), TEST(test_any_order_of_threads),
-                                       ONE_THREAD(test_budgets), ONE_THREAD(test_allocations_fail),
-                                       ONE_THREAD(test_memory_comes_back)};
+    const struct CMUnitTest tests[] = {
+        TEST(test_takes_several_passes), TEST(test_any_order_of_threads),   TEST(test_launches),
+        ONE_THREAD(test_budgets),        ONE_THREAD(test_allocations_fail), ONE_THREAD(test_memory_comes_back)};
     return cmocka_run_group_tests_name("ebpi on cuda", tests, NULL, NULL);
 }
 
