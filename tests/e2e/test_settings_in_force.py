@@ -12,16 +12,14 @@ import numpy as np
 import pytest
 from conftest import CONTACTCTL, SLOW
 from contactd import errors
+from contactd._scene_settings import ROWS
 from geometry import UNIT_BOX, moved
 from http_api import Api
 from raw import Raw
 
-NO_PRECISION = {"cell_size": 0, "margin": 0, "max_step_time": 0, "law": "volume", "stiction_speed": 0, "tolerance": 0, "tolerance_rel": 0, "strict": False, "optimize_directions": False,
-                "allocation": "optimal", "ray_budget": 0}
-
-
-NO_VOXELS = {"voxel_level": 0, "level": 0, "pair_budget": 0, "max_points": 0, "center_normals": False,
-             "plain_average": False, "refine": False}
+# What nobody has given: numbers are 0 then, flags false, of choices it is the first.
+NOT_GIVEN = {row.name: False if row.type == "flag" else next(iter(row.choices), 0) for row in ROWS}
+NO_VOXELS = {row.name: NOT_GIVEN.pop(row.name) for row in ROWS if row.is_voxels}
 
 
 @pytest.fixture
@@ -39,8 +37,7 @@ def test_a_patch_is_told_and_outlives_the_server(world):
     server, client, scene, b = world
     api = Api(server.http)
     result = scene.step()
-    assert result.settings == {"method": "ldi", "resolution": (32, 32, 32), "pixel_size": 0, "stiffness": 1,
-                               "patches": False, "cell_size": 0, **NO_PRECISION, "revision": 1,
+    assert result.settings == {**NOT_GIVEN, "method": "ldi", "resolution": (32, 32, 32), "stiffness": 1, "revision": 1,
                                "voxels": NO_VOXELS}
     before = api.get(f"/v1/scenes/{scene.id}")
     assert before["revision"] == 1
@@ -88,18 +85,16 @@ def test_http_steps_tell_their_settings(world):
     api = Api(server.http)
     opened = api("POST", "/v1/scenes", {"pixel_size": 0.125}).json
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
-    assert settings == {"method": "ldi", "resolution": opened["resolution"], "pixel_size": 0.125, "stiffness": 1,
-                        "patches": False, "cell_size": 0, **NO_PRECISION, **NO_VOXELS, "revision": 1}
+    assert settings == {**NOT_GIVEN, **NO_VOXELS, "method": "ldi", "resolution": opened["resolution"], "pixel_size": 0.125, "stiffness": 1,
+                        "revision": 1}
     api("PATCH", f"/v1/scenes/{opened['id']}", {"method": "auto", "patches": True})
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
-    assert settings == {"method": "auto", "resolution": None, "pixel_size": 0, "stiffness": 1,
-                        "patches": True, "cell_size": 0, **NO_PRECISION, **NO_VOXELS, "revision": 2}
+    assert settings == {**NOT_GIVEN, **NO_VOXELS, "method": "auto", "resolution": None, "stiffness": 1, "patches": True, "revision": 2}
     precision = {"tolerance": 0.001, "tolerance_rel": 0.25, "strict": True, "optimize_directions": True,
                  "allocation": "published", "ray_budget": 5000}
     api("PATCH", f"/v1/scenes/{opened['id']}", {"method": "ebpi", "patches": False, **precision})
     settings = api("POST", f"/v1/scenes/{opened['id']}/step", {}).json["settings"]
-    assert settings == {"method": "ebpi", "resolution": None, "pixel_size": 0, "stiffness": 1, "patches": False,
-                        **NO_PRECISION, **precision, **NO_VOXELS, "revision": 3}
+    assert settings == {**NOT_GIVEN, **NO_VOXELS, "method": "ebpi", "resolution": None, "stiffness": 1, **precision, "revision": 3}
 
 
 def test_a_limit_of_the_step_time_is_told_and_kept(world):

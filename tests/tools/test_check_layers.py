@@ -27,7 +27,7 @@ ALLOWED = {
     "gpu/mesh/mesh.h": '#include "gpu/base/fail.h"\n',
     "gpu/methods/ldi/raster.h": '#include "gpu/mesh/mesh.h"\n',
     "gpu/run/engine.c": '#include "gpu/methods/ldi/raster.h"\n',
-    "proto/codec.h": '#include "errors.h"\n',
+    "proto/codec.h": '#include "proto/errors.h"\n',
     "proto/errors.h": "\n",
     "server/base/log.h": "\n",
     "server/registry/registry.h": '#include "gpu/include/contact.h"\n#include "server/base/log.h"\n',
@@ -114,6 +114,14 @@ def test_an_upward_include_is_named(tmp_path, monkeypatch):
     assert said == ["gpu/base/low.h includes gpu/mesh/mesh.h, which is above it",
                     "gpu/base/part.inl includes gpu/mesh/mesh.h, which is above it",
                     "gpu/methods/exact/b.c includes gpu/methods/ldi/x.h, which is above it"]
+    write(tmp_path, {"gpu/base/low.h": "\n", "gpu/base/part.inl": "\n", "gpu/methods/exact/b.c": "\n"})
+    assert not list(check_layers.floor_complaints(tmp_path))
+    for name in ('"../mesh/mesh.h"', '"low.h"', '"gpu/base/../mesh/mesh.h"', "<gpu/mesh/mesh.h>", "MESH"):
+        write(tmp_path, {"gpu/base/low.h": f"#define MESH \"gpu/mesh/mesh.h\"\n#include {name} // comment\n"})
+        assert list(check_layers.floor_complaints(tmp_path)) == [
+            f"gpu/base/low.h includes {name}: write the path from the root of the tree, in quotes"]
+    write(tmp_path, {"gpu/base/low.h": '#include "quad_glsl.h"\n#include <sys/mman.h>\n'})
+    assert not list(check_layers.floor_complaints(tmp_path))
     write(tmp_path, {"gpu/odd/c.c": '#include "gpu/base/low.h"\n'})
     with pytest.raises(SystemExit, match="gpu/odd is in no list"):
         list(check_layers.floor_complaints(tmp_path))
@@ -152,6 +160,12 @@ def test_an_upward_import_is_named(tmp_path, monkeypatch):
         write(tmp_path, {"client_py/contactd/low.py": text})
         module = "middle" if names == "m" else "high"
         said = f"client_py/contactd/low.py imports {names} of {module}, which is above it"
+        assert list(check_layers.module_complaints(tmp_path)) == [said]
+    for text, name in {"import contactd.high\n": "contactd.high", "def f():\n    from contactd import High\n": "contactd",
+                       "from contactd.high import High\n": "contactd.high", "import importlib as i\ni.import_module('.high', 'contactd')\n": ".high",
+                       "__import__('contactd.high')\n": "contactd.high"}.items():
+        write(tmp_path, {"client_py/contactd/low.py": text})
+        said = f"client_py/contactd/low.py imports {name}: write from . import, or from .module import"
         assert list(check_layers.module_complaints(tmp_path)) == [said]
     write(tmp_path, {**files, "client_py/contactd/odd.py": "\n"})
     with pytest.raises(SystemExit, match="odd.py is in no list"):
