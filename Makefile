@@ -566,10 +566,10 @@ ifneq ($(BASE),)
 BENCH := compare.py --base '$(BASE)' $(if $(ROWS),--rows '$(value ROWS)') $(if $(WORST),--worst '$(WORST)') \
          $(if $(TURNS),--turns '$(TURNS)')
 else
+$(if $(filter bench,$(MAKECMDGOALS)),$(if $(ROWS)$(WORST)$(TURNS),$(error ROWS, WORST and TURNS need a build to compare with: BASE=<folder>)))
 BENCH := bench.py
 endif
 bench: all $(call bins,$(BENCH_C)) venv
-	$(if $(BASE),,$(if $(ROWS)$(WORST)$(TURNS),$(error ROWS, WORST and TURNS need a build to compare with: BASE=<folder>)))
 	$(PYTHON) tests/bench/$(BENCH) --build $(B)
 	$(if $(BASE),,$(if $(OUT),$(PYTHON) tests/bench/speed_page.py $(OUT) $(B)/bench.json))
 

@@ -238,10 +238,12 @@ ct_status ct_gpu_lost(const ct_device *device, ct_error *error); /* the error of
 double ct_gpu_now(void);                                         /* s */
 
 extern const ct_kernel_entry ct_probe_kernels[];
+extern const ct_kernel_entry ct_local_kernels[]; /* that are there to hold local memory */
 
 /* ---- methods_cuda.cu ---- */
 
-/* Loads every kernel onto the current device. *local_bytes: the most that one has of local memory, a thread.
+/* Loads every kernel onto the current device. *local_bytes: the most that one has of local memory, a thread, but for
+ * ct_local_kernels.
  * OUT_OF_MEMORY, DEVICE_ERROR: which kernel it was, and why. */
 ct_status ct_gpu_load_kernels(const ct_device *device, size_t *local_bytes, ct_error *error);
 

@@ -47,12 +47,16 @@ template <unsigned BYTES> static __global__ void hold_local_memory(uint32_t *out
     }
 }
 
-const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe),
-                                            CT_KERNEL_ENTRY(hold_local_memory<512>),
-                                            CT_KERNEL_ENTRY(hold_local_memory<1088>),
-                                            CT_KERNEL_ENTRY(hold_local_memory<2048>),
-                                            CT_KERNEL_ENTRY(hold_local_memory<4096>),
-                                            CT_KERNELS_END};
+const ct_kernel_entry ct_probe_kernels[] = {CT_KERNEL_ENTRY(probe), CT_KERNELS_END};
+
+const ct_kernel_entry ct_local_kernels[] = {
+    CT_KERNEL_ENTRY(hold_local_memory<512>), CT_KERNEL_ENTRY(hold_local_memory<1152>),
+    CT_KERNEL_ENTRY(hold_local_memory<2048>), CT_KERNEL_ENTRY(hold_local_memory<4096>), CT_KERNELS_END};
+
+#ifdef CT_CUDA_SHIM
+[[maybe_unused]] static const bool shim_knows =
+    (ct_shim_set_local((const void *)hold_local_memory<4096>, 4096), true); /* of one is enough for tests */
+#endif
 
 /* Lets the driver allocate now the local memory that the kernels need, as later there may be none left: of the next
  * larger of the sizes above. It takes no part in the budget, so this comes before that. */
@@ -61,7 +65,7 @@ static bool reserve_local_memory(ct_device *device, size_t bytes, ct_error *erro
     const uint64_t n = 0;
     cudaStream_t on = device->setup;
     device->launches += bytes <= 512    ? CT_LAUNCH(hold_local_memory<512>, 1, on, none, n)
-                        : bytes <= 1088 ? CT_LAUNCH(hold_local_memory<1088>, 1, on, none, n)
+                        : bytes <= 1152 ? CT_LAUNCH(hold_local_memory<1152>, 1, on, none, n)
                         : bytes <= 2048 ? CT_LAUNCH(hold_local_memory<2048>, 1, on, none, n)
                                         : CT_LAUNCH(hold_local_memory<4096>, 1, on, none, n);
     const cudaError_t launch = cudaGetLastError();

@@ -1,6 +1,6 @@
 /* methods_cuda.cu - the table of methods of this backend, and all its kernels: it loads them onto a device when it is
  * opened. CUDA loads a kernel at its first launch otherwise; on a device whose memory has filled up by then that launch
- * fails, and the device counts as lost. */
+ * fails, and so does the step. */
 #include "gpu/method/device_cuda.cuh"
 
 extern const ct_gpu_method ct_gpu_ldi_method, ct_gpu_exact_method, ct_gpu_ebpi_method, ct_gpu_voxtree_method;
@@ -59,5 +59,7 @@ ct_status ct_gpu_load_kernels(const ct_device *device, size_t *local_bytes, ct_e
     ct_status status = load_lists(device, common_kernels, local_bytes, error);
     for (const ct_gpu_method *const *method = ct_gpu_methods; *method && !status; method++)
         status = load_lists(device, (*method)->kernels, local_bytes, error);
-    return status;
+    static const ct_kernel_entry *const local_kernels[] = {ct_local_kernels, NULL};
+    size_t theirs = 0; /* is what they are for, not what the others need */
+    return status ? status : load_lists(device, local_kernels, &theirs, error);
 }

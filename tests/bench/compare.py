@@ -106,12 +106,19 @@ BENCHES = [
 ]
 
 
-def chosen(pattern):
+def pattern(text):
+    try:
+        return re.compile(text).pattern
+    except re.error as wrong:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {wrong}") from None
+
+
+def chosen(rows):
     """Row -> unit of each bench that has such rows."""
-    found = {bench: {row: unit for row, unit in bench.units.items() if re.search(pattern, row)} for bench in BENCHES}
+    found = {bench: {row: unit for row, unit in bench.units.items() if re.search(rows, row)} for bench in BENCHES}
     if not any(found.values()):
         names = " ".join(row for bench in BENCHES for row in bench.units)
-        raise SystemExit(f"compare: no row has a name that matches \"{pattern}\"; the rows are {names}")
+        raise SystemExit(f"compare: no row has a name that matches \"{rows}\"; the rows are {names}")
     return {bench: units for bench, units in found.items() if units}
 
 
@@ -215,7 +222,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=programs.ROOT / "build")
     parser.add_argument("--base", type=pathlib.Path, required=True, help="the folder of the other build")
-    parser.add_argument("--rows", default="", help="a regular expression; all rows where not given")
+    parser.add_argument("--rows", type=pattern, default="", help="a regular expression; all rows where not given")
     parser.add_argument("--worst", type=float, help="the largest ratio that is not an error")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.5, help="for each run")

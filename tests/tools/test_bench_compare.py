@@ -142,6 +142,18 @@ def test_what_is_not_built_is_named(compare, tmp_path, missing):
     assert f"make -C {tmp_path} all bench-tools" in done.stderr and not (tmp_path / "runs").exists()
 
 
+def test_rows_that_are_no_regular_expression(compare):
+    done = compare({"huge": [1, 1]}, {"huge": [1, 1]}, "--rows", "huge[")
+    assert done.returncode == 2 and "--rows: 'huge[' is no regular expression: unterminated character set" in done.stderr
+
+
+def test_rows_without_a_base_are_refused_before_anything_is_built(tmp_path):
+    done = subprocess.run(["make", "-s", "-C", str(ROOT), "CUDA=0", f"B={tmp_path}/none", "bench", "ROWS=huge"], capture_output=True,
+                          text=True, timeout=100, check=False)
+    assert done.returncode == 2 and "ROWS, WORST and TURNS need a build to compare with" in done.stderr
+    assert not list(tmp_path.rglob("*.o"))
+
+
 def test_a_program_that_the_base_is_too_old_for(compare, tmp_path):
     """Its tree has a Makefile, but not the program's source."""
     (tmp_path / "Makefile").write_text("")

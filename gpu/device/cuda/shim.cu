@@ -59,6 +59,7 @@ struct world {
     std::string injected; /* CT_SHIM_FAIL when it last changed; calls since then: */
     std::map<std::string, int> calls;
     std::set<std::pair<int, const void *>> loaded; /* kernels, by device */
+    std::map<const void *, size_t> local;          /* bytes of kernels' local memory */
 };
 
 /* Never destroyed, as an engine may live until the process ends. */
@@ -248,11 +249,17 @@ cudaError_t cudaSetDevice(int device) {
     return cudaSuccess;
 }
 
+void ct_shim_set_local(const void *function, size_t bytes) {
+    std::lock_guard<std::mutex> lock(the_world().mutex);
+    the_world().local[function] = bytes;
+}
+
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function) {
     FAIL_IF_INJECTED("cudaFuncGetAttributes");
     std::lock_guard<std::mutex> lock(the_world().mutex);
     the_world().loaded.insert({current, function});
-    attributes->localSizeBytes = 0;
+    const auto local = the_world().local.find(function);
+    attributes->localSizeBytes = local == the_world().local.end() ? 0 : local->second;
     attributes->maxThreadsPerBlock = (int)variable("CT_SHIM_MAX_THREADS", 1024);
     return cudaSuccess;
 }

@@ -158,6 +158,8 @@ template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, 
 
 /* Runs the kernel on every thread of a grid before it returns. */
 void ct_shim_run(unsigned grid, unsigned order, const std::function<void()> &kernel);
+/* For cudaFuncGetAttributes: the local memory of a kernel, which the CPU's compiler does not tell; else 0. */
+void ct_shim_set_local(const void *function, size_t bytes);
 void ct_shim_launch(const void *function, unsigned grid, cudaStream_t stream, const std::function<void()> &kernel);
 
 template <class... P, class... A>

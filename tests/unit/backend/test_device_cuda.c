@@ -118,7 +118,8 @@ static void test_first_kernel_fails(void **state) {
     ct_engine *engine = open_engine(&options); /* the process is as if it had been started anew */
     ct_engine_destroy(&engine);
     set("CT_SHIM_FAIL", "launch:1:2");
-    expect_refused(&options, CT_OUT_OF_MEMORY, "max_device_bytes", "no memory for the local memory of kernels");
+    expect_refused(&options, CT_OUT_OF_MEMORY, "max_device_bytes",
+                   "no memory for the local memory of kernels, 0 bytes a thread"); /* not what hold_local_memory has */
     set("CT_SHIM_FAIL", "launch:2:209");
     expect_refused(&options, CT_DEVICE_ERROR, "device", "launching a probe");
     set("CT_SHIM_FAIL", "cudaStreamCreateWithFlags:2:1");
@@ -130,9 +131,9 @@ static void test_first_kernel_fails(void **state) {
 static void test_kernels_that_do_not_load(void **state) {
     (void)state;
     ct_engine_options options = cuda_options();
-    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:7:2");
+    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:3:2");
     expect_refused(&options, CT_OUT_OF_MEMORY, "max_device_bytes", "has no memory for kernel compute_boxes");
-    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:6:209");
+    set("CT_SHIM_FAIL", "cudaFuncGetAttributes:2:209");
     expect_refused(&options, CT_DEVICE_ERROR, "device", "cannot load kernel write_positions_and_poses: cudaError");
     set("CT_SHIM_FAIL", NULL);
     set("CT_SHIM_MAX_THREADS", "32");
