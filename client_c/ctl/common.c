@@ -130,6 +130,16 @@ static bool refuse(const ct_setting_row *row, ctl_option option, const char *tex
     return false;
 }
 
+/* A whole number in digits, up to what the wire takes: more of them than a double has. False: it is something else. */
+static bool whole_number_of(const char *text, int64_t *out) {
+    char *end;
+    if (*text < '0' || *text > '9') return false;
+    const unsigned long long value = strtoull(text, &end, 10); /* ULLONG_MAX where it is larger */
+    if (*end || value > INT64_MAX) return false;
+    *out = (int64_t)value;
+    return true;
+}
+
 /* What the server would refuse anyway, it may; here it is only told from what is no such value at all, and from -1,
  * which would say that nothing is given. */
 static bool take_setting(const ctl *ctl, int setting, contactd_settings *out) {
@@ -144,6 +154,11 @@ static bool take_setting(const ctl *ctl, int setting, contactd_settings *out) {
         int64_t number;
         if (!ct_setting_choice_find(row, text, &number)) return refuse(row, option, text);
         ct_setting_set_integer(row, out, 0, number);
+        return true;
+    }
+    int64_t whole;
+    if (row->type == CT_SETTING_IS_U64 && whole_number_of(text, &whole)) {
+        ct_setting_set_integer(row, out, 0, whole);
         return true;
     }
     double numbers[3];

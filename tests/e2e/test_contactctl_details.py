@@ -159,6 +159,11 @@ def test_scenes(ctl, server):
         assert changed["resolution"] == [8, 16, 32]
         assert ok(ctl("scene", "show", scene["id"], "-o", "json"))["resolution"] == [8, 16, 32]
         refused(ctl("scene", "set", scene["id"], "--resolution", "0"), 3, "resolution")
+        for budget in (2**63 - 1, 2**53 + 1, 0):  # as many digits as the setting has, not as a double
+            changed = ok(ctl("scene", "set", scene["id"], "--method", "voxtree", "--pair-budget", budget, "-o", "json"))
+            assert changed["pair_budget"] == budget
+        refused(ctl("scene", "set", scene["id"], "--pair-budget", 2**63), 2, "9223372036854775808", "expected 1 to 9223372036854775807")
+        refused(ctl("scene", "set", scene["id"], "--pair-budget", 2**64 + 1), 2, "expected 1 to 9223372036854775807")
 
 
 def test_bench(ctl):
