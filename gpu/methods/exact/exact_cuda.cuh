@@ -1,8 +1,9 @@
 /* exact_cuda.cuh - the method `exact` on a device: the tables of a batch, and what all its kernels share.
  *
- *     pairs ── plan_exact ──▶ near clusters ("slots") ── pair_clusters ──▶ cluster pairs ── cross_clusters ──▶ crossings
- *     ── scatter_crossings, total_crossings ──▶ integrals, relative winding numbers ── find_windings ──▶ winding numbers
- *     ── mark_inside, plan_fixed_point, add_surface ──▶ gradient, cluster sums ── finish_exact_cuda.cu ──▶ contacts
+ *     pairs ── plan_exact ──▶ near clusters ("slots") ── pair_clusters ──▶ cluster pairs ── find_triangle_pairs ──▶
+ *     triangle pairs ── cross_triangles ──▶ crossings ── scatter_crossings, total_crossings ──▶ integrals, relative
+ *     winding numbers ── find_windings ──▶ winding numbers ── mark_inside, plan_fixed_point, add_surface ──▶ gradient,
+ *     cluster sums ── finish_exact_cuda.cu ──▶ contacts
  *
  * Both perturbations (predicates_k.h) are computed at once: a pair of triangles without ties crosses alike in both, so
  * only those with ties are crossed twice. A pass is one of the two; a pair of bodies without ties has one.
