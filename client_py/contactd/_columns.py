@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, NamedTuple, cast
+from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,7 @@ class Columns(ContactColumns):
 
     @property
     def _of(self) -> Source:
-        return cast(Source, self) if self._result is None else self._result
+        return self if self._result is None else self._result  # type: ignore[return-value]
 
     @property
     def _tables(self) -> Any:  # LaterTables or what stands for it; None: there are none
@@ -143,7 +143,8 @@ class Columns(ContactColumns):
         made = self._made.get(name)
         if made is None:
             column, tables = COLUMNS[name], self._tables
-            self._of._check_asked(_WANTED_FOR.get(column.group, 0), column.name)
+            if (wanted := _WANTED_FOR.get(column.group, 0)):
+                self._of._check_asked(wanted, column.name)
             if column.group in _TOLD_BY and tables and not tables.has(_TOLD_BY[column.group]):
                 raise no_velocities() if column.group == "slip" else no_law()
             part_shape = (6,) if column.is_symmetric else column.shape[len(column.fields) > 1:]

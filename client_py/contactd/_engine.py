@@ -436,14 +436,14 @@ class EngineLink:
         """The scene, for this thread alone; another may have closed it while this one waited for that."""
         scene = self._scene(body)
         with scene.lock:
-            self._check_there(scene, f"scene {body['scene']}")
+            self._check_there(scene, body["scene"])
             yield scene
 
-    def _check_there(self, scene: _Scene, label: str) -> None:
+    def _check_there(self, scene: _Scene, number: int) -> None:
         """By the holder of its lock."""
         if not scene.address:
             self._check_open()
-            raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=label, field="scene")
+            raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=f"scene {number}", field="scene")
 
     def _GetScene(self, body: dict[str, Any], _: Any) -> Answer:
         with self._held(body) as scene:
@@ -589,7 +589,7 @@ class EngineLink:
         scene = self._scene_to_step(request)
         keep: list[Any] = []
         with scene.lock:
-            self._check_there(scene, request.scene.label)
+            self._check_there(scene, request.scene.id)
             step, is_limited = self._fill_step(request, scene, keep)
             if request.deadline > time.monotonic():
                 self.native.interrupts.run(self._engine, step, 1)
@@ -599,7 +599,10 @@ class EngineLink:
         scene = self._scenes.get(request.scene.id)
         if scene is None or request.scene.closed:
             raise error_for(ErrorCode.STALE_HANDLE, "the scene was closed", object=request.scene.label)
-        for body in itertools.chain(bodies_of(request.updates), (part.body for part in request.directions + request.velocities)):
+        bodies = bodies_of(request.updates)
+        if request.directions or request.velocities:
+            bodies = [*bodies, *(part.body for part in request.directions + request.velocities)]
+        for body in bodies:
             if body.removed:
                 raise error_for(ErrorCode.STALE_HANDLE, "the body was removed", object=f"body {body.id}")
         return scene

@@ -156,7 +156,7 @@ def _step_each(link: EngineLink, requests: list[Request]) -> list[Any]:
     memory, limited = ffi.new("ct_step[]", len(requests)), []
     with _held(scenes):
         for k, (request, scene) in enumerate(zip(requests, scenes)):
-            link._check_there(scene, request.scene.label)
+            link._check_there(scene, request.scene.id)
             step, is_limited = link._fill_step(request, scene, keep)
             memory[k] = step[0]
             limited.append(is_limited)

@@ -14,7 +14,8 @@ import operator
 import time
 from concurrent.futures import Future as _BaseFuture
 from concurrent.futures import TimeoutError as _BaseTimeout
-from typing import TYPE_CHECKING, Any, Callable, Generator, Iterable, Literal, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
