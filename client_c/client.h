@@ -184,6 +184,7 @@ struct contactd_client {
     bool is_throttled;       /* the last handshake failed because too many others from this address had */
     bool unauthenticated;    /* the last one because it does not know the key, or asks for one and got none */
     bool connected, greeted; /* greeted: a Welcome came at least once */
+    bool is_heard;           /* something listens at the address; whether it speaks ZeroMQ shows with the handshake */
     bool awaits_handshake;   /* a message would go into the connection that was left or lost, until the next is made */
     uint64_t breaks;         /* connections lost so far */
     uint64_t retries;        /* attempts to connect that failed since there was a connection, and its loss */

@@ -206,7 +206,7 @@ bool ctc_servers_go(contactd_client *client, const char *to) {
     free(client->left_address);
     client->left_address = client->address;
     client->address = address;
-    client->connected = client->greeting.is_asked = false;
+    client->connected = client->is_heard = client->greeting.is_asked = false;
     ctc_greeting_close(&client->greeting);
     client->awaits_handshake = true;
     client->retries = 0;

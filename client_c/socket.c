@@ -149,10 +149,12 @@ void ctc_drain_monitor(contactd_client *client) {
         if (is_late) continue;
         if (kind == ZMQ_EVENT_CONNECTED) {
             ctc_silence_note(client, (int)value);
+            client->is_heard = true;
             continue;
         }
         if (kind == ZMQ_EVENT_CONNECT_RETRIED) { /* nothing listens there, or the connection ended */
             client->retries++;
+            client->is_heard = false;
             continue;
         }
         if (kind & HANDSHAKE_FAILED) {
@@ -195,6 +197,11 @@ contactd_code ctc_timed_out(contactd_client *client, const char *object, const c
             "%s ends the encrypted handshake: check server_key, the server's public key, and that a contactd "
             "listens there",
             client->address);
+    if (!client->connected && client->is_heard && !client->greeted)
+        return ctc_fail(
+            client, CONTACTD_UNREACHABLE, object, "timeout_ms",
+            "what listens at %s did not greet as ZeroMQ does within %u ms: it is the HTTP port, or a server that hangs",
+            client->address, client->timeout_ms);
     if (!client->connected)
         return ctc_fail(client, CONTACTD_UNREACHABLE, object, "timeout_ms",
                         "no contactd answers at %s: %s after %u ms; check that the server runs and listens there",

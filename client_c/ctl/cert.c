@@ -6,6 +6,7 @@
 #include <gnutls/crypto.h>
 #include <gnutls/x509.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,6 +105,14 @@ static int make(const char *const *names, int n, double days, const char *crt_pa
     return code;
 }
 
+/* Returns how many names there are then. */
+static int add_once(const char **names, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (!strcasecmp(names[i], name)) return n;
+    names[n] = name;
+    return n + 1;
+}
+
 int ctl_keys_cert(ctl *ctl) {
     static const char *const local[] = {"localhost", "127.0.0.1", "::1"};
     const char *names[MOST_NAMES + 3];
@@ -118,9 +127,9 @@ int ctl_keys_cert(ctl *ctl) {
                            ctl->args[0]);
     for (int i = 1; i < ctl->n_args; i++) {
         if (!is_host(ctl->args[i])) return EXIT_USAGE;
-        names[n++] = ctl->args[i];
+        n = add_once(names, n, ctl->args[i]);
     }
-    for (size_t i = 0; i < sizeof local / sizeof *local; i++) names[n++] = local[i];
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++) n = add_once(names, n, local[i]);
     snprintf(crt_path, sizeof crt_path, "%s.pem", ctl->args[0]);
     snprintf(key_path, sizeof key_path, "%s-key.pem", ctl->args[0]);
     const int code = make(names, n, days, crt_path, key_path);

@@ -129,6 +129,8 @@ class Connection(Line):
                 self._setup.begin()
             elif change.is_retry:
                 self.is_refused = self.is_unheard = True
+            elif change.is_heard:
+                self.why_not = "what listens there does not greet as ZeroMQ does: it is the HTTP port, or a server that hangs"
             elif change.is_refusal:  # ZeroMQ gives up such a connection: the callers are told, and it is tried again
                 self.lose(f"the server refuses the connection: {change.why}")
                 self.tables.fail_all(error_for(ErrorCode.UNAUTHENTICATED, f"{self.address} refuses the connection: "

@@ -29,6 +29,7 @@ class Change(NamedTuple):
     why: str = ""  # it is not up any more
     is_refusal: bool = False  # the server gave a reason, and will give it again
     is_retry: bool = False  # it was not connected: nothing listens there, and ZeroMQ tries again
+    is_heard: bool = False  # something listens there, whose handshake has not ended
     wait: float = 0.0  # seconds that the server asks to wait before the next attempt
 
 
@@ -143,6 +144,7 @@ class Socket:
             event = message["event"]
             if event == zmq.EVENT_CONNECTED:
                 self._silence = Silence(message["value"]) if self._address.startswith("tcp://") else None
+                return Change(False, is_heard=True)
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._greeting.close()
                 return Change(True)

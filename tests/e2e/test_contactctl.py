@@ -186,6 +186,14 @@ def test_unreachable(ctl, box):
         assert address in ctl(*arguments, "--timeout", 0.5, expect=UNREACHABLE, server=address)
 
 
+def test_the_http_port_is_not_the_stream(ctl, server):
+    """It listens, and waits for the rest of a request: whoever takes one port for the other is told."""
+    address = f"127.0.0.1:{server.http_port}"
+    assert "HTTP port" in ctl("status", "--timeout", 2 * SLOW, expect=UNREACHABLE, server=address)
+    with pytest.raises(contactd.UnreachableError, match="HTTP port"):
+        contactd.connect(address, timeout=2 * SLOW, wait=2 * SLOW)
+
+
 def test_ports_that_are_none(ctl, server, tmp_path):
     """ZeroMQ reads ports as far as they are numbers, and keeps 16 bits: it would find the server there."""
     host, port = server.stream.rsplit(":", 1)
