@@ -221,13 +221,24 @@ static struct basis find_basis(const struct law *law) {
     return basis;
 }
 
-/* W: what the relative motion of the parts does against a wrench on part 0, whose torque counts up to most_torque. */
-static double power_of(const struct law *law, const struct wrench *w, double most_torque) {
-    const double torque = sqrt(ct_dot3(w->torque, w->torque)), scale = torque > most_torque ? most_torque / torque : 1;
-    double moved[3], power = scale * ct_dot3(w->torque, law->turning);
+/* W: what the relative motion of the parts does against a wrench on part 0, of whose torque this share counts. */
+static double power_of(const struct law *law, const struct wrench *w, double share) {
+    double moved[3], power = share * ct_dot3(w->torque, law->turning);
     ct_cross3(law->turning, law->at, moved);
     for (int i = 0; i < 3; i++) power += w->force[i] * (law->velocity[i] - moved[i]);
     return power;
+}
+
+/* N m: the largest torque of a unit slope, in whichever direction along the contact: a bound of it knows no tangents. */
+static double largest_torque(const struct wrench slope[2]) {
+    const double a = ct_dot3(slope[0].torque, slope[0].torque), b = ct_dot3(slope[0].torque, slope[1].torque),
+                 c = ct_dot3(slope[1].torque, slope[1].torque), half = (a - c) / 2;
+    return sqrt((a + c) / 2 + sqrt(half * half + b * b));
+}
+
+/* How much of a torque counts. */
+static double share_below(double most, double torque) {
+    return torque > most ? most / torque : 1;
 }
 
 /* 1 + d w, w the approach speed, a linear function along the contact. Its integral over the area is the power of a pressure
@@ -236,10 +247,12 @@ static struct linear find_factor(const struct law *law, const struct basis *basi
     const double d = law->material.dissipation, area = law->contact->area, reach = law->reach;
     struct linear factor = {.mean = 1};
     if (!(d > 0)) return factor;
-    factor.mean += d * power_of(law, &basis->even, area * reach) / area;
+    const double even = sqrt(ct_dot3(basis->even.torque, basis->even.torque));
+    factor.mean += d * power_of(law, &basis->even, share_below(area * reach, even)) / area;
     if (!(factor.mean > 0)) return (struct linear){.mean = 0};
-    const double moment[2] = {power_of(law, &basis->slope[0], area * reach * reach) / area,
-                              power_of(law, &basis->slope[1], area * reach * reach) / area};
+    const double share = share_below(area * reach * reach, largest_torque(basis->slope));
+    const double moment[2] = {power_of(law, &basis->slope[0], share) / area,
+                              power_of(law, &basis->slope[1], share) / area};
     for (int i = 0; i < 2; i++) {
         if (!(law->spread[i] > 0)) continue;
         const double slope =

@@ -335,6 +335,25 @@ def test_deep_contacts(engine):
     assert len(jumps) > 500 and np.max(jumps) < 0.25, np.sort(jumps)[-5:]
 
 
+def test_forces_know_no_order_of_bodies(engine):
+    """Where bodies wrap around each other and move, too: tangents depend on which of the two is the first."""
+    rng = np.random.default_rng(4)
+    shapes = [engine.register_mesh(*torus(0.5, 0.2, 24, 12)), engine.register_mesh(*box((-0.5, -0.4, -0.1), (0.5, 0.4, 0.1)))]
+    scenes = [engine.open_scene(law="pressure") for _ in range(2)]
+    bodies = [[None, None], [None, None]]
+    for order, scene, of in zip(((0, 1), (1, 0)), scenes, bodies):
+        for i in order:
+            of[i] = scene.add_body(shapes[i], np.eye(4), modulus=1e7, dissipation=1.0)
+    found = 0
+    for _ in range(400):
+        poses, twists = [turned(rng, 0), turned(rng, rng.uniform(0, 0.6))], rng.normal(size=(2, 6)) * 0.5
+        one, other = (scene.step(poses=dict(zip(of, poses)), velocities=dict(zip(of, twists)), want="frame") for scene, of in zip(scenes, bodies))
+        if len(one):
+            found += 1
+            assert other.wrench(bodies[1][0]) == pytest.approx(one.wrench(bodies[0][0]), abs=1e-5 * 1e7 * one.volumes[0])
+    assert found > 300
+
+
 def test_other_laws_have_none(client):
     scene = client.open_scene()
     body = scene.add_body(client.register_mesh(*UNIT_BOX), moved(0, 0, 0.25), modulus=1e7)
