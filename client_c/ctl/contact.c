@@ -387,8 +387,25 @@ static void print_table(const side *sides, int n_sides, const contactd_result *r
     printf(" us\n");
 }
 
+/* What both bodies are made of together, NaN where nothing is said. */
+static bool material_of(const ctl *ctl, const contactd_settings *settings, ct_material *out) {
+    static const ctl_option options[] = {OPT_MODULUS, OPT_FRICTION, OPT_STATIC_FRICTION, OPT_DISSIPATION};
+    double *const fields[] = {&out->modulus, &out->friction, &out->static_friction, &out->dissipation};
+    *out = CT_MATERIAL_NONE;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (!ctl->options[options[i]]) continue;
+        if (settings->law != CT_LAW_PRESSURE) {
+            ctl_mistake("%s is given, but forces follow from volumes: give --law pressure",
+                        ctl_option_name(options[i]));
+            return false;
+        }
+        if (!ctl_numbers(ctl, options[i], fields[i], 1, "a number")) return false;
+    }
+    return true;
+}
+
 static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings *settings, double budget,
-                     const motion *motion) {
+                     const motion *motion, const ct_material *material) {
     contactd_scene scene;
     contactd_velocity velocities[2] = {{0}};
     for (int b = 0; b < 2; b++) memcpy(velocities[b].twist, motion->twist[b], sizeof velocities[b].twist);
@@ -409,6 +426,9 @@ static int step_once(ctl *ctl, side *sides, int n_sides, const contactd_settings
         if (contactd_add_body(ctl->client, scene, sides[b].mesh, &options, &body)) return ctl_error(ctl, sides[b].path);
         velocities[b].body = body;
     }
+    if (settings->law == CT_LAW_PRESSURE &&
+        contactd_set_material(ctl->client, scene, velocities[0].body, velocities[n_sides - 1].body, material))
+        return ctl_error(ctl, "material");
     contactd_step_options options;
     contactd_step_options_init(&options);
     options.want = CONTACTD_WANT_FRAME | CONTACTD_WANT_GRADIENT;
@@ -470,6 +490,7 @@ int ctl_contact(ctl *ctl) {
     contactd_settings settings;
     double budget = -1;
     motion motion;
+    ct_material material;
     const int n_sides = has_plane ? 2 : ctl->n_args;
     if (has_plane && (ctl->n_args > 1 || ctl->options[OPT_POSE_B]))
         return ctl_mistake("--half-space takes the place of B and has no pose");
@@ -480,7 +501,7 @@ int ctl_contact(ctl *ctl) {
     if (n_sides == 1 && ctl->options[OPT_POSE_B]) return ctl_mistake("--pose-b is given, but no file B");
     if (!ctl_settings(ctl, &settings) || !ctl_count(ctl, OPT_BUDGET, UINT32_MAX, &budget) ||
         !ctl_pose(ctl, OPT_POSE_A, sides[0].pose) || !ctl_pose(ctl, OPT_POSE_B, sides[1].pose) ||
-        !motion_of(ctl, n_sides, &motion))
+        !motion_of(ctl, n_sides, &motion) || !material_of(ctl, &settings, &material))
         return EXIT_USAGE;
     int code = EXIT_OK;
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
@@ -488,7 +509,7 @@ int ctl_contact(ctl *ctl) {
     if (code == EXIT_OK) code = ctl_connect(ctl);
     for (int b = 0; b < n_sides && code == EXIT_OK; b++)
         if (sides[b].path) code = upload(ctl, &sides[b]);
-    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings, budget, &motion);
+    if (code == EXIT_OK) code = step_once(ctl, sides, n_sides, &settings, budget, &motion, &material);
     for (int b = 0; b < n_sides; b++) free(sides[b].bytes);
     return code;
 }

@@ -16,13 +16,15 @@ const ctl_command ctl_commands[] = {
     {"contact", NULL, "A [B]",
      "intersection of two meshes, files or hashes that the server has, or of one and a half-space", 1, 2,
      SETTINGS | CTL_BIT(OPT_HALF_SPACE) | CTL_BIT(OPT_POSE_A) | CTL_BIT(OPT_POSE_B) | CTL_BIT(OPT_TWIST_A) |
-         CTL_BIT(OPT_TWIST_B) | CTL_BIT(OPT_VISCOSITY) | CTL_BIT(OPT_BUDGET) | CTL_BIT(OPT_INERTIA) |
+         CTL_BIT(OPT_TWIST_B) | CTL_BIT(OPT_VISCOSITY) | CTL_BIT(OPT_MODULUS) | CTL_BIT(OPT_FRICTION) |
+         CTL_BIT(OPT_STATIC_FRICTION) | CTL_BIT(OPT_DISSIPATION) | CTL_BIT(OPT_BUDGET) | CTL_BIT(OPT_INERTIA) |
          CTL_BIT(OPT_SURFACE) | CTL_BIT(OPT_SELF) | MAKING,
      ctl_contact,
      "contact nut.stl bolt.stl --scale 0.001\n"
      "contact 1f0a9c3e bolt.stl\n"
      "contact ball.obj --half-space 0,0,1,0 -o json\n"
-     "contact a.ply b.ply --pose-b \"1 0 0 0.5  0 1 0 0  0 0 1 0\"\n"},
+     "contact a.ply b.ply --pose-b \"1 0 0 0.5  0 1 0 0  0 0 1 0\"\n"
+     "contact a.ply b.ply --law pressure --modulus 1e6 --friction 0.5 --twist-b \"0.1 0 0 0 0 0\"\n"},
     {"judge", NULL, "POSES.csv NAME=FILE...",
      "how deep bodies were inside each other: of meshes, and a table of their poses over time with the columns time, "
      "body, "

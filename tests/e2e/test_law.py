@@ -499,6 +499,23 @@ def test_contactctl(server, tmp_path):
     out = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=PATIENT)
     assert json.loads(out.stdout)["contacts"][0]["wrench"][0][2] != 0
 
+    def run(*options):
+        return subprocess.run([*command, *options], capture_output=True, text=True, timeout=PATIENT)
+
+    still = json.loads(run("--modulus", "2e6", "-o", "json").stdout)["contacts"][0]
+    moved = json.loads(run("--modulus=2e6", "--friction=0.25", "--dissipation=2", "--twist-a", "9 0 -0.1 0 0 0", "-o", "json").stdout)["contacts"][0]
+    assert still["wrench"][0][2] == pytest.approx(2e6 * still["volume"], rel=1e-6) and still["wrench"][0][0] == pytest.approx(0, abs=1e-6)
+    assert moved["wrench"][0][2] == pytest.approx(1.2 * still["wrench"][0][2], rel=1e-6)
+    assert moved["wrench"][0][0] == pytest.approx(-0.25 * moved["wrench"][0][2], rel=1e-6)
+    stuck = json.loads(run("--friction=0.25", "--static-friction=0.5", "--twist-a", "0.005 0 0 0 0 0", "-o", "json").stdout)["contacts"][0]
+    assert -stuck["wrench"][0][0] / stuck["wrench"][0][2] > 0.45
+    for options, code, said in ((("--modulus", "-1"), 3, "modulus is -1"), (("--friction", "nan"), 2, "not finite"),
+                                (("--friction", "0.5", "--static-friction", "0.1"), 3, "below friction")):
+        out = run(*options)
+        assert out.returncode == code and said in out.stderr, out.stderr
+    out = subprocess.run([*command[:-2], "--friction", "1"], capture_output=True, text=True, timeout=PATIENT)
+    assert out.returncode == 2 and "--law pressure" in out.stderr, out.stderr
+
 
 def test_velocities_of_many_bodies_as_one_array(server_or_engine):
     scene = server_or_engine.open_scene(law="pressure")
