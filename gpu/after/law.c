@@ -518,7 +518,7 @@ static bool find_way_out(const ct_contact *contact, const ct_side side[2], struc
     way->inner = is_plane[0] ? 1 : is_plane[1] ? 0 : (int)contact->inner_part;
     const ct_side *outer = &side[1 - way->inner];
     if (outer->body->is_half_space) {
-        const double *pose = outer->body->given;
+        const double *pose = outer->body->pose;
         for (int i = 0; i < 3; i++) way->normal[i] = pose[4 * i + 2], at[i] = pose[4 * i + 3];
     } else {
         if (!contact->is_nested || outer->body->kind != CT_BODY_RIGID || outer->body == side[way->inner].body)

@@ -99,8 +99,8 @@ typedef enum ct_body_kind {
 typedef struct ct_body_options {
     uint32_t cookie; /* set by ct_body_options_init */
     ct_body_kind kind;
-    double pose[12]; /* rigid, half-space: row-major 3x4 [R|t], p_world = R p + t; R must be a rotation (to 1e-3), and t
-                        lie within CT_POSE_REACH */
+    double pose[12]; /* rigid, half-space: row-major 3x4 [R|t], p_world = R p + t; R is a rotation, or off one by up
+                        to 1e-3, and then the nearest one is taken; t lies within CT_POSE_REACH */
     uint32_t group, mask;   /* a pair is computed if (a.group & b.mask) and (b.group & a.mask) are both non-zero */
     const uint32_t *ignore; /* [n_ignore] bodies of this scene that are never paired with this one */
     size_t n_ignore;

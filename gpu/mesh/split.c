@@ -45,8 +45,29 @@ void ct_choose_box_origin(const double lo[3], const double hi[3], double origin[
     for (int k = 0; k < 3; k++) origin[k] = rint((0.5 * lo[k] + 0.5 * hi[k]) / step) * step;
 }
 
+/* Steps to the nearest rotation, each of which leaves the square of what a matrix is off. */
+static void make_rotation(double pose[12]) {
+    enum { STEPS = 3 }; /* from CT_POSE_OFF to rounding */
+    for (int step = 0; step < STEPS; step++) {
+        double off[3][3], change[3][3], worst = 0;
+        for (int a = 0; a < 3; a++)
+            for (int b = 0; b < 3; b++) {
+                off[a][b] = pose[a] * pose[b] + pose[4 + a] * pose[4 + b] + pose[8 + a] * pose[8 + b] - (a == b);
+                worst = fmax(worst, fabs(off[a][b]));
+            }
+        if (!(worst > 1e-12)) return; /* rounding stays as it is */
+        for (int i = 0; i < 3; i++)
+            for (int b = 0; b < 3; b++)
+                change[i][b] =
+                    (pose[4 * i] * off[0][b] + pose[4 * i + 1] * off[1][b] + pose[4 * i + 2] * off[2][b]) / 2;
+        for (int i = 0; i < 3; i++)
+            for (int b = 0; b < 3; b++) pose[4 * i + b] -= change[i][b];
+    }
+}
+
 void ct_pose_from_origin(const double given[12], const double origin[3], double pose[12]) {
     memcpy(pose, given, 12 * sizeof *pose);
+    make_rotation(pose);
     for (int k = 0; k < 3; k++)
-        pose[4 * k + 3] += given[4 * k] * origin[0] + given[4 * k + 1] * origin[1] + given[4 * k + 2] * origin[2];
+        pose[4 * k + 3] += pose[4 * k] * origin[0] + pose[4 * k + 1] * origin[1] + pose[4 * k + 2] * origin[2];
 }

@@ -47,7 +47,11 @@ bool ct_are_floats(const void *doubles, size_t n, double scale);
 void ct_choose_split_origin(const void *doubles, size_t n, double scale, double origin[3]);
 void ct_choose_box_origin(const double lo[3], const double hi[3], double origin[3]);
 
-/* The pose of high + low of a body whose given coordinates, origin + high + low, have this one. */
+/* How far from orthonormal the columns of a pose's R may be, that of a rotation and what many products have made of it. */
+#define CT_POSE_OFF 1e-3
+
+/* The pose of high + low of a body whose given coordinates, origin + high + low, have this one. Its R is the nearest
+ * rotation. */
 void ct_pose_from_origin(const double given[12], const double origin[3], double pose[12]);
 
 #endif

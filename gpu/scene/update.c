@@ -29,7 +29,7 @@ ct_status ct_pose_check(const double pose[12], uint32_t id, ct_error *error) {
         }
     double determinant =
         r[0] * (r[5] * r[10] - r[6] * r[9]) - r[1] * (r[4] * r[10] - r[6] * r[8]) + r[2] * (r[4] * r[9] - r[5] * r[8]);
-    if (!(worst <= 1e-3) || determinant < 0)
+    if (!(worst <= CT_POSE_OFF) || determinant < 0)
         return ct_fail(error, CT_OUT_OF_RANGE, "pose",
                        "%s: the pose's 3x3 part is no rotation (its columns are off orthonormal by %.3g, determinant "
                        "%.3g): row-major 3x4 [R|t] is expected, without scale or mirroring",

@@ -151,3 +151,23 @@ def test_stiffness_products_take_half_spaces(client):
             assert out[floor].shape == (0, 3)
             assert out[a].sum(0) == pytest.approx([0, 0, -2.0], abs=1e-6)  # -k area^2 of a lift by 1
             assert product({floor: np.zeros((2, 0, 3)), a: np.stack([lift, -lift])})[a][1] == pytest.approx(-out[a])
+
+
+def test_poses_are_made_rotations(server_or_engine):
+    """What has drifted away from a rotation neither scales a body or a plane, nor shears it; what is far from one is refused."""
+    rng = np.random.default_rng(8)
+    scene = server_or_engine.open_scene(law="pressure")
+    floor, box = scene.add_half_space((0, 0, 1), 0.0), scene.add_box((1, 1, 1), np.eye(4), modulus=1e6)
+    for _ in range(20):
+        drift = np.eye(3) + rng.uniform(-2e-4, 2e-4, (3, 3))
+        turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        turn *= np.linalg.det(turn)
+        u, _, v = np.linalg.svd(turn @ drift)
+        given, made = np.eye(4), np.eye(4)
+        given[:3, :3], made[:3, :3] = turn @ drift, u @ v
+        for poses in ({box: (given, made)}, {floor: (given, made)}):
+            one, other = (scene.step(poses={body: pose[i] for body, pose in poses.items()}) for i in range(2))
+            assert one.volumes[0] > 0.4 and one.volumes == pytest.approx(other.volumes, rel=1e-9)
+            assert one.wrench(box) == pytest.approx(other.wrench(box), abs=1e-9 * 1e6)
+    with pytest.raises(errors.OutOfRangeError, match="no rotation"):
+        scene.step(poses={box: np.diag([1.001, 1, 1, 1])})
