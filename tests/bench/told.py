@@ -67,6 +67,8 @@ def random_pairs(client: Any, n: int) -> Iterator[tuple[Any, Any, np.ndarray]]:
 def estimates(client: Any, n: int = 1000) -> None:
     kinds = {"ebpi, 1 %": {"method": "ebpi", "tolerance_rel": 0.01, "tolerance": 1e-9, "ray_budget": 1 << 19},
              "ebpi, 1 %, strict": {"method": "ebpi", "tolerance_rel": 0.01, "tolerance": 1e-9, "ray_budget": 1 << 19, "strict": True},
+             "ebpi, 0.1 %": {"method": "ebpi", "tolerance_rel": 0.001, "tolerance": 1e-9, "ray_budget": 1 << 22},
+             "ebpi, 0.1 %, strict": {"method": "ebpi", "tolerance_rel": 0.001, "tolerance": 1e-9, "ray_budget": 1 << 22, "strict": True},
              **{f"voxtree, level {level}": {"method": "voxtree", "level": level, "voxel_level": 7} for level in range(2, 8)}}
     above, total = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
     for a, b, pose in random_pairs(client, n):

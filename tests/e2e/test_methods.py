@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import CONTACTCTL, SLOW
 from contactd import errors
-from geometry import UNIT_BOX, moved
+from geometry import UNIT_BOX, blob, icosphere, moved, torus, turned
 from http_api import Api
 from raw import Raw
 
@@ -349,3 +349,21 @@ def test_allocations(client):
     assert scene.allocation == "optimal"
     with pytest.raises(errors.InvalidArgumentError, match="allocation"):
         scene.configure(allocation="published")
+
+
+@pytest.mark.parametrize("tolerance, strict", [(1e-2, False), (2e-3, False), (2e-3, True), (5e-4, False)])
+def test_estimates_hold_at_any_tolerance(engine, tolerance, strict):
+    """Where surfaces bend the same way all over, what tiles are off has one sign, and does not cancel as tiles get more."""
+    rng = np.random.default_rng(12)
+    meshes = [engine.register_mesh(*mesh) for mesh in (icosphere(0.5, 3), blob(0.5, 3), torus(0.4, 0.2, 48, 24))]
+    held = []
+    for i in range(30):
+        poses, found = (np.eye(4), turned(rng, 0.2)), []
+        for settings in ({"method": "exact"}, {"tolerance_rel": tolerance, "strict": strict}):
+            with engine.open_scene(**settings) as scene:
+                for k, pose in enumerate(poses):
+                    scene.add_body(meshes[(i + k * (i // 3)) % 3], pose)
+                found += scene.step(want="volume").contacts
+        truth, contact = found
+        held.append(abs(contact.volume - truth.volume) <= contact.error_estimate + truth.error_bound <= 2 * contact.error_bound)
+    assert np.mean(held) >= 0.9
