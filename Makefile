@@ -563,6 +563,7 @@ gpu-check:
 	tests/gpu-check.sh $(GPU_CHECK)
 
 ifneq ($(BASE),)
+$(if $(filter bench,$(MAKECMDGOALS)),$(if $(OUT),$(error OUT is of the figures of one build: leave out BASE)))
 BENCH := compare.py --base '$(BASE)' $(if $(ROWS),--rows '$(value ROWS)') $(if $(WORST),--worst '$(WORST)') \
          $(if $(TURNS),--turns '$(TURNS)')
 else

@@ -36,6 +36,8 @@ def main():
     parser.add_argument("--weight", type=int, default=1, help="of the neighbour")
     options = parser.parse_args()
     build = options.build.resolve()
+    if missing := [name for name in ("contactd", "contactctl", "tests/bench/bench_flood") if not (build / name).exists()]:
+        raise SystemExit(f"flood: {build} has no {', '.join(missing)}: make all bench-tools")
     with tempfile.TemporaryDirectory(prefix="contactd-flood-") as folder:
         flags, env = make_principals(build, folder, options.weight)
         lines = programs.served_runs(build, flags, lambda endpoint, _: [
