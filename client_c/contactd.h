@@ -736,12 +736,13 @@ const char *contactd_phase_name(int phase); /* queue, upload, broadphase, raster
  * signed volume of a deformable body is below minus 1e-6 of its mesh's. BODY_COLLAPSED: it is at most 1e-6 of that on
  * either side of 0. NO_VELOCITIES: with the law "pressure" its contact has friction or dissipation, and the step no
  * velocities, so that neither acts. NESTED: the body is wholly inside another (contactd_contact.is_nested), so that
- * its volume has no gradient; the law "pressure" pushes it the shortest way out of a rigid body. Given by every step's
+ * its volume has no gradient; the law "pressure" pushes it the shortest way out of a rigid body. UNPLACED: a pair of the
+ * body is left out, as the method's coordinates cannot hold both (skip_unplaced). Given by every step's
  * result while the condition lasts. A newer server may send codes that this version does not know. */
 typedef struct contactd_warning {
     contactd_warning_code code;
     contactd_body body;
-    double value; /* m^3: the body's signed volume; of NO_VELOCITIES and NESTED the contact's */
+    double value; /* m^3: the body's signed volume; of NO_VELOCITIES and NESTED the contact's; of UNPLACED NaN */
 } contactd_warning;
 
 const char *contactd_warning_name(contactd_warning_code code); /* "BODY_INVERTED" */

@@ -92,6 +92,9 @@ typedef struct ct_scene_settings {
     /* m: pairs of bodies without a contact that are closer than this are listed with their distance, as separations; 0:
        none */
     double margin;
+    /* LDI, EXACT, EBPI: pairs of bodies that are too far apart in size or place for the method's coordinates are left
+       out, with a warning for each body, instead of failing the step */
+    int8_t skip_unplaced;
     /* s: a step that takes longer is cancelled with TIME_LIMIT, and has changed nothing; lowered to the server's limit
        where it is above it; 0: the server's limit */
     double max_step_time;
@@ -134,6 +137,7 @@ typedef enum ct_setting {
     CT_SETTING_RAY_BUDGET,
     CT_SETTING_CELL_SIZE,
     CT_SETTING_MARGIN,
+    CT_SETTING_SKIP_UNPLACED,
     CT_SETTING_MAX_STEP_TIME,
     CT_SETTING_VOXEL_LEVEL,
     CT_SETTING_LEVEL,

@@ -11,7 +11,8 @@
     X(BODY_INVERTED, 1, "the body is inside out: its signed volume is negative")                                       \
     X(BODY_COLLAPSED, 2, "the body is flat: it encloses almost no volume")                                             \
     X(NO_VELOCITIES, 3, "the body's contact has friction or dissipation, and the step no velocities: neither acts")    \
-    X(NESTED, 4, "the body is wholly inside another, and its volume has no gradient; move it back the way it came")
+    X(NESTED, 4, "the body is wholly inside another, and its volume has no gradient; move it back the way it came")    \
+    X(UNPLACED, 5, "a pair of the body is left out: the two are too far apart in size or place for the coordinates")
 
 typedef enum contactd_warning_code {
     CONTACTD_WARNING_NONE = 0,

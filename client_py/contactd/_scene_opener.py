@@ -19,10 +19,10 @@ class SceneOpener:
                    stiction_speed: float | None = None, patches: bool | None = None, tolerance: float | None = None,
                    tolerance_rel: float | None = None, strict: bool | None = None, optimize_directions: bool | None = None,
                    allocation: Allocation | None = None, ray_budget: int | None = None, cell_size: float | None = None,
-                   margin: float | None = None, max_step_time: float | None = None, voxel_level: int | None = None,
-                   level: int | None = None, pair_budget: int | None = None, max_points: int | None = None,
-                   center_normals: bool | None = None, plain_average: bool | None = None, refine: bool | None = None,
-                   name: str = "", timeout: float | None = None) -> Scene:
+                   margin: float | None = None, skip_unplaced: bool | None = None, max_step_time: float | None = None,
+                   voxel_level: int | None = None, level: int | None = None, pair_budget: int | None = None,
+                   max_points: int | None = None, center_normals: bool | None = None, plain_average: bool | None = None,
+                   refine: bool | None = None, name: str = "", timeout: float | None = None) -> Scene:
         """Opens a scene; see Scene.configure for the settings. What is left out has its default: method "auto", stiffness 1,
         and none of the others.
 
@@ -34,6 +34,6 @@ class SceneOpener:
                                      stiction_speed=stiction_speed, patches=patches, tolerance=tolerance,
                                      tolerance_rel=tolerance_rel, strict=strict, optimize_directions=optimize_directions,
                                      allocation=allocation, ray_budget=ray_budget, cell_size=cell_size, margin=margin,
-                                     max_step_time=max_step_time, voxel_level=voxel_level, level=level, pair_budget=pair_budget,
-                                     max_points=max_points, center_normals=center_normals, plain_average=plain_average,
-                                     refine=refine), name, timeout)
+                                     skip_unplaced=skip_unplaced, max_step_time=max_step_time, voxel_level=voxel_level,
+                                     level=level, pair_budget=pair_budget, max_points=max_points, center_normals=center_normals,
+                                     plain_average=plain_average, refine=refine), name, timeout)

@@ -40,6 +40,7 @@ ROWS = (
     Row('ray_budget', 'u64', False, True, 3, 268435456, "3, one for each view, to 268435456, or 0 for the default, 1048576", {}),
     Row('cell_size', 'f64', False, True, 1e-30, 1e+30, "1e-30 to 1e+30, or 0 for none", {}),
     Row('margin', 'f64', False, True, 0, 1e+30, "0 to 1e+30, or 0 for none", {}),
+    Row('skip_unplaced', 'flag', False, True, 0, 1, "true or false", {}),
     Row('max_step_time', 'f64', False, False, 0, float('inf'), "a positive number", {}),
     Row('voxel_level', 'u32', True, True, 3, 8,
         "3 to 8, or 0 for one that suits each mesh: cubes about as large as its triangles, 5 to 7", {}),
@@ -167,6 +168,13 @@ class SceneSettings:
         return value
 
     @property
+    def skip_unplaced(self) -> bool:
+        """Pairs of bodies that are too far apart in size or place for the method's coordinates are left out, with a warning
+        for each body, instead of failing the step. For ldi, exact, ebpi."""
+        value: bool = self._setting('skip_unplaced')
+        return value
+
+    @property
     def max_step_time(self) -> float:
         """A step that takes longer is cancelled with TIME_LIMIT, and has changed nothing; lowered to the server's limit where
         it is above it. Above 0 s."""
@@ -226,10 +234,10 @@ class SceneSettings:
                   stiction_speed: float | None = None, patches: bool | None = None, tolerance: float | None = None,
                   tolerance_rel: float | None = None, strict: bool | None = None, optimize_directions: bool | None = None,
                   allocation: Allocation | None = None, ray_budget: int | None = None, cell_size: float | None = None,
-                  margin: float | None = None, max_step_time: float | None = None, voxel_level: int | None = None,
-                  level: int | None = None, pair_budget: int | None = None, max_points: int | None = None,
-                  center_normals: bool | None = None, plain_average: bool | None = None, refine: bool | None = None,
-                  timeout: float | None = None) -> None:
+                  margin: float | None = None, skip_unplaced: bool | None = None, max_step_time: float | None = None,
+                  voxel_level: int | None = None, level: int | None = None, pair_budget: int | None = None,
+                  max_points: int | None = None, center_normals: bool | None = None, plain_average: bool | None = None,
+                  refine: bool | None = None, timeout: float | None = None) -> None:
         """Changes settings from the next step on; what is left out keeps its value.
 
         A setting belongs to the methods named with it: other methods refuse it, and a change to another method drops it (but
@@ -264,6 +272,8 @@ class SceneSettings:
                 origin (Allard 2010, section 5). 1e-30 to 1e+30 m; 0: none. For ldi. With a cell size auto runs ldi.
             margin: Pairs of bodies without a contact that are closer than this are listed with their distance, as separations.
                 0 to 1e+30 m; 0: none.
+            skip_unplaced: Pairs of bodies that are too far apart in size or place for the method's coordinates are left out,
+                with a warning for each body, instead of failing the step. For ldi, exact, ebpi.
             max_step_time: A step that takes longer is cancelled with TIME_LIMIT, and has changed nothing; lowered to the
                 server's limit where it is above it. Above 0 s.
             voxel_level: Finest level of the meshes' voxel trees, which are made when a body is added. 3 to 8; 0: one that
@@ -285,6 +295,6 @@ class SceneSettings:
         self._configure(dict(method=method, resolution=resolution, pixel_size=pixel_size, stiffness=stiffness, law=law,
                              stiction_speed=stiction_speed, patches=patches, tolerance=tolerance, tolerance_rel=tolerance_rel,
                              strict=strict, optimize_directions=optimize_directions, allocation=allocation,
-                             ray_budget=ray_budget, cell_size=cell_size, margin=margin, max_step_time=max_step_time,
-                             voxel_level=voxel_level, level=level, pair_budget=pair_budget, max_points=max_points,
-                             center_normals=center_normals, plain_average=plain_average, refine=refine), timeout)
+                             ray_budget=ray_budget, cell_size=cell_size, margin=margin, skip_unplaced=skip_unplaced,
+                             max_step_time=max_step_time, voxel_level=voxel_level, level=level, pair_budget=pair_budget,
+                             max_points=max_points, center_normals=center_normals, plain_average=plain_average, refine=refine), timeout)

@@ -534,11 +534,12 @@ class StepWarning:
     mesh's, BODY_COLLAPSED for one of at most 1e-6 of it on either side of 0; NO_VELOCITIES where, with the law "pressure",
     a contact has friction or dissipation, and the step no velocities, so that neither acts; NESTED where the body is wholly
     inside another (Contact.is_nested), so that its volume has no gradient; the law "pressure" pushes it the shortest way out of a rigid body.
+    UNPLACED, in scenes with skip_unplaced, where a pair of the body is left out, as the method's coordinates cannot hold both.
 
     Attributes:
-        code: "BODY_INVERTED", "BODY_COLLAPSED", "NO_VELOCITIES" or "NESTED"; "WARNING_" and its number for one that only a newer server knows.
+        code: "BODY_INVERTED", "BODY_COLLAPSED", "NO_VELOCITIES", "NESTED" or "UNPLACED"; "WARNING_" and its number for one that only a newer server knows.
         body: the body.
-        value: its signed volume, m^3; of NO_VELOCITIES and NESTED that of the first such contact.
+        value: its signed volume, m^3; of NO_VELOCITIES and NESTED that of the first such contact, of UNPLACED NaN.
     """
 
     code: str

@@ -1,5 +1,5 @@
-/* warnings.c - what a step warns of: signed volumes of deformable bodies, bodies that are wholly inside others, and
- * velocities that are missing. */
+/* warnings.c - what a step warns of: signed volumes of deformable bodies, bodies that are wholly inside others, velocities that
+ * are missing, and pairs that are left out. */
 #include "gpu/after/warnings.h"
 
 #include <math.h>
@@ -8,6 +8,7 @@
 
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
+#include "gpu/method/method.h"
 
 static const struct {
     ct_warning_code code;
@@ -74,6 +75,22 @@ static size_t count_stuck(const ct_scene *scene, const ct_result *result) {
     return n;
 }
 
+/* A pair of the step's scene that the step has left out. bodies: of the pair. */
+static bool is_left_out(const ct_step *step, size_t pair, const ct_body *bodies[2]) {
+    const ct_scene *scene = step->scene;
+    bodies[0] = scene->bodies[scene->broad.pairs[pair].a];
+    bodies[1] = scene->bodies[scene->broad.pairs[pair].b];
+    return ct_method_check_pair(step, bodies, NULL) != CT_OK;
+}
+
+static size_t count_left_out(const ct_step *step) {
+    const ct_body *bodies[2];
+    size_t n = 0;
+    for (size_t p = 0; step->scene->settings.skip_unplaced && p < step->scene->broad.n_pairs; p++)
+        n += is_left_out(step, p, bodies);
+    return n;
+}
+
 static int by_body(const void *a, const void *b) {
     const ct_warning *p = a, *q = b;
     if (p->body != q->body) return p->body < q->body ? -1 : 1;
@@ -93,7 +110,8 @@ static size_t sort_warnings(ct_warning *warnings, size_t n) {
 ct_status ct_step_list_warnings(const ct_step *step, ct_result *result, ct_error *error) {
     const ct_scene *scene = step->scene;
     const ct_contact *still = first_without_velocities(step, result);
-    const size_t n_stuck = count_stuck(scene, result), room = (size_t)scene->n_warnings + n_stuck + (still ? 1 : 0);
+    const size_t n_stuck = count_stuck(scene, result), n_left_out = count_left_out(step),
+                 room = (size_t)scene->n_warnings + n_stuck + 2 * n_left_out + (still ? 1 : 0);
     if (room == 0) return CT_OK;
     ct_warning *warnings = malloc(room * sizeof *warnings);
     if (!warnings) return ct_fail(error, CT_OUT_OF_MEMORY, "result", "no memory for an answer of %zu warnings", room);
@@ -110,6 +128,12 @@ ct_status ct_step_list_warnings(const ct_step *step, ct_result *result, ct_error
         if (is_stuck(scene, contact))
             warnings[n++] = (ct_warning){
                 .code = CT_WARNING_NESTED, .body = contact->body[contact->inner_part], .value = contact->volume};
+    }
+    for (size_t p = 0; n_left_out && p < scene->broad.n_pairs; p++) {
+        const ct_body *bodies[2];
+        if (!is_left_out(step, p, bodies)) continue;
+        for (int b = 0; b < 2; b++)
+            warnings[n++] = (ct_warning){.code = CT_WARNING_UNPLACED, .body = bodies[b]->id, .value = NAN};
     }
     result->warnings = warnings;
     result->n_warnings = sort_warnings(warnings, n);

@@ -73,7 +73,7 @@ typedef struct ct_pair_progress {
  * the step's velocities, and there are none. It names part 0 of the first such contact, and its volume. NESTED is about
  * contacts, too: it names the inner body of one that is_nested, and its volume, where the step wants a frame. The law
  * "pressure" pushes it out of a half-space, of which it does not warn, and the shortest way out of a rigid body, which may
- * be the wrong one.
+ * be the wrong one. UNPLACED is about a pair that a scene with skip_unplaced leaves out: it names both bodies.
  *
  * Both conditions of volumes leave a margin around 0, so that the rounding of a flat body's positions to float32 does
  * not decide between the two.
@@ -83,7 +83,8 @@ typedef struct ct_pair_progress {
     X(BODY_INVERTED, 1, "the body is inside out: its signed volume is negative")                                       \
     X(BODY_COLLAPSED, 2, "the body is flat: it encloses almost no volume")                                             \
     X(NO_VELOCITIES, 3, "the body's contact has friction or dissipation, and the step no velocities: neither acts")    \
-    X(NESTED, 4, "the body is wholly inside another, and its volume has no gradient; move it back the way it came")
+    X(NESTED, 4, "the body is wholly inside another, and its volume has no gradient; move it back the way it came")    \
+    X(UNPLACED, 5, "a pair of the body is left out: the two are too far apart in size or place for the coordinates")
 
 typedef enum ct_warning_code {
     CT_WARNING_NONE = 0,
@@ -104,7 +105,7 @@ typedef struct ct_warning {
     ct_warning_code code;
     uint32_t body; /* handle */
     double value;  /* m^3: the body's signed volume, exact but for the rounding of each triangle's share to double; of
-                      NO_VELOCITIES and NESTED the contact's */
+                      NO_VELOCITIES and NESTED the contact's; of UNPLACED NaN */
 } ct_warning;
 
 /* ---- results ---- */

@@ -122,6 +122,7 @@ typedef struct ct_pair_task {
     uint32_t n_directions; /* 1 + the largest index of the step's; each body has the indices of its own */
     bool is_alone; /* the only pair of its step, without cells: a single contact's entries become the result's without
                       a copy */
+    bool is_left_out;   /* it cannot be placed, and its scene goes on without such pairs */
     ct_kept_pair *kept; /* its answer, which an earlier step computed: it is not planned; NULL: none */
     /* The method's plan: */
     void *plan;          /* of ct_cpu_method.pair_bytes, zero before it is planned */

@@ -199,8 +199,6 @@ struct ct_gpu_method {
 
     /* ---- results ---- */
 
-    /* Whether the host refuses a pair of bodies, too: then *why says why. */
-    bool (*refuses_pair)(const ct_scene *scene, const ct_body *const bodies[2], ct_error *why);
     /* Whether step number `index` of the batch fails on the method's own; it then has its error. refused: its first
      * pair without a window, or CT_GPU_NONE; before that one, or where there is none, it has an error of its own. */
     bool (*refuses_step)(const ct_device *device, const ct_workspace *workspace, ct_step *step, uint64_t index,

@@ -32,6 +32,9 @@ typedef struct ct_method_row {
     bool is_rigid_only;                      /* deformable bodies are refused */
     bool gives_no_gradient; /* of vertices: a step with velocities is refused, and one that wants forces */
     bool gives_second;      /* INERTIA and products with the second derivative; false: such steps are refused */
+    /* Refuses a pair of bodies, or a body with itself, that the method's coordinates cannot hold. OUT_OF_RANGE,
+     * LIMIT_EXCEEDED. NULL: there is none. */
+    ct_status (*check_pair)(const ct_scene_settings *settings, const ct_body *const body[2], ct_error *error);
     /* Makes what the method derives from a mesh, the mesh's slots, so that no step has to wait for it, and holds those
      * that only live as long as they are held. OUT_OF_MEMORY, LIMIT_EXCEEDED. NULL: nothing. */
     ct_status (*prepare_mesh)(const ct_mesh_use *use, ct_mesh *mesh, ct_error *error);
@@ -56,6 +59,9 @@ ct_method ct_method_to_run(const ct_engine *engine, const ct_scene_settings *set
 /* The method that a step runs: its scene's, but EBPI where the scene has AUTO without a sampling and the step names a
  * tolerance, if the backend has it. */
 ct_method ct_method_of_step(const ct_step *step);
+
+/* Refuses a pair of a step's scene that the step's method cannot place; see ct_method_row.check_pair. */
+ct_status ct_method_check_pair(const ct_step *step, const ct_body *const body[2], ct_error *error);
 
 /* Fills engine->run[] with the functions of engine->backend. */
 void ct_engine_find_methods(ct_engine *engine);

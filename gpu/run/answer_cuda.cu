@@ -8,25 +8,23 @@ extern "C" {
 #include "gpu/methods/exact/pieces_k.h"
 }
 
-/* The host plans a pair again, for the error's message. */
-static bool is_refused_again(const ct_scene *scene, const ct_body *const bodies[2], ct_error *why) {
-    const ct_gpu_method *method = ct_gpu_method_of(scene->settings.method);
-    if (method && method->refuses_pair) return method->refuses_pair(scene, bodies, why);
-    ct_window window;
-    return ct_view_plan(&bodies[0]->box, &bodies[1]->box, &scene->settings, &window, why);
-}
-
-/* The error of a step with a pair that has no window, or no lattice. */
-static void refuse_step(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
-    const ct_scene *scene = step->scene;
+/* Whether a step with a pair that has no window, or no lattice, goes on without it. Else it has an error. */
+static bool goes_on(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
+    ct_scene *scene = step->scene;
     const ct_body *bodies[2] = {scene->bodies[totals->body[0] - sent->first_body],
                                 scene->bodies[totals->body[1] - sent->first_body]};
     ct_error why = {};
-    if (is_refused_again(scene, bodies, &why))
-        ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", bodies[0]->id, bodies[1]->id, why.message);
-    else
+    if (!ct_method_check_pair(step, bodies, &why)) {
         ct_fail(&step->error, CT_DEVICE_ERROR, "device", "bodies %u and %u: the device refused a pair that fits",
                 bodies[0]->id, bodies[1]->id);
+        return false;
+    }
+    if (scene->settings.skip_unplaced) {
+        ct_scene_find_pairs(scene, &step->error); /* for warnings: the device has told the first of them */
+        return !step->error.status;
+    }
+    ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", bodies[0]->id, bodies[1]->id, why.message);
+    return false;
 }
 
 /* ---- spans ---- */
@@ -155,10 +153,8 @@ static void answer_step(const ct_device *device, ct_workspace *workspace, const 
     span_range again = *spans;
     if (step->error.status) return;
     if (method->refuses_step && method->refuses_step(device, workspace, step, index, totals->refused)) return;
-    if (totals->refused != CT_GPU_NONE) {
-        refuse_step(step, sent, totals);
-        return;
-    }
+    step->scene->broad.n_pairs = 0;
+    if (totals->refused != CT_GPU_NONE && !goes_on(step, sent, totals)) return;
     step->scene->broad.box_tests = totals->box_tests;
     uint64_t n_spans = 0, n_cells = 0, n_entries = totals->n_entries, entry = 0, span = 0;
     for (uint64_t i = 0; i < totals->n_contacts && (step->want & CT_WANT_SPANS); i++) {

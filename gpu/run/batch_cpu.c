@@ -8,6 +8,7 @@
 #include "gpu/base/fail.h"
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/device_cpu.h"
+#include "gpu/method/method.h"
 #include "gpu/run/kept_cpu.h"
 
 /* Up to this many steps are set up and answered one after the other, each by all threads where it is worth it. */
@@ -151,7 +152,7 @@ static void plan_pair(void *argument, uint32_t i, uint32_t worker) {
     ct_work_back(before);
 }
 
-/* A pair that cannot be planned fails its step, which then has no pairs. */
+/* A pair that cannot be planned fails its step, which then has no pairs, unless the scene goes on without such pairs. */
 static void refuse_step(struct batch *batch, ct_pair_task *pair) {
     const size_t index = (size_t)(pair->step - batch->steps);
     ct_step *step = &batch->steps[index];
@@ -161,6 +162,9 @@ static void refuse_step(struct batch *batch, ct_pair_task *pair) {
     const ct_working before = work_for_pair(pair);
     if (pair->status == CT_CANCELLED) {
         ct_fail_cancelled(&step->error);
+    } else if (step->scene->settings.skip_unplaced && ct_method_check_pair(step, pair->body, NULL)) {
+        pair->is_left_out = true;
+        pair->status = CT_OK;
     } else if (batch->method->plan(batch->device, pair->settings, pair, &why)) {
         char name[CT_PAIR_NAME];
         ct_fail(&step->error, why.status, why.field, "%s: %s", ct_name_pair(pair, name), why.message);
@@ -228,9 +232,9 @@ static bool is_refused(const struct batch *batch, size_t i) {
     return batch->pairs[i].step->error.status != CT_OK;
 }
 
-/* It belongs to a step that failed, or has its answer already. */
+/* It belongs to a step that failed, or has its answer already, or gets none. */
 static bool has_ended(const struct batch *batch, size_t i) {
-    return is_refused(batch, i) || batch->pairs[i].kept;
+    return is_refused(batch, i) || batch->pairs[i].kept || batch->pairs[i].is_left_out;
 }
 
 static void compute_pairs(struct batch *batch, size_t n, uint32_t *order) {

@@ -13,8 +13,11 @@
 #include "gpu/mesh/mesh.h"
 #include "gpu/method/backend_cpu.h"
 #include "gpu/method/engine.h"
+#include "gpu/methods/ebpi/turned_views.h"
+#include "gpu/methods/exact/exact.h"
 #include "gpu/methods/exact/topology.h"
 #include "gpu/methods/voxtree/tree.h"
+#include "gpu/view/view.h"
 #include "proto/setting_rows.h"
 #ifdef CT_HAVE_CUDA
 #include "gpu/method/backend_cuda.h"
@@ -129,12 +132,34 @@ static void unprepare_voxels(const ct_scene_settings *settings, ct_mesh *mesh) {
     ct_voxel_tree_drop(mesh, ct_voxel_level_for(mesh, settings));
 }
 
+/* ---- pairs ---- */
+
+static ct_status check_view(const ct_scene_settings *settings, const ct_body *const body[2], ct_error *error) {
+    ct_window window;
+    return ct_view_plan(&body[0]->box, &body[1]->box, settings, &window, error);
+}
+
+static ct_status check_tiles(const ct_scene_settings *settings, const ct_body *const body[2], ct_error *error) {
+    const ct_box boxes[2] = {body[0]->box, body[1]->box}, overlap = ct_overlap(&boxes[0], &boxes[1]);
+    ct_window window;
+    (void)settings;
+    return ct_ebpi_plan_window(boxes, &overlap, &window)
+               ? CT_OK
+               : ct_fail(error, CT_OUT_OF_RANGE, "", "no lattice can hold them");
+}
+
+static ct_status check_lattice(const ct_scene_settings *settings, const ct_body *const body[2], ct_error *error) {
+    (void)settings;
+    return ct_exact_check_pair(body, error);
+}
+
 /* ---- the table ---- */
 
 /* What is not named is false or NULL: the method does not have it. */
 static const ct_method_row rows[] = {
     {.method = CT_METHOD_LDI,
      .gives_spans = true,
+     .check_pair = check_view,
      .self_on = {"cpu", "cuda"},
      .cpu = ct_cpu_run_ldi,
      .cuda = ON_CUDA(ct_gpu_run_ldi)},
@@ -142,6 +167,7 @@ static const ct_method_row rows[] = {
      .takes_half_spaces = true,
      .self_on = {"cpu", "cuda"},
      .gives_second = true,
+     .check_pair = check_lattice,
      .prepare_mesh = prepare_for_exact,
      .cpu = ct_cpu_run_exact,
      .cuda = ON_CUDA(ct_gpu_run_exact)},
@@ -149,6 +175,7 @@ static const ct_method_row rows[] = {
      .check_settings = check_ebpi,
      .takes_tolerance = true,
      .gives_tiles = true,
+     .check_pair = check_tiles,
      .cpu = ct_cpu_run_ebpi,
      .cuda = ON_CUDA(ct_gpu_run_ebpi)},
     {.method = CT_METHOD_VOXTREE,
@@ -193,6 +220,11 @@ const ct_method_row *ct_method_row_of(ct_method method, ct_error *error) {
     list_names(NULL, names, sizeof names);
     ct_fail(error, CT_UNSUPPORTED, "method", "method %d is unknown: this build has %s", (int)method, names);
     return NULL;
+}
+
+ct_status ct_method_check_pair(const ct_step *step, const ct_body *const body[2], ct_error *error) {
+    const ct_method_row *row = ct_method_row_of(ct_method_of_step(step), NULL);
+    return row && row->check_pair ? row->check_pair(&step->scene->settings, body, error) : CT_OK;
 }
 
 ct_method ct_method_at(size_t i) {

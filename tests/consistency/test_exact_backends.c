@@ -506,6 +506,48 @@ static void test_changed_method(void **state) {
     shape_free(&box);
 }
 
+/* A pair that the coordinates cannot hold fails its step, or is left out, beside others that go on. */
+static void test_unplaced(void **state) {
+    (void)state;
+    struct shape planet = shape_box(2e9, 2e9, 2e9), pin = shape_box(2e-7, 2e-7, 2e-7), cube = shape_box(1, 1, 1);
+    double at[3][12];
+    shift(at[0], 0, 0, -1e9);
+    shift(at[1], 3e9, 0, 0.3);
+    shift(at[2], 3e9, 0, 1);
+    const struct placed bodies[] = {{&planet, at[0], CT_BODY_RIGID},
+                                    {&pin, NULL, CT_BODY_RIGID},
+                                    {&cube, at[1], CT_BODY_RIGID},
+                                    {&cube, at[2], CT_BODY_RIGID}};
+    ct_scene_settings settings[3] = {stage_exact(), stage_exact(), stage_exact()};
+    settings[1].patches = true;
+    settings[2].method = CT_METHOD_LDI;
+    settings[2].pixel_size = 0.05;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        struct twin twins[3];
+        for (int k = 0; k < 3; k++) {
+            settings[i].skip_unplaced = k == 1;
+            twins[k] = twin_open(&settings[i], bodies + (k == 2 ? 2 : 0), k == 2 ? 2 : 4);
+        }
+        for (int step = 0; step < 2; step++) {
+            assert_int_equal(compare("unplaced", twins, NULL, NULL, 3, CT_WANT_FRAME | CT_WANT_GRADIENT), 2);
+            for (int e = 0; e < 2; e++) {
+                ct_step left = {.scene = twins[1].of[e].scene, .want = CT_WANT_FRAME};
+                assert_int_equal(ct_engine_run(engines[e], &left, 1), CT_OK);
+                assert_int_equal(left.result->n_warnings, 2);
+                for (int b = 0; b < 2; b++) {
+                    assert_int_equal(left.result->warnings[b].code, CT_WARNING_UNPLACED);
+                    assert_int_equal(left.result->warnings[b].body, twins[1].of[e].body[b]);
+                }
+                ct_result_free(&left.result);
+            }
+        }
+        for (int k = 0; k < 3; k++) twin_close(&twins[k]);
+    }
+    shape_free(&planet);
+    shape_free(&pin);
+    shape_free(&cube);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_pairs),
@@ -516,6 +558,7 @@ int main(void) {
         cmocka_unit_test(test_overlapping_shells),
         cmocka_unit_test(test_many_crossings_of_a_triangle),
         cmocka_unit_test(test_many_bodies),
+        cmocka_unit_test(test_unplaced),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_deformable),
         cmocka_unit_test(test_inverted_region),

@@ -92,6 +92,14 @@ static void assert_same_progress(const char *name, const ct_result *a, const ct_
     for (size_t i = 0; i < a->n_progress; i++) assert_int_equal(a->progress[i].is_refined, b->progress[i].is_refined);
 }
 
+static void assert_same_warnings(const char *name, const ct_result *a, const ct_result *b) {
+    if (a->n_warnings != b->n_warnings) fail_msg("%s: %zu and %zu warnings", name, a->n_warnings, b->n_warnings);
+    for (size_t i = 0; i < a->n_warnings; i++) {
+        assert_int_equal(a->warnings[i].code, b->warnings[i].code);
+        assert_int_equal(a->warnings[i].body, b->warnings[i].body);
+    }
+}
+
 /* One step of each of n pairs of scenes, as one batch. Returns the contacts found. */
 static uint64_t compare(const char *name, struct twin *twins, const ct_update *const *updates, const size_t *n_updates,
                         size_t n, uint32_t want) {
@@ -121,6 +129,7 @@ static uint64_t compare(const char *name, struct twin *twins, const ct_update *c
         if (a->result->method == CT_METHOD_EXACT) assert_int_equal(a->result->fragments, b->result->fragments);
         assert_same_slip(name, a->result, b->result);
         assert_same_separations(name, a->result, b->result);
+        assert_same_warnings(name, a->result, b->result);
         if (a->result->method == CT_METHOD_EBPI) assert_same_bounds(name, a->result, b->result);
         if (a->result->method == CT_METHOD_VOXTREE) assert_same_progress(name, a->result, b->result);
         for (size_t k = 0; k < a->result->n_contacts && k < b->result->n_contacts; k++) {

@@ -112,15 +112,6 @@ bool launch(ct_device *device, ct_workspace *workspace, ct_batch *b, ct_gpu_need
     return ct_gpu_end_phase(device, workspace, CT_PHASE_CONTACT) && ct_gpu_copy_expected(device, workspace, b);
 }
 
-/* The host places a pair again, for the error's message. */
-bool refuses_pair(const ct_scene *, const ct_body *const bodies[2], ct_error *why) {
-    const double *const pose[2] = {bodies[0]->pose, bodies[1]->pose};
-    const ct_box *const box[2] = {&bodies[0]->box, &bodies[1]->box};
-    const int is_half_space[2] = {bodies[0]->is_half_space, bodies[1]->is_half_space};
-    ct_pair_placement placement;
-    return ct_place_pair(pose, box, is_half_space, &placement) && ct_check_placement(&placement, why);
-}
-
 ct_gpu_method describe(void) {
     ct_gpu_method method = {};
     method.method = CT_METHOD_EXACT;
@@ -136,7 +127,6 @@ ct_gpu_method describe(void) {
     method.limit = limit;
     method.launch = launch;
     method.copy_more = ct_gpu_copy_second;
-    method.refuses_pair = refuses_pair;
     method.finish_result = ct_gpu_add_second;
     return method;
 }

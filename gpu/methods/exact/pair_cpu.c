@@ -49,21 +49,22 @@ static double cost_of(const ct_pair_task *pair) {
 }
 
 /* A half-space takes part as a block that is out of reach but for its top. False: the bodies have no contact. */
-static bool place_bodies(const ct_pair_task *pair, ct_pair_placement *out) {
-    const ct_body *const *body = pair->body;
+static bool place_bodies(const ct_body *const body[2], ct_pair_placement *out) {
     return ct_place_pair((const double *const[2]){body[0]->pose, body[1]->pose},
                          (const ct_box *const[2]){&body[0]->box, &body[1]->box},
                          (const int[2]){body[0]->is_half_space, body[1]->is_half_space}, out);
 }
 
+ct_status ct_exact_check_pair(const ct_body *const body[2], ct_error *error) {
+    ct_pair_placement placement;
+    return place_bodies(body, &placement) ? ct_check_placement(&placement, error) : CT_OK;
+}
+
 static ct_status plan_pair(const ct_device *device, const ct_scene_settings *settings, ct_pair_task *pair,
                            ct_error *error) {
     (void)device, (void)settings;
-    ct_pair_placement placement;
-    if (place_bodies(pair, &placement)) {
-        const ct_status status = ct_check_placement(&placement, error);
-        if (status) return status;
-    }
+    const ct_status status = ct_exact_check_pair(pair->body, error);
+    if (status) return status;
     pair->n_contacts = 1;
     pair->cost = cost_of(pair);
     return CT_OK;
@@ -304,7 +305,7 @@ static void end_phase(ct_exact_pair *exact, int phase) {
 static bool begin_pair(ct_exact_pair *exact, ct_workspace *workspace, ct_pair_task *pair, uint32_t worker,
                        bool is_spread) {
     ct_pair_placement placement;
-    if (!place_bodies(pair, &placement)) return false;
+    if (!place_bodies(pair->body, &placement)) return false;
     *exact = (ct_exact_pair){.device = workspace->device,
                              .workspace = workspace,
                              .pair = pair,
