@@ -263,8 +263,10 @@ static void print_json(const side *sides, int n_sides, const contactd_result *re
 static void print_warnings(const contactd_result *result) {
     for (uint32_t i = 0; i < result->n_warnings; i++) {
         const contactd_warning *w = &result->warnings[i];
-        ctl_say("warning: body %u: %s: %s (%.9g m^3)", w->body, contactd_warning_name(w->code),
-                contactd_warning_text(w->code), w->value);
+        char volume[40] = "";
+        if (!isnan(w->value)) snprintf(volume, sizeof volume, " (%.9g m^3)", w->value);
+        ctl_say("warning: body %u: %s: %s%s", w->body, contactd_warning_name(w->code), contactd_warning_text(w->code),
+                volume);
     }
 }
 

@@ -1,5 +1,7 @@
 /* warn.c - counts the warnings of steps, and logs each body's condition when it changes. */
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,9 +37,11 @@ static bool may_log(warning_log *log) {
 
 static void log_change(scheduler *scheduler, const scene *scene, const ct_warning *was, const ct_warning *is) {
     if (!may_log(&scheduler->warning_log)) return;
+    char volume[40] = "";
+    if (is && !isnan(is->value)) snprintf(volume, sizeof volume, " (%g m^3)", is->value);
     if (is)
-        log_warn("schedule", "scene %" PRIu64 ": body %u: %s: %s (%g m^3)", scene->handle, is->body,
-                 ct_warning_name(is->code), ct_warning_text(is->code), is->value);
+        log_warn("schedule", "scene %" PRIu64 ": body %u: %s: %s%s", scene->handle, is->body, ct_warning_name(is->code),
+                 ct_warning_text(is->code), volume);
     else
         log_info("schedule", "scene %" PRIu64 ": body %u: %s is over", scene->handle, was->body,
                  ct_warning_name(was->code));

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import subprocess
 
 import numpy as np
 import pytest
+from conftest import CONTACTCTL, SLOW
 from contactd import errors
 from geometry import UNIT_BOX, box, moved
-from http_api import Api
+from http_api import Api, off
 
 PIN, PLANET = box((-1e-7,) * 3, (1e-7,) * 3), box((-1e9,) * 3, (1e9,) * 3)
 SETTINGS = [{"method": "exact"}, {"law": "pressure"}, {"method": "exact", "patches": True, "margin": 0.1},
@@ -59,6 +61,20 @@ def test_http(server):
     assert [(w["code"], w["volume"]) for w in answer["warnings"]] == [("UNPLACED", None)] * 2
     api("PATCH", scene, {"skip_unplaced": False})
     api.refused("POST", f"{scene}/step", 422, "OUT_OF_RANGE", {}, field="method")
+
+
+def test_contactctl(server, tmp_path):
+    """What has no volume is told without one."""
+    files = [tmp_path / "planet.off", tmp_path / "pin.off"]
+    for path, shape in zip(files, (PLANET, PIN)):
+        path.write_bytes(off(*(np.asarray(part).tolist() for part in shape)))
+    command = [*CONTACTCTL, "--server", server.stream, "contact", *map(str, files), "--pose-a", "1 0 0 0  0 1 0 0  0 0 1 -1e9",
+               "--pose-b", "1 0 0 0  0 1 0 0  0 0 1 0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60 * SLOW)
+    assert done.returncode == 3 and "bodies 1 and 2" in done.stderr
+    done = subprocess.run([*command, "--skip-unplaced"], capture_output=True, text=True, timeout=60 * SLOW)
+    assert done.returncode == 0 and "no overlap" in done.stdout
+    assert done.stderr.count("UNPLACED") == 2 and "nan" not in done.stderr and "UNPLACED" in server.logs() and "nan m" not in server.logs()
 
 
 def test_not_taken(server_or_engine):
