@@ -80,7 +80,7 @@ static bool is_left_out(const ct_step *step, size_t pair, const ct_body *bodies[
     const ct_scene *scene = step->scene;
     bodies[0] = scene->bodies[scene->broad.pairs[pair].a];
     bodies[1] = scene->bodies[scene->broad.pairs[pair].b];
-    return ct_method_check_pair(step, bodies, NULL) != CT_OK;
+    return ct_method_leaves_out(step, bodies);
 }
 
 static size_t count_left_out(const ct_step *step) {

@@ -63,6 +63,10 @@ ct_method ct_method_of_step(const ct_step *step);
 /* Refuses a pair of a step's scene that the step's method cannot place; see ct_method_row.check_pair. */
 ct_status ct_method_check_pair(const ct_step *step, const ct_body *const body[2], ct_error *error);
 
+/* The scene goes on without this pair: the coordinates cannot hold it. What is refused for its number of samples is not left
+ * out, as a batch may need fewer of them than this check finds (LIMIT_EXCEEDED). */
+bool ct_method_leaves_out(const ct_step *step, const ct_body *const body[2]);
+
 /* Fills engine->run[] with the functions of engine->backend. */
 void ct_engine_find_methods(ct_engine *engine);
 

@@ -19,7 +19,7 @@ static bool goes_on(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_to
                 bodies[0]->id, bodies[1]->id);
         return false;
     }
-    if (scene->settings.skip_unplaced) {
+    if (ct_method_leaves_out(step, bodies)) {
         ct_scene_find_pairs(scene, &step->error); /* for warnings: the device has told the first of them */
         return !step->error.status;
     }

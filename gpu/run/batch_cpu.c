@@ -162,7 +162,7 @@ static void refuse_step(struct batch *batch, ct_pair_task *pair) {
     const ct_working before = work_for_pair(pair);
     if (pair->status == CT_CANCELLED) {
         ct_fail_cancelled(&step->error);
-    } else if (step->scene->settings.skip_unplaced && ct_method_check_pair(step, pair->body, NULL)) {
+    } else if (ct_method_leaves_out(step, pair->body)) {
         pair->is_left_out = true;
         pair->status = CT_OK;
     } else if (batch->method->plan(batch->device, pair->settings, pair, &why)) {

@@ -143,9 +143,7 @@ static ct_status check_tiles(const ct_scene_settings *settings, const ct_body *c
     const ct_box boxes[2] = {body[0]->box, body[1]->box}, overlap = ct_overlap(&boxes[0], &boxes[1]);
     ct_window window;
     (void)settings;
-    return ct_ebpi_plan_window(boxes, &overlap, &window)
-               ? CT_OK
-               : ct_fail(error, CT_OUT_OF_RANGE, "", "no lattice can hold them");
+    return ct_ebpi_plan_window(boxes, &overlap, &window, error);
 }
 
 static ct_status check_lattice(const ct_scene_settings *settings, const ct_body *const body[2], ct_error *error) {
@@ -225,6 +223,10 @@ const ct_method_row *ct_method_row_of(ct_method method, ct_error *error) {
 ct_status ct_method_check_pair(const ct_step *step, const ct_body *const body[2], ct_error *error) {
     const ct_method_row *row = ct_method_row_of(ct_method_of_step(step), NULL);
     return row && row->check_pair ? row->check_pair(&step->scene->settings, body, error) : CT_OK;
+}
+
+bool ct_method_leaves_out(const ct_step *step, const ct_body *const body[2]) {
+    return step->scene->settings.skip_unplaced && ct_method_check_pair(step, body, NULL) == CT_OUT_OF_RANGE;
 }
 
 ct_method ct_method_at(size_t i) {

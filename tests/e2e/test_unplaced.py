@@ -50,6 +50,15 @@ def test_many_scenes(server_or_engine):
     assert server_or_engine.step_many(scenes, poses[:, :, :3]).volumes == pytest.approx([0.3] * 3, rel=1e-3)
 
 
+def test_too_many_samples_are_an_error_all_the_same(server_or_engine):
+    """The bodies can be placed: what is asked of them is too much."""
+    scene = server_or_engine.open_scene(method="ldi", pixel_size=1e-4, skip_unplaced=True)
+    box_ = scene.client.register_mesh(*UNIT_BOX)
+    scene.add_body(box_, np.eye(4)), scene.add_body(box_, moved(0.1, 0, 0))
+    with pytest.raises(errors.LimitExceededError, match="pixel_size"):
+        scene.step()
+
+
 def test_http(server):
     api = Api(server.http)
     scene = f"/v1/scenes/{api.post('/v1/scenes', {'skip_unplaced': True})['id']}"

@@ -62,8 +62,8 @@ static ct_status plan_window(const ct_device *device, const ct_scene_settings *s
     ct_ray_plan *plan = pair->plan;
     plan->part = ct_cpu_find_part(pair);
     plan->turned.is_turned = false;
-    if (!ct_ebpi_plan_window(boxes, &plan->part, &pair->window))
-        return ct_fail(error, CT_OUT_OF_RANGE, "", "no lattice can hold them");
+    const ct_status status = ct_ebpi_plan_window(boxes, &plan->part, &pair->window, error);
+    if (status) return status;
     if (settings->optimize_directions) turn_views(device, pair);
     return CT_OK;
 }

@@ -313,7 +313,7 @@ void make_parts(const ct_ebpi_run *run, const cut_layout *at, char *host) {
     }
 }
 
-/* Gives each part its place among the faces, by their counts, and the device what it writes them by. */
+/* Gives each part its place among the faces, by their counts, and fills the tables by which the device writes them. */
 void place_parts(const ct_ebpi_run *run, const cut_layout *at, char *host, uint32_t *faces) {
     const uint32_t(*count)[2] = (const uint32_t(*)[2])(host + at->count);
     uint64_t part = 0;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "gpu/base/fail.h"
 #include "gpu/methods/ebpi/directions.h"
 #include "gpu/methods/ebpi/refine.h"
 
@@ -38,12 +39,12 @@ static double longest_side(const ct_box *box) {
     return side;
 }
 
-bool ct_ebpi_plan_window(const ct_box box[2], const ct_box *part, ct_window *window) {
+ct_status ct_ebpi_plan_window(const ct_box box[2], const ct_box *part, ct_window *window, ct_error *error) {
     ct_plan_need need;
     for (int k = 0; k < 3; k++)
         if (ct_plan_axis(&box[0], &box[1], part, k, 0, CT_EBPI_PITCHES, CT_EBPI_PITCHES, &window->axis[k], &need))
-            return false;
-    return true;
+            return ct_fail(error, CT_OUT_OF_RANGE, "", "no lattice can hold them");
+    return CT_OK;
 }
 
 void ct_turn_views(const ct_turned_body body[2], const ct_snap_cpu *snap, const ct_box *part, ct_window *window,
@@ -67,7 +68,7 @@ void ct_turn_views(const ct_turned_body body[2], const ct_snap_cpu *snap, const 
     }
     for (int k = 0; k < 3; k++)
         if (of.lo[k] >= of.hi[k]) return;
-    if (!ct_ebpi_plan_window(views->box, &of, &turned)) return;
+    if (ct_ebpi_plan_window(views->box, &of, &turned, NULL)) return;
     *window = turned;
     views->is_turned = true;
 }

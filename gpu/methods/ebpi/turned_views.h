@@ -20,8 +20,8 @@ typedef struct ct_turned_body {
 } ct_turned_body;
 
 /* Plans the window of a part of the bodies' overlap, as fine as the lattice allows; boxes and part are along the views'
- * axes. False: no lattice can hold them. */
-bool ct_ebpi_plan_window(const ct_box box[2], const ct_box *part, ct_window *window);
+ * axes. OUT_OF_RANGE: no lattice can hold them. */
+ct_status ct_ebpi_plan_window(const ct_box box[2], const ct_box *part, ct_window *window, ct_error *error);
 
 /* Finds a pair's axes (directions.h) and what follows from them. part: what `window` spans; the window becomes
  * that along the axes. The world's axes are kept, and the window, where others are hardly better, where the bodies'
