@@ -8,22 +8,36 @@ extern "C" {
 #include "gpu/methods/exact/pieces_k.h"
 }
 
+static void refuse_pair(ct_step *step, const ct_body *const bodies[2], const ct_error *why) {
+    ct_fail(&step->error, why->status, why->field, "bodies %u and %u: %s", bodies[0]->id, bodies[1]->id, why->message);
+}
+
+/* Finds the pairs of a step that leaves some out, for its warnings: the device has told the first of them. Fails the step by
+ * another pair that the method refuses, as that may be one that the device has not told. */
+static bool find_left_out(ct_step *step) {
+    ct_scene *scene = step->scene;
+    ct_scene_find_pairs(scene, &step->error);
+    for (size_t p = 0; p < scene->broad.n_pairs && !step->error.status; p++) {
+        const ct_body *bodies[2] = {scene->bodies[scene->broad.pairs[p].a], scene->bodies[scene->broad.pairs[p].b]};
+        ct_error why = {};
+        if (!ct_method_leaves_out(step, bodies) && ct_method_check_pair(step, bodies, &why))
+            refuse_pair(step, bodies, &why);
+    }
+    return !step->error.status;
+}
+
 /* Whether a step with a pair that has no window, or no lattice, goes on without it. Else it has an error. */
 static bool goes_on(ct_step *step, const ct_gpu_step *sent, const ct_gpu_step_totals *totals) {
-    ct_scene *scene = step->scene;
+    const ct_scene *scene = step->scene;
     const ct_body *bodies[2] = {scene->bodies[totals->body[0] - sent->first_body],
                                 scene->bodies[totals->body[1] - sent->first_body]};
     ct_error why = {};
-    if (!ct_method_check_pair(step, bodies, &why)) {
+    if (ct_method_leaves_out(step, bodies)) return find_left_out(step);
+    if (ct_method_check_pair(step, bodies, &why))
+        refuse_pair(step, bodies, &why);
+    else
         ct_fail(&step->error, CT_DEVICE_ERROR, "device", "bodies %u and %u: the device refused a pair that fits",
                 bodies[0]->id, bodies[1]->id);
-        return false;
-    }
-    if (ct_method_leaves_out(step, bodies)) {
-        ct_scene_find_pairs(scene, &step->error); /* for warnings: the device has told the first of them */
-        return !step->error.status;
-    }
-    ct_fail(&step->error, why.status, why.field, "bodies %u and %u: %s", bodies[0]->id, bodies[1]->id, why.message);
     return false;
 }
 

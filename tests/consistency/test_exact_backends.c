@@ -543,6 +543,18 @@ static void test_unplaced(void **state) {
         }
         for (int k = 0; k < 3; k++) twin_close(&twins[k]);
     }
+    /* One pair is left out, and another takes too many samples, which fails the step on every backend. */
+    struct shape hall = shape_box(1000, 1000, 1000);
+    const struct placed both[] = {bodies[0], bodies[1], {&hall, at[1], CT_BODY_RIGID}, {&hall, at[2], CT_BODY_RIGID}};
+    settings[2].skip_unplaced = true;
+    struct twin twin = twin_open(&settings[2], both, 4);
+    compare("unplaced and too many", &twin, NULL, NULL, 1, CT_WANT_FRAME);
+    for (int e = 0; e < 2; e++) {
+        ct_step step = {.scene = twin.of[e].scene, .want = CT_WANT_FRAME};
+        assert_int_equal(ct_engine_run(engines[e], &step, 1), CT_LIMIT_EXCEEDED);
+    }
+    twin_close(&twin);
+    shape_free(&hall);
     shape_free(&planet);
     shape_free(&pin);
     shape_free(&cube);
