@@ -569,6 +569,9 @@ BENCH := compare.py --base '$(BASE)' $(if $(ROWS),--rows '$(value ROWS)') $(if $
 else
 $(if $(filter bench,$(MAKECMDGOALS)),$(if $(ROWS)$(WORST)$(TURNS),$(error ROWS, WORST and TURNS need a build to compare with: BASE=<folder>)))
 BENCH := bench.py
+ifneq ($(OUT),)
+$(if $(filter bench,$(MAKECMDGOALS)),$(if $(wildcard $(OUT)/speed.md),,$(error OUT is the folder whose speed.md gets the tables: OUT=docs)))
+endif
 endif
 bench: all $(call bins,$(BENCH_C)) venv
 	$(PYTHON) tests/bench/$(BENCH) --build $(B)

@@ -187,11 +187,17 @@ def test_unreachable(ctl, box):
 
 
 def test_the_http_port_is_not_the_stream(ctl, server):
-    """It listens, and waits for the rest of a request: whoever takes one port for the other is told."""
+    """It listens, and waits for the rest of a request: whoever takes one port for the other is told, when the time is over."""
     address = f"127.0.0.1:{server.http_port}"
-    assert "HTTP port" in ctl("status", "--timeout", 2 * SLOW, expect=UNREACHABLE, server=address)
-    with pytest.raises(contactd.UnreachableError, match="HTTP port"):
-        contactd.connect(address, timeout=2 * SLOW, wait=2 * SLOW)
+
+    def connect(seconds: float) -> str:
+        with pytest.raises(contactd.UnreachableError) as error:
+            contactd.connect(address, timeout=seconds, wait=seconds)
+        return str(error.value)
+
+    for say in (lambda seconds: ctl("status", "--timeout", seconds, expect=UNREACHABLE, server=address), connect):
+        # A busy machine may take longer than the shorter time until it is connected.
+        assert any("HTTP port" in say(seconds) for seconds in (0.5, 2 * SLOW))
 
 
 def test_ports_that_are_none(ctl, server, tmp_path):
