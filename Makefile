@@ -429,6 +429,7 @@ setup-test: setup
 	@tests/tools/packages install deploy || echo "SKIPPED: tests of packaging that need what is missing above"
 	@$(MAKE) -s --no-print-directory $(VENV)/deploy || echo "SKIPPED: tests that need what tests/requirements-deploy.txt lists"
 	@$(MAKE) -s --no-print-directory $(VENV)/adapters || echo "SKIPPED: tests that need what tests/requirements-adapters.txt lists"
+	@$(MAKE) -s --no-print-directory $(VENV)/simulators || echo "SKIPPED: tests that need what tests/requirements-simulators.txt lists"
 	@tests/tools/packages install page || echo "SKIPPED: tests of the page that need what is missing above"
 	@$(MAKE) -s --no-print-directory $(VENV)/page || echo "SKIPPED: tests that need what tests/requirements-page.txt lists"
 	@$(MAKE) -s --no-print-directory $(VENV)/wheel || echo "SKIPPED: the test of the wheel, which needs deploy/wheel/requirements.txt"
@@ -443,7 +444,7 @@ $(VENV)/ready: tests/requirements.txt
 	@$$(tests/tools/packages python) -m venv $(VENV)
 	@tests/tools/again $(PIP_INSTALL) -r tests/requirements.txt
 	@touch $@
-$(VENV)/deploy $(VENV)/adapters $(VENV)/page $(VENV)/compare: $(VENV)/%: tests/requirements-%.txt $(VENV)/ready
+$(VENV)/deploy $(VENV)/adapters $(VENV)/simulators $(VENV)/page $(VENV)/compare: $(VENV)/%: tests/requirements-%.txt $(VENV)/ready
 	@tests/tools/again $(PIP_INSTALL) -r $<
 	@touch $@
 $(VENV)/wheel: deploy/wheel/requirements.txt $(VENV)/ready

@@ -49,7 +49,7 @@ SANITIZER_REPORT = re.compile(
 # Files that take long, which begin first: one that begins last keeps the other workers waiting for its end.
 LONG = ("containers", "bounds", "ray", "restart", "fleet", "record", "state", "time_limits", "http_server", "installed", "wheel", "devices", "servers",
         "client_c", "many", "drain", "guard", "operators", "openapi", "demo", "experiments", "experiments_papers", "page", "service_manager",
-        "no_memory", "voxtree", "wrap", "sim", "readme", "compare", "hostile")
+        "newton", "no_memory", "contactctl", "slow_network", "voxtree", "wrap", "sim", "readme", "compare", "hostile")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
