@@ -38,6 +38,15 @@ static bool must_wait(const contactd_client *client, const ctc_step *step, uint6
     return false;
 }
 
+/* The client has the answers to all steps of the scene up to this number: it awaits that of the next one. */
+static uint64_t last_received(const contactd_client *client, const ctc_step *step, uint64_t sequence) {
+    for (size_t i = 0; i < client->n_steps && client->steps[i] != step; i++) {
+        const ctc_step *other = client->steps[i];
+        if (other->scene == step->scene && ctc_is_in_flight(other)) return other->sequence - 1;
+    }
+    return sequence - 1;
+}
+
 static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_step *step) {
     if (step->n_updates &&
         !ctc_grow(&client->updates, step->n_updates - 1, &client->cap_updates, sizeof *client->updates))
@@ -70,6 +79,7 @@ static contactd_code send_step(contactd_client *client, ctc_scene *scene, ctc_st
     wire_message m = {.type = WIRE_STEP,
                       .u.step = {.scene = scene->server,
                                  .sequence = sequence,
+                                 .received = last_received(client, step, sequence),
                                  .want = step->want,
                                  .deadline_us = step->deadline_us,
                                  .time_budget_us = step->time_budget_us,

@@ -199,6 +199,7 @@ typedef struct wire_direction { /* has_twist: twist, of a rigid body; else value
 } wire_direction;
 typedef struct wire_step {
     uint64_t scene, sequence;
+    uint64_t received; /* see contactd.fbs */
     uint32_t want, deadline_us;
     const wire_update *updates; uint32_t n_updates;
     uint32_t time_budget_us; /* 0: none */

@@ -321,6 +321,7 @@ struct Decoder {
         out->time_budget_us = in->time_budget_us();
         out->tolerance = in->tolerance();
         out->viscosity = in->viscosity();
+        out->received = in->received();
         return each(in->updates(), "updates", &out->updates, &out->n_updates,
                     [this](const fb::BodyUpdate *u, wire_update *o) { return update(u, o); }) &&
                each(

@@ -541,7 +541,8 @@ struct Encoder {
             Offset<flatbuffers::Vector<Offset<fb::Direction>>> velocities;
             if (u.step.n_velocities) velocities = each(u.step.velocities, u.step.n_velocities, &Encoder::direction);
             return fb::CreateStep(*fbb, u.step.scene, u.step.sequence, u.step.want, u.step.deadline_us, updates,
-                                  u.step.time_budget_us, u.step.tolerance, directions, velocities, u.step.viscosity)
+                                  u.step.time_budget_us, u.step.tolerance, directions, velocities, u.step.viscosity,
+                                  u.step.received)
                 .Union();
         }
         case WIRE_STEP_RESULT:

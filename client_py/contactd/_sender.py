@@ -96,8 +96,9 @@ class Sender:
         if not request.sequence:
             scene.sequence += 1
             request.sequence = scene.sequence
-        body = {"scene": scene.id, "sequence": request.sequence, "want": request.want, "deadline_us": left,
-                "updates": messages} | request.limits
+        awaited = next(iter(scene.flying.values()), request)  # the oldest step without an answer
+        body = {"scene": scene.id, "sequence": request.sequence, "received": awaited.sequence - 1, "want": request.want,
+                "deadline_us": left, "updates": messages} | request.limits
         if directions:
             body["directions"] = directions
         if velocities:

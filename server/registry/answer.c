@@ -148,10 +148,17 @@ static void drop_oldest(sequence *sequence, answer_store *store) {
     step_answer_release(&answer);
 }
 
-/* Those that have left the window, but for the scene's newest. */
+/* Those that have left the window, or were received, but for the scene's newest. */
 static void drop_expired(sequence *sequence, answer_store *store) {
-    while (sequence->oldest && !sequence->oldest->is_in_window && sequence->oldest != sequence->newest)
+    while (sequence->oldest && sequence->oldest != sequence->newest &&
+           (!sequence->oldest->is_in_window || sequence->oldest->number <= sequence->received))
         drop_oldest(sequence, store);
+}
+
+void sequence_receive(sequence *sequence, answer_store *store, uint64_t number) {
+    if (number > sequence->answered) number = sequence->answered; /* nobody has an answer before it is given */
+    if (number > sequence->received) sequence->received = number;
+    drop_expired(sequence, store);
 }
 
 /* The oldest of all, and of a session, is the oldest of its scene too: a scene's answers belong to one session and come

@@ -11,6 +11,7 @@
 typedef struct sequence {
     uint64_t admitted; /* the last number admitted; 0: none */
     uint64_t answered; /* the last number answered */
+    uint64_t received; /* the client has the answers up to this number; 0: it did not say */
     uint64_t refused;  /* the next number was refused as BUSY; 0: it was not */
     step_answer *oldest, *newest;
     uint64_t newest_bytes;      /* of the newest; 0: none is kept */
@@ -77,6 +78,8 @@ void sequence_refuse(sequence *sequence, uint64_t number); /* the expected numbe
  * have no room: the session's oldest beyond its number or bytes, then the oldest of all beyond the store's. This answer
  * itself stays, whatever its size. */
 void sequence_keep(sequence *sequence, answer_window *window, step_answer *answer);
+/* The client has the answers up to this number: lets go of them, but for the scene's newest. */
+void sequence_receive(sequence *sequence, answer_store *store, uint64_t number);
 /* Keeps the answer to a step without a number (takes a reference) in place of the one before, if it has room. */
 void sequence_keep_unnumbered(sequence *sequence, answer_store *store, step_answer *answer);
 /* The last step's answer, with a reference; NULL: it is not kept. */

@@ -391,6 +391,7 @@ static bool should_queue_step(scheduler *scheduler, command *command, submit_out
     }
     switch (sequence_judge(sequence, number, &kept)) {
     case SEQUENCE_NEW:
+        sequence_receive(sequence, registry_kept_answers(scheduler->registry), command->in.step.received);
         return true;
     case SEQUENCE_KEPT:
         if (in_flight_step(command->target, number)) return supersede(command, outcome, displaced);

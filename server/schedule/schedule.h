@@ -45,9 +45,10 @@
  *     refused as BUSY too.
  *   - A repeat of an answered number gets the kept answer (cached = true), never a new computation. It waits in
  *     the scene's queue like a step, as encoding a large answer takes long. It is never BUSY, which to clients means
- * that the number was not used. A second repeat replaces the first. Kept are each scene's newest answer and the newest
- * max_in_flight answers of the session; an older number is a CONFLICT. Kept answers share the memory limit of scenes,
- * and a session's may take a quarter of it; where there is no room the oldest go first.
+ * that the number was not used. A second repeat replaces the first. Kept are each scene's newest answer and, of those
+ * that the client does not say it has received, the newest max_in_flight of the session; an older number is a CONFLICT.
+ * Kept answers share the memory limit of scenes, and a session's may take a quarter of it; where there is no room the
+ * oldest go first.
  *   - A repeat of a number in flight replaces the first request: one answer, to the newest requester. The older
  *     command ends with `superseded` set and must not be answered.
  *   - Any other number is a CONFLICT that names the expected one.
@@ -195,6 +196,7 @@ struct command { /* clear it, fill the first part and the kind's `in`; it and wh
         } set_material;
         struct {
             uint64_t sequence; /* 0: not numbered, not kept (only with SESSION_NONE) */
+            uint64_t received; /* see contactd.fbs */
             uint32_t want;
             double time_budget_s; /* 0: none */
             double tolerance;     /* m^3; 0: none */

@@ -360,6 +360,7 @@ static bool fill_step(request *request, server_error *error) {
     command->kind = COMMAND_STEP;
     command->scene = in->scene;
     command->in.step.sequence = in->sequence;
+    command->in.step.received = in->received;
     command->in.step.want = in->want;
     command->in.step.time_budget_s = in->time_budget_us * 1e-6;
     command->in.step.tolerance = in->tolerance;

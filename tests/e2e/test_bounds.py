@@ -340,6 +340,25 @@ def test_kept_answers_count(make_server):
         boxes.raw.close()
 
 
+@measures_memory
+@pytest.mark.parametrize("depth", (1, 4))
+def test_answers_that_arrived_are_not_kept(make_server, depth):
+    """But for the newest of a scene; those of which the client waits are. Without a word, a session's newest are kept."""
+    server = make_server()
+    held = []
+    with contactd.connect(server.stream) as client:
+        scene = client.open_scene(resolution=256)
+        mesh = client.register_mesh(*UNIT_BOX)
+        scene.add_body(mesh, pose=np.eye(4))
+        scene.add_body(mesh, pose=moved(0.5, 0.5, 0.5))
+        for _ in range(12):
+            for future in [scene.submit(want=("gradient", "spans")) for _ in range(depth)]:
+                assert future.result(60)
+            held.append(metrics(server)["contactd_scene_bytes"])
+        one = held[0] / depth
+        assert one > 75 * 256**2 / 2 and max(held) < (depth + 0.5) * one
+
+
 # ---- messages without end ----
 
 

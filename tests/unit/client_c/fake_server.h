@@ -33,7 +33,7 @@ typedef struct fake_body {
 } fake_body;
 typedef struct fake_scene {
     bool live;
-    uint64_t session, sequence;
+    uint64_t session, sequence, received;
     wire_settings settings;
     uint64_t key, revision;
     fake_body bodies[FAKE_BODIES];
@@ -71,6 +71,7 @@ typedef struct fake_server {
     /* For the test to look at. */
     atomic_int self_added;       /* bodies with self-contact */
     atomic_int ended;            /* over something */
+    atomic_int awaited;          /* answers of its scene, by the client of the last step, that one included */
     atomic_int resets, closings; /* of many scenes */
     atomic_int computed, hellos, registered, opened, repeated, refused, bodies_added, configured, materials;
     pthread_mutex_t material_lock;
@@ -288,11 +289,13 @@ static inline void fake_step(fake_server *f, const wire_message *m) {
         s->revision++;
     }
     if (atomic_exchange(&f->skip_number, false)) s->sequence += 5;
-    if (n <= s->sequence && n + FAKE_KEPT > s->sequence && s->kept_sequence[n % FAKE_KEPT] == n) {
+    if (m->u.step.received > s->received) s->received = m->u.step.received;
+    if (n <= s->sequence && n + FAKE_KEPT > s->sequence && s->kept_sequence[n % FAKE_KEPT] == n && n > s->received) {
         atomic_fetch_add(&f->repeated, 1);
         fake_result(f, m, s, s->kept[n % FAKE_KEPT], true);
         return;
     }
+    atomic_store(&f->awaited, (int)(n - m->u.step.received));
     if (n != s->sequence + 1) {
         fake_error(f, m->request, atomic_load(&f->busy) > 0 ? CONTACTD_BUSY : CONTACTD_CONFLICT, "scene", "sequence");
         return;
@@ -501,7 +504,7 @@ static inline void fake_copy(fake_server *f, const wire_message *m, wire_message
     for (uint32_t k = 0; k < m->u.copy_scene.n; k++) {
         fake_scene *s = &f->scenes[f->n_scenes++];
         *s = *from;
-        s->sequence = 0;
+        s->sequence = s->received = 0;
         memset(s->kept_sequence, 0, sizeof s->kept_sequence);
         s->key = m->u.copy_scene.keys[k];
         for (uint32_t i = 0; i < s->n_bodies; i++) {

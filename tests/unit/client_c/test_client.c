@@ -333,7 +333,10 @@ static void steps_are_pipelined(void **state) {
         assert_true(result->contacts[0].volume == w->soft_sum + 18 + 4 * i);
     }
     assert_int_equal(atomic_load(&w->server->computed), 12);
+    assert_true(atomic_load(&w->server->awaited) > 1);
     assert_int_equal(contactd_step_wait(w->client, tickets[3], &result), CONTACTD_NOT_FOUND);
+    step_by_pose(w, 1); /* with all answers there */
+    assert_int_equal(atomic_load(&w->server->awaited), 1);
 }
 
 /* ---- bad weather ---- */

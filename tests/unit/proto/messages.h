@@ -264,6 +264,7 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
     case WIRE_STEP:
         m.u.step = (wire_step){.scene = 26,
                                .sequence = 27,
+                               .received = 25,
                                .want = 31,
                                .deadline_us = 5000,
                                .updates = s->updates,
@@ -861,6 +862,7 @@ static inline const char *differ_message(const wire_message *a, const wire_messa
     case WIRE_STEP:
         SAME(u.step.scene);
         SAME(u.step.sequence);
+        SAME(u.step.received);
         SAME(u.step.want);
         SAME(u.step.deadline_us);
         SAME(u.step.time_budget_us);

@@ -117,6 +117,33 @@ static void test_answers_outlive_their_scene(void **state) {
     assert_null(sending);
 }
 
+/* What the client has is let go of, in the middle of a window too, but for the scene's newest. */
+static void test_received_ones_go(void **state) {
+    (void)state;
+    sequence a = {0}, b = {0};
+    answer_window window;
+    answer_window_init(&window, 4, UINT64_MAX, &store);
+    for (uint64_t n = 1; n <= 2; n++) admit_and_answer(&a, &window, n), admit_and_answer(&b, &window, n);
+    sequence_receive(&b, &store, 1);
+    assert_int_equal(judge(&b, 1), SEQUENCE_FORGOTTEN);
+    expect_kept(&a, 1);
+    sequence_receive(&b, &store, 2); /* its newest stays */
+    expect_kept(&b, 2);
+    admit_and_answer(&b, &window, 3); /* until another is */
+    assert_int_equal(judge(&b, 2), SEQUENCE_FORGOTTEN);
+    sequence_receive(&b, &store, 1);          /* a message that was overtaken */
+    sequence_receive(&a, &store, UINT64_MAX); /* nobody has the answers that are not given yet */
+    assert_int_equal(judge(&a, 1), SEQUENCE_FORGOTTEN);
+    for (uint64_t n = 3; n <= 4; n++) admit_and_answer(&a, &window, n);
+    for (uint64_t n = 3; n <= 4; n++) expect_kept(&a, n);
+    assert_int_equal(judge(&a, 2), SEQUENCE_FORGOTTEN);
+    assert_int_equal(window.n_in_window, 3);
+    assert_int_equal(store.kept_bytes, 300);
+    sequence_clear(&a, &store);
+    sequence_clear(&b, &store);
+    assert_int_equal(window.n_in_window, 0);
+}
+
 /* By bytes too: of the session, then of all sessions and scenes together. The oldest go first, whosever they are. */
 static void test_bytes_are_bounded(void **state) {
     (void)state;
@@ -178,6 +205,7 @@ int main(void) {
         cmocka_unit_test(test_newest_of_the_session_are_kept),
         cmocka_unit_test(test_every_scene_keeps_its_newest),
         cmocka_unit_test(test_answers_outlive_their_scene),
+        cmocka_unit_test(test_received_ones_go),
         cmocka_unit_test(test_bytes_are_bounded),
         cmocka_unit_test(test_bytes_of_many_scenes_are_bounded),
     };
