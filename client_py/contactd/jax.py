@@ -32,7 +32,7 @@ _extend: Any = need("jax.extend.core", "contactd.jax")
 _ad: Any = need("jax.interpreters.ad", "contactd.jax")
 _batching: Any = need("jax.interpreters.batching", "contactd.jax")
 _mlir: Any = need("jax.interpreters.mlir", "contactd.jax")
-check_version(jax, "contactd.jax", (0, 5), (0, 12))
+check_version(jax, "contactd.jax", (0, 5), (0, 13))
 Array = Any
 
 __all__ = ["Pair", "Scene", "intersection_volume", "penetration_depth", "penetration_energy", "self_intersection_volume", "transform"]
