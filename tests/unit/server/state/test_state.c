@@ -358,7 +358,7 @@ static void a_sound_mesh_stays(void **unused) {
 /* Where the clock goes back, what was used last still is what was used last. */
 static void the_order_outlives_the_clock(void **unused) {
     (void)unused;
-    char hashes[4][STATE_HASH], path[160];
+    char hashes[4][STATE_HASH], path[256];
     state_facts facts;
     state *state = open_state(1 << 20);
     for (int i = 0; i < 2; i++) put_box(state, 1 + i, CT_F32, hashes[i]);
