@@ -22,14 +22,14 @@
 enum { FILE_NAME = STATE_HASH + 24 };
 
 /* Files of versions 1 and 2 are read; their headers are under no checksum. */
-static const char magic_1[16] = "contactd mesh 1\n", magic_2[16] = "contactd mesh 2\n",
-                  magic_3[16] = "contactd mesh 3\n";
+static const char magic_1[] = "contactd mesh 1\n", magic_2[] = "contactd mesh 2\n", magic_3[] = "contactd mesh 3\n";
 
+enum { MAGIC = sizeof magic_1 - 1 };
 enum { FLAG_FILE = 1, FLAG_OPEN = 2, FLAG_DOUBLES = 4, CLOSING_SHIFT = 8, CLOSING_MASK = 0xff };
 
 /* Little-endian, as the arrays behind it are. */
 typedef struct mesh_header {
-    char magic[16];
+    char magic[MAGIC];
     /* FLAG_..., and from CLOSING_SHIFT on the ct_closing that made arrays. Version 1: a file or not; version 2: the same,
      * and the surface is open. */
     uint32_t flags;
@@ -234,9 +234,9 @@ static const char *check_file(const char *bytes, size_t size, layout *at) {
     if (size < sizeof at->header) return "it is shorter than a header";
     memcpy(&at->header, bytes, sizeof at->header);
     const char *magic = at->header.magic;
-    at->is_new = memcmp(magic, magic_3, sizeof magic_3) == 0;
-    const bool is_2 = memcmp(magic, magic_2, sizeof magic_2) == 0;
-    if (!at->is_new && !is_2 && memcmp(magic, magic_1, sizeof magic_1) != 0) return "it does not begin as a mesh does";
+    at->is_new = memcmp(magic, magic_3, MAGIC) == 0;
+    const bool is_2 = memcmp(magic, magic_2, MAGIC) == 0;
+    if (!at->is_new && !is_2 && memcmp(magic, magic_1, MAGIC) != 0) return "it does not begin as a mesh does";
     at->is_open = at->is_new ? at->header.flags & FLAG_OPEN : is_2;
     at->direction = sizeof at->header + (at->is_new ? CHECKSUM : 0);
     at->before = at->direction + (at->is_open ? OPEN_DIRECTION : 0);
@@ -429,7 +429,7 @@ void state_put_mesh(state *state, const char *hash, const state_source *source) 
     float deviation = (float)source->deviation;
     if ((double)deviation < source->deviation) deviation = nextafterf(deviation, INFINITY); /* it is a bound */
     if (!source->file) memcpy(&header.format, &deviation, sizeof header.format);
-    memcpy(header.magic, magic_3, sizeof magic_3);
+    memcpy(header.magic, magic_3, MAGIC);
     snprintf(header.name, sizeof header.name, "%s", source->name ? source->name : "");
     stored_mesh mesh = {.is_sound = true,
                         .bytes = sizeof header + CHECKSUM + (is_open(source) ? OPEN_DIRECTION : 0) + header.size};

@@ -264,7 +264,6 @@ static inline wire_message sample_message(const samples *s, wire_type type) {
     case WIRE_STEP:
         m.u.step = (wire_step){.scene = 26,
                                .sequence = 27,
-                               .received = 25,
                                .want = 31,
                                .deadline_us = 5000,
                                .updates = s->updates,

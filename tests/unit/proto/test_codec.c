@@ -385,6 +385,7 @@ static void slip_round_trips(void **state) {
     m.u.step.velocities = velocities;
     m.u.step.n_velocities = 3;
     m.u.step.viscosity = 0.25;
+    m.u.step.received = 26;
     round_trip(&m, 0);
     round_trip(&m, WIRE_INLINE_BYTES);
     static double friction[3 * SAMPLE_ENTRIES];
