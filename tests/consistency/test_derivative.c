@@ -201,7 +201,8 @@ static void test_forces(void **state) {
     uint64_t rng = 3;
     for (int i = 0; i < 2; i++) {
         in[i] = calloc(3 * (size_t)n[i], sizeof **in), out[i] = calloc(3 * (size_t)n[i], sizeof **out);
-        assert_non_null(in[i]), assert_non_null(out[i]);
+        assert_non_null(in[i]);
+        assert_non_null(out[i]);
         for (uint32_t k = 0; k < 3 * n[i]; k++) in[i][k] = shape_uniform(&rng, -1, 1);
         for (uint64_t e = c->first[i]; e < c->first[i] + c->count[i]; e++) {
             if (e > c->first[i]) assert_true(r->vertices[e] > r->vertices[e - 1]);
