@@ -197,6 +197,11 @@ contactd_code ctc_timed_out(contactd_client *client, const char *object, const c
             "%s ends the encrypted handshake: check server_key, the server's public key, and that a contactd "
             "listens there",
             client->address);
+    if (!client->connected && client->refused && !client->greeted)
+        return ctc_fail(client, CONTACTD_UNREACHABLE, object, "timeout_ms",
+                        "what listens at %s ends connections before it greets as ZeroMQ does: it is the HTTP port, or "
+                        "passes them on to a server that is down",
+                        client->address);
     if (!client->connected && client->is_heard && !client->greeted)
         return ctc_fail(
             client, CONTACTD_UNREACHABLE, object, "timeout_ms",

@@ -170,7 +170,8 @@ def _refusal(event: int, value: int, has_keys: bool) -> Change:
     if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == _MECHANISM_MISMATCH:
         return _other_mechanism(has_keys)
     return Change(False, "the encrypted handshake was ended: check server_key, the server's public key" if has_keys else
-                  "the handshake was ended")
+                  "what listens there ends connections before it greets as ZeroMQ does: it is the HTTP port, or passes them on to a "
+                  "server that is down")
 
 
 def _other_mechanism(has_keys: bool) -> Change:

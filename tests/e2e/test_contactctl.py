@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import random
 import shutil
+import socket
 import subprocess
+import threading
 
 import contactd
 import numpy as np
@@ -186,9 +189,8 @@ def test_unreachable(ctl, box):
         assert address in ctl(*arguments, "--timeout", 0.5, expect=UNREACHABLE, server=address)
 
 
-def test_the_http_port_is_not_the_stream(ctl, server):
-    """It listens, and waits for the rest of a request: whoever takes one port for the other is told, when the time is over."""
-    address = f"127.0.0.1:{server.http_port}"
+def told_of(ctl, address: str, words: str) -> None:
+    """Both clients say so of what listens there, when the time is over."""
 
     def connect(seconds: float) -> str:
         with pytest.raises(contactd.UnreachableError) as error:
@@ -197,7 +199,27 @@ def test_the_http_port_is_not_the_stream(ctl, server):
 
     for say in (lambda seconds: ctl("status", "--timeout", seconds, expect=UNREACHABLE, server=address), connect):
         # A busy machine may take longer than the shorter time until it is connected.
-        assert any("HTTP port" in say(seconds) for seconds in (0.5, 2 * SLOW))
+        assert any(words in say(seconds) for seconds in (0.5, 2 * SLOW))
+
+
+def test_the_http_port_is_not_the_stream(ctl, server):
+    """It waits for the rest of a request, or ends the connection, by libmicrohttpd's version."""
+    told_of(ctl, f"127.0.0.1:{server.http_port}", "HTTP port")
+
+
+def test_what_ends_connections(ctl):
+    """As a proxy does whose server is down."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def accept() -> None:
+            with contextlib.suppress(OSError):  # at its end
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(10)
+
+        threading.Thread(target=accept, daemon=True).start()
+        told_of(ctl, f"127.0.0.1:{listener.getsockname()[1]}", "ends connections before it greets")
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_ports_that_are_none(ctl, server, tmp_path):

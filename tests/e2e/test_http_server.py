@@ -460,14 +460,18 @@ def test_a_doubtful_header_is_refused_and_ends_the_connection(server, api, text)
 
 def test_a_body_in_chunks_is_the_last_on_its_connection(fresh_server):
     """Where chunks end is read by lenient rules, so what follows is not taken for a request."""
-    text = HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;x=y\r\n{\r\n1\r\n}\r\n0\r\n\r\n" + INNER
-    answer = raw(fresh_server, text)  # empty: what the server did not read has reset the connection before it was there
-    assert not answer or (re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"201"] and b"\r\nConnection: close\r\n" in answer)
+    api = Api(fresh_server.http)
+    for extension in (b"", b";x=y"):
+        text = HEAD + b"Transfer-Encoding: chunked\r\n\r\n1" + extension + b"\r\n{\r\n1\r\n}\r\n0\r\n\r\n" + INNER
+        answer = raw(fresh_server, text)  # empty: what the server did not read has reset the connection before it was there
+        statuses = re.findall(rb"HTTP/1\.1 (\d+)", answer)
+        # libmicrohttpd 1.0 refuses extensions of chunks.
+        assert not answer or statuses in ([b"201"], *([[b"400"]] if extension else [])) and b"\r\nConnection: close\r\n" in answer
     huge = HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}"
     with socket.create_connection(("127.0.0.1", fresh_server.http_port), 20 * SLOW) as connection:
         connection.sendall(huge)
         assert connection.recv(65536).startswith(b"HTTP/1.1 413 ") and connection.recv(1) == b""
-    assert len(Api(fresh_server.http).get("/v1/scenes")["scenes"]) == 1
+    assert len(api.get("/v1/scenes")["scenes"]) in (1, 2)
 
 
 @pytest.mark.parametrize(
