@@ -470,7 +470,8 @@ def test_a_body_in_chunks_is_the_last_on_its_connection(fresh_server):
     huge = HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}"
     with socket.create_connection(("127.0.0.1", fresh_server.http_port), 20 * SLOW) as connection:
         connection.sendall(huge)
-        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ") and connection.recv(1) == b""
+        answer = connection.recv(65536)  # empty: libmicrohttpd 1.0 ends the connection without a word
+        assert not answer or answer.startswith(b"HTTP/1.1 413 ") and connection.recv(1) == b""
     assert len(api.get("/v1/scenes")["scenes"]) in (1, 2)
 
 
