@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import ctypes
 import http.client
 import json
 import os
@@ -460,19 +461,21 @@ def test_a_doubtful_header_is_refused_and_ends_the_connection(server, api, text)
 
 def test_a_body_in_chunks_is_the_last_on_its_connection(fresh_server):
     """Where chunks end is read by lenient rules, so what follows is not taken for a request."""
-    api = Api(fresh_server.http)
+    library = ctypes.CDLL("libmicrohttpd.so.12")
+    library.MHD_get_version.restype = ctypes.c_char_p
+    is_0 = library.MHD_get_version().startswith(b"0.")  # 1.0 refuses extensions of chunks, and ends a connection without a word
     for extension in (b"", b";x=y"):
         text = HEAD + b"Transfer-Encoding: chunked\r\n\r\n1" + extension + b"\r\n{\r\n1\r\n}\r\n0\r\n\r\n" + INNER
         answer = raw(fresh_server, text)  # empty: what the server did not read has reset the connection before it was there
         statuses = re.findall(rb"HTTP/1\.1 (\d+)", answer)
-        # libmicrohttpd 1.0 refuses extensions of chunks.
-        assert not answer or statuses in ([b"201"], *([[b"400"]] if extension else [])) and b"\r\nConnection: close\r\n" in answer
+        expected = b"201" if is_0 or not extension else b"400"
+        assert not answer or statuses == [expected] and b"\r\nConnection: close\r\n" in answer
     huge = HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}"
     with socket.create_connection(("127.0.0.1", fresh_server.http_port), 20 * SLOW) as connection:
         connection.sendall(huge)
-        answer = connection.recv(65536)  # empty: libmicrohttpd 1.0 ends the connection without a word
-        assert not answer or answer.startswith(b"HTTP/1.1 413 ") and connection.recv(1) == b""
-    assert len(api.get("/v1/scenes")["scenes"]) in (1, 2)
+        answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 413 ") and connection.recv(1) == b"" or not (answer or is_0)
+    assert len(Api(fresh_server.http).get("/v1/scenes")["scenes"]) == 1 + is_0
 
 
 @pytest.mark.parametrize(
