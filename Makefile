@@ -272,7 +272,7 @@ $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$Q$(CC) $(CFLAGS_) -c $< -o $@
-# cmocka 2 calls assert_in_range deprecated, and cmocka 1 does not have what is to take its place.
+# The tests use assert_in_range, which cmocka 2 warns of as deprecated. Its replacements are not in cmocka 1.
 $(B)/obj/tests/%.o: private CFLAGS_ += -Wno-deprecated-declarations
 $(B)/obj/server/http/assets.o: proto/openapi.json $(wildcard server/web/* server/web/*/*)
 define SIMD_RULE
