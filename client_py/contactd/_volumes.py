@@ -33,6 +33,8 @@ from .result import StepResult
 Kind = Literal["volume", "energy", "depth"]
 Array = NDArray[np.float64]
 MAX_DIRECTIONS = 12  # of a step
+SHIFT = 1e-5  # see Quantity._depth_products
+_Directions = Sequence[Sequence[Mapping[Any, Array]]]  # of each copy, by body
 NAMES = "abcdefghijklmnopqrstuvwxyz"
 
 _lock = threading.Lock()
@@ -385,23 +387,25 @@ class Quantity:
             return [np.zeros((0, *state.shape[1:])) for state in states]
         count = max(len(array) for array in (*states, *moves))
         one_state = all(len(state) == 1 for state in states)
-        size = MAX_DIRECTIONS if one_state else 1
+        size = (MAX_DIRECTIONS - 3 if self.kind == "depth" else MAX_DIRECTIONS) if one_state else 1
         groups = [range(at, min(at + size, count)) for at in range(0, count, size)]
         with self._copies(len(groups), states) as (client, copies):
             directions = [[{copy.bodies[k]: move[i if len(move) > 1 else 0] for k, move in zip(self.moving, moves)} for i in group]
                           for copy, group in zip(copies, groups)]
-            results = self._steps(states, [group[0] for group in groups], "gradient", client, copies, directions, moves)
-            out = []
-            for result, group in zip(results, groups):
-                for at, i in enumerate(group):
-                    product = _product(copies[0], result, at, self._weights(result))
-                    if self.kind == "energy" and len(result):
-                        moved = np.zeros((_first(copies[0])[-1], 3))
-                        for k, move in zip(self.moving, moves):
-                            moved[_first(copies[0])[k]:_first(copies[0])[k + 1]] = move[i if len(move) > 1 else 0]
-                        product += _gradient(copies[0], result, self.stiffness * _along(copies[0], result, moved))
-                    out.append(product)
-            return self._split(np.stack(out), copies[0])
+            dense = self._depth_products if self.kind == "depth" else self._products
+            return self._split(dense(states, [group[0] for group in groups], directions, moves, client, copies), copies[0])
+
+    def _products(self, states: list[np.ndarray], rows: Sequence[int], directions: _Directions, moves: Sequence[Array], client: Client,
+                  copies: list[_Copy]) -> Array:
+        """Of each direction of each copy, whose state is that row: (D, all vertices, 3)."""
+        out = []
+        for copy, result, given in zip(copies, self._steps(states, rows, "gradient", client, copies, directions, moves), directions):
+            weights = self._weights(result)
+            for at, direction in enumerate(given):
+                out.append(_product(copy, result, at, weights))
+                if self.kind == "energy" and len(result):
+                    out[-1] += _gradient(copy, result, self.stiffness * _along(copy, result, _dense(copy, direction)))
+        return np.stack(out)
 
     def _depth_gradients(self, states: list[np.ndarray], client: Client, copies: list[_Copy], results: list[StepResult]) -> list[Array]:
         """Of V / A. A is |dV/dt|, t a translation of one of the surfaces, so that dA/dx is the second derivative of V times a
@@ -418,6 +422,56 @@ class Quantity:
             safe = np.where(areas > 0, areas, np.inf)  # a nested body has no area, and no depth
             rows.append(_gradient(copy, result, 1 / safe) - _product(copy, result, 0, result.volumes / safe**2))
         return self._split(np.stack(rows), copies[0])
+
+    def _depth_products(self, states: list[np.ndarray], rows: Sequence[int], directions: _Directions, moves: Sequence[Array],
+                        client: Client, copies: list[_Copy]) -> Array:
+        """As _products, of V / A. With g = dV/dt, A = |g|, n = g / A, H the second derivative of V, and T that translates a surface,
+
+            d(V/A)/dx = dV/dx / A - V p / A^2,  p = dA/dx = H T n.
+
+        One part of its derivative along u is not made of H: the change of H along u, times T n. Third derivatives are symmetric, so this
+        is the change of H u along T n: the difference of two exact products, with the surface moved to either side, by SHIFT of the mean
+        of depth and extent: what is rounded is in units of the extent, and the depth is how far V may be taken for smooth."""
+        side = self.moving[0]
+        units = [[{copy.bodies[side]: np.broadcast_to(axis, (copy.bodies[side].vertices, 3))} for axis in np.eye(3)] for copy in copies]
+        both = [[*unit, *given] for unit, given in zip(units, directions)]
+        here = self._steps(states, rows, ("frame", "gradient"), client, copies, both, moves)
+        volumes, areas = np.array([(result.volumes.sum(), result.areas.sum()) for result in here]).T
+        areas[areas == 0] = np.inf  # as in _depth_gradients
+        side_rows = slice(*_first(copies[0])[side:side + 2])
+        gradients = np.stack([_sums(copy, result)[0] for copy, result in zip(copies, here)])
+        normals = gradients[:, side_rows].sum(1) / areas[:, None]
+        placed = [state[rows if len(state) > 1 else [0] * len(rows)].astype(np.float64) for state in states]
+        depths, extents = volumes / areas, np.ptp(placed[0], axis=1).max(1)
+        shifts = np.minimum(SHIFT * np.sqrt(depths * extents), 1e-3 * depths)
+
+        def shifted(by: Array) -> list[StepResult]:
+            there = placed[0] + (by[:, None] * normals)[:, None]
+            return self._steps([there, *placed[1:]], range(len(copies)), "gradient", client, copies, directions, moves)
+
+        out = []
+        for k, (plus, minus) in enumerate(zip(shifted(shifts), shifted(-shifts))):
+            copy, normal, gradient, volume, area = copies[k], normals[k], gradients[k], volumes[k], areas[k]
+            products = _sums(copy, here[k])[1:]
+            by_axis, by_area = products[:3], np.tensordot(normal, products[:3], 1)
+            for direction, product, ahead, behind in zip(directions[k], products[3:], _sums(copy, plus)[1:], _sums(copy, minus)[1:]):
+                moved, turning = _dense(copy, direction), product[side_rows].sum(0) / area
+                third = (ahead - behind) / (2 * shifts[k] or np.inf) + np.tensordot(turning - normal * (normal @ turning), by_axis, 1)
+                along, widening = (gradient * moved).sum(), (by_area * moved).sum()
+                out.append(product / area - (gradient * widening + by_area * along + volume * third) / area**2
+                           + 2 * volume * widening / area**3 * by_area)
+        return np.stack(out)
+
+
+def _dense(copy: _Copy, displacements: Mapping[Any, Array]) -> Array:
+    """(all vertices, 3) of those of some bodies."""
+    return np.concatenate([displacements.get(body, np.zeros((body.vertices, 3))) for body in copy.bodies])
+
+
+def _sums(copy: _Copy, result: StepResult) -> Array:
+    """(1 + D, all vertices, 3): the volume's gradient, and its second derivative times each direction."""
+    ones = np.ones(len(result))
+    return np.stack([_gradient(copy, result, ones), *(_product(copy, result, at, ones) for at in range(result.directions))])
 
 
 def _first(copy: _Copy) -> NDArray[np.int64]:

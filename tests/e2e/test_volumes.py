@@ -55,9 +55,8 @@ def test_derivatives_are_differences(client, kind):
     first, second = difference(quantity, A, B, *moves)
     along = sum((g[0] * d).sum() for g, d in zip(gradients, moves))
     assert along == pytest.approx(first, rel=1e-6) and abs(along) > 0.1
-    if kind != "depth":
-        for product, reference in zip(quantity.product([A[None], B[None]], [d[None] for d in moves]), second):
-            assert np.abs(product[0] - reference).max() < 1e-4 * np.abs(reference).max()
+    for product, reference in zip(quantity.product([A[None], B[None]], [d[None] for d in moves]), second):
+        assert np.abs(product[0] - reference).max() < (1e-5 if kind == "depth" else 1e-4) * np.abs(reference).max()
 
 
 def test_energy_is_that_of_the_law(client):
@@ -103,6 +102,24 @@ def test_fixed_surfaces_are_no_arguments(client):
     (value,), (gradient,) = quantity.evaluate([B[None]], True)
     expected, gradients = free.evaluate([A[None], B[None]], True)
     assert value == pytest.approx(expected[0], rel=1e-12) and np.allclose(gradient, gradients[1], atol=1e-12)
+
+
+def test_depth_of_corners(client):
+    """Of boxes that overlap by w1 w2 w3 at a corner it is h = (1 / w1^2 + 1 / w2^2 + 1 / w3^2)^-1/2; inside and apart it is 0."""
+    widths = np.array([[0.25, 0.5, 0.125], [0.3, 0.1, 0.7], [1e-3, 2e-3, 1.5e-3]])
+    small = box((0, 0, 0), (1.5, 1.5, 1.5))[0]
+    places = np.concatenate([small + 0.5 - widths[:, None], [small / 4 - 0.25, small + 3]])
+    quantity = Quantity([UNIT_BOX[1]] * 2, "depth", fixed={0: UNIT_BOX[0]}, client=client)
+    values, (gradients,) = quantity.evaluate([places], True)
+    q = (widths**-2).sum(1)
+    assert values == pytest.approx([*q**-0.5, 0, 0], rel=1e-7)
+    assert -gradients[:3].sum(1) == pytest.approx(q[:, None]**-1.5 * widths**-3, rel=1e-6)
+    hessians = 3 * (q[:, None, None]**-2.5 * widths[:, :, None]**-3 * widths[:, None]**-3
+                    - q[:, None, None]**-1.5 * np.eye(3) * widths[:, :, None]**-4)
+    for axis in range(3):
+        (products,) = quantity.product([places], [np.tile(np.eye(3)[axis], (5, 8, 1))])
+        assert products[:3].sum(1) == pytest.approx(hessians[:, axis], rel=1e-4, abs=1e-5 * np.abs(hessians).max((1, 2)).min())
+        assert not products[3:].any() and not gradients[3:].any()
 
 
 def test_self(client):
