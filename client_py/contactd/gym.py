@@ -125,9 +125,13 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
     # ---- gymnasium ----
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
+        """options: {"reset_mask": (n,) bool} resets those environments alone, as of gymnasium's own vector environments."""
+        which = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
+        if which.shape != (self.num_envs,) or which.dtype != bool:
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected ({self.num_envs},) bool, got {which.shape} {which.dtype}", field="reset_mask")
         super().reset(seed=seed)
-        self._set(np.ones(self.num_envs, bool), self.np_random)
-        self._ended = np.zeros(self.num_envs, bool)
+        self._set(which, self.np_random)
+        self._ended &= ~which
         return self._observations(), {}
 
     def step(self, actions: ArrayLike) -> tuple[Array, Array, NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:

@@ -11,7 +11,8 @@ back, which waits for the GPU. A tensor is float64 or float32, and so are its gr
 First derivatives come with the value. Second ones (create_graph=True, gradgradcheck, torch.func.hessian) are products with the
 exact second derivative, a step of the engine each, or one for 12 products of one state, as torch.vmap makes them. Third ones are an
 error. torch.func.grad, jvp, vmap, jacrev, jacfwd and hessian work, in any order, and torch.autograd.functional.hvp. So do
-torch.utils.checkpoint, threads and the processes of a DataLoader: after a fork the engine is opened anew.
+torch.utils.checkpoint, threads and the processes of a DataLoader: after a fork the engine is opened anew. torch.compile compiles
+what is around a call, which is a break of its graph (not with fullgraph=True; PyTorch 2.3 and later). Under torch.autocast all stays in the tensors' dtype.
 
 Faces are (m, 3) integers, counter-clockwise seen from outside, of a closed surface; where they are not, InvalidMeshError tells
 what is wrong and what mends it. They are sent once; the next call with the same ones finds the scenes of those before.
@@ -19,7 +20,8 @@ what is wrong and what mends it. They are sent once; the next call with the same
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+import functools
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -249,6 +251,16 @@ def _merged(n: int, tensors: Sequence[Tensor], dims: Sequence[int | None], every
     return out
 
 
+def _untraced(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Called as it is by what torch.compile makes, which cannot look into the engine. torch.compiler.disable does that, but as a
+    decorator it imports the compiler for all who never compile, which takes a second."""
+    @functools.wraps(function)
+    def called(*args: Any, **named: Any) -> Tensor:
+        return (torch.compiler.disable(function) if getattr(torch.compiler, "is_compiling", bool)() else function)(*args, **named)
+    return called
+
+
+@_untraced
 def _apply(quantity: Quantity, tensors: Sequence[Tensor]) -> Tensor:
     states = [t if t.ndim == 3 else t[None] for t in tensors]
     with_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
@@ -256,6 +268,7 @@ def _apply(quantity: Quantity, tensors: Sequence[Tensor]) -> Tensor:
     return value if any(t.ndim == 3 for t in tensors) else value[0]
 
 
+@_untraced
 def _function(kind: Any, surfaces: Sequence[tuple[Any, Any]], stiffness: float, client: Client | None) -> Tensor:
     vertices = [_check(v, f"v{name_of(k)}") for k, (v, _) in enumerate(surfaces)]
     faces = [_faces(f, f"f{name_of(k)}") for k, (_, f) in enumerate(surfaces)]
@@ -303,7 +316,8 @@ def penetration_depth(va: Tensor, fa: Any, vb: Tensor, fb: Any, *, client: Clien
 
 def transform(v: Tensor, pose: Tensor) -> Tensor:
     """R v + t: (n, 3) at a pose, (3, 4) or (4, 4), is (n, 3); at (B, 3, 4) or (B, 4, 4) it is (B, n, 3)."""
-    return v @ pose[..., :3, :3].mT + pose[..., None, :3, 3]
+    with torch.autocast(v.device.type, enabled=False):  # which would round R v to 8 bits
+        return v @ pose[..., :3, :3].mT + pose[..., None, :3, 3]
 
 
 class Pair(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]

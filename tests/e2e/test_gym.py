@@ -94,6 +94,20 @@ def test_ends_and_resets(cg):
     assert env.state.poses[:, 1, 0, 3] == pytest.approx(first[:, 0], abs=0.01)
 
 
+def test_some_are_reset(cg):
+    envs = made(cg)
+    envs.reset(seed=3)
+    envs.step(np.zeros(envs.action_space.shape))
+    moved = envs.state.poses.copy()
+    which = np.arange(envs.num_envs) == 1
+    envs.reset(options={"reset_mask": which})
+    assert np.array_equal(envs.state.poses[~which], moved[~which]) and not np.array_equal(envs.state.poses[which], moved[which])
+    assert (envs.state.time == 0).tolist() == which.tolist()
+    for wrong in (which[:1], which.astype(int)):
+        with pytest.raises(errors.WrongLengthError, match="reset_mask: expected .* bool"):
+            envs.reset(options={"reset_mask": wrong})
+
+
 def test_bad_input(cg):
     with pytest.raises(errors.WrongLengthError, match="expected 2 masses"):
         cg.VectorScenes(2, lambda scene: build(scene)[:1], None, None)

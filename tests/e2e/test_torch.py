@@ -267,3 +267,26 @@ def test_the_example(ct):
     start[:, 0] = torch.tensor([-0.3, 0.1, 0.4])
     x, history = free_object.free(ct.Pair(palm[0], palm[1], None, ball[1]), torch.tensor(ball[0]), start, 0.02, 1e-9, 100)
     assert history[0] > 1e-3 and history[-1] <= 1e-9 and float((x - start)[:, :3].norm(dim=1).max()) < 1
+
+
+@pytest.mark.filterwarnings("error:Dynamo does not know")
+@pytest.mark.skipif(not hasattr(torch.compiler, "is_compiling"), reason="PyTorch before 2.3 does not say that it compiles")
+def test_compiled(ct, states):
+    """Functions and modules are called as they are, between the parts that torch.compile makes."""
+    a, b = states
+    scene, poses = ct.Scene([(a.detach(), BALL[1]), (b.detach(), RING[1])]), torch.eye(4, dtype=a.dtype).repeat(2, 1, 1)
+    pair = ct.Pair(a.detach(), BALL[1], None, RING[1])
+    for function, at in ((lambda a: ct.intersection_volume(1.01 * a, BALL[1], b, RING[1])**2, a), (scene, poses),
+                         (lambda b: pair(None, b) * 2, b), (lambda a: ct.penetration_depth(a, BALL[1], b, RING[1]), a)):
+        at = at.detach().requires_grad_()
+        values = [made(at) for made in (function, torch.compile(function, backend="eager"))]
+        gradients = [torch.autograd.grad(value, at)[0] for value in values]
+        assert values[0] == values[1] and near(gradients[0], gradients[1]) and gradients[0].abs().max() > 0.1
+
+
+def test_autocast_rounds_nothing(ct, states):
+    poses = torch.linalg.qr(torch.randn(3, 3, generator=torch.Generator().manual_seed(0)))[0]
+    pose = torch.cat([poses, torch.ones(3, 1)], 1)
+    placed = ct.transform(states[0].float(), pose)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(ct.transform(states[0].float(), pose), placed)
