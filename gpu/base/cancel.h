@@ -4,8 +4,8 @@
  * A function that finds itself cancelled ends as if memory had run out: it frees what it holds and returns false, NULL
  * or CT_OUT_OF_MEMORY. ct_fail and ct_failure tell the two apart, so that no signature has to.
  *
- * Polls are at most 5 ms apart on a slow machine; one costs about 10 ns, so a loop of cheap iterations polls every few
- * thousand of them (CT_POLL_EVERY). */
+ * Polls are at most 5 ms apart on a slow machine, and up to four of them may pass before one sees that time is over. One
+ * costs some ns, so a loop of cheap iterations polls every few thousand of them (CT_POLL_EVERY). */
 #ifndef CT_CANCEL_H
 #define CT_CANCEL_H
 
