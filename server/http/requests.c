@@ -223,12 +223,17 @@ static bool take_plane(const json_fields *fields, ct_body_options *out) {
     return ok;
 }
 
-static bool take_material(const json_fields *fields, ct_material *out) {
+/* null, as answers have what was not given, is as if left out. */
+static bool take_of_material(const json_fields *fields, const char *name, double low, double high, double *out) {
     bool has;
-    return json_take_number(fields, "modulus", CT_MIN_MODULUS, CT_MAX_MODULUS, &out->modulus, &has) &&
-           json_take_number(fields, "friction", 0, CT_MAX_FRICTION, &out->friction, &has) &&
-           json_take_number(fields, "dissipation", 0, CT_MAX_DISSIPATION, &out->dissipation, &has) &&
-           json_take_number(fields, "static_friction", 0, CT_MAX_FRICTION, &out->static_friction, &has);
+    return json_is_null(json_object_get(fields->object, name)) || json_take_number(fields, name, low, high, out, &has);
+}
+
+static bool take_material(const json_fields *fields, ct_material *out) {
+    return take_of_material(fields, "modulus", CT_MIN_MODULUS, CT_MAX_MODULUS, &out->modulus) &&
+           take_of_material(fields, "friction", 0, CT_MAX_FRICTION, &out->friction) &&
+           take_of_material(fields, "dissipation", 0, CT_MAX_DISSIPATION, &out->dissipation) &&
+           take_of_material(fields, "static_friction", 0, CT_MAX_FRICTION, &out->static_friction);
 }
 
 static bool take_options(const json_fields *fields, bool is_half_space, ct_body_options *out) {

@@ -485,6 +485,9 @@ def test_over_http(server):
     assert api.post(f"{scene}/step", {}, status=200)["contacts"][0]["wrench"][1][2] == pytest.approx(3e6 * 0.01, rel=1e-6)
     changed = api("PATCH", f"{scene}/bodies/{body}", {"material": {"friction": 0.25, "static_friction": 0.5}})
     assert changed.json["modulus"] is None and changed.json["static_friction"] == 0.5
+    as_answered = {name: changed.json[name] for name in ("modulus", "friction", "dissipation", "static_friction")}
+    assert None in as_answered.values() and api("PATCH", f"{scene}/bodies/{body}", {"material": as_answered}).json == changed.json
+    assert api.post(f"{scene}/bodies", {"mesh": mesh, "pose": pose, **as_answered})["static_friction"] == 0.5
     api.refused("PATCH", f"{scene}/bodies/{body}", 422, "OUT_OF_RANGE", {"material": {"friction": -1}}, field="material.friction")
     api.refused("PATCH", f"{scene}/bodies/{body}", 404, "NOT_FOUND", {"material": {"other": 4000, "friction": 1}})
 
