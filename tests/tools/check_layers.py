@@ -137,11 +137,11 @@ def floor_complaints(root):
         floors = FLOORS.get(top)
         if floors is None:
             continue
-        for header in (name[1:-1] for name in written if name.startswith(f'"{top}/') and WELL_WRITTEN.fullmatch(name)):
-            here, there = folder_of(path, top), folder_of(header, top)
-            for folder in (here, there):
-                if folder not in floors:
-                    raise SystemExit(f"check-layers: {top}/{folder} is in no list of FLOORS")
+        headers = [name[1:-1] for name in written if name.startswith(f'"{top}/') and WELL_WRITTEN.fullmatch(name)]
+        here, *folders = (folder_of(file, top) for file in (path, *headers))
+        unknown = {folder for folder in (here, *folders) if folder not in floors}
+        yield from (f"{top}/{folder} is in no list of FLOORS" for folder in sorted(unknown))
+        for header, there in zip(headers, [] if unknown else folders):
             is_sibling = here.startswith("methods/") and there.startswith("methods/") and here != there
             if floors.index(there) > floors.index(here) or is_sibling and (here, there) not in METHODS_USE:
                 yield f"{path} includes {header}, which is above it"
