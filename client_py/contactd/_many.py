@@ -61,11 +61,10 @@ class Together:
         self.made: dict[Any, Any] = {}  # what a link keeps here
 
     @classmethod
-    def of(cls, scenes: list[Scene], last: "Together | None") -> "Together":
-        """last: of the call before, for which these were mostly the same."""
-        if last is not None and last.is_current and last.states == [scene._state for scene in scenes]:
-            return last
-        return cls(scenes)
+    def of(cls, scenes: list[Scene], last: "Sequence[Together]" = ()) -> "Together":
+        """last: of the calls before, for one of which these were mostly the same."""
+        states = [scene._state for scene in scenes]
+        return next((one for one in last if one.is_current and one.states == states), None) or cls(scenes)
 
     @property
     def is_current(self) -> bool:

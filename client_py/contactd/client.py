@@ -38,6 +38,7 @@ from .scene import Scene
 from .shapes import ShapeMaker
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5555"
+MOST_TOGETHER = 4  # lists of scenes that step_many knows from calls before
 
 
 def _refuse_greenlets() -> None:
@@ -447,7 +448,7 @@ class Client(SceneOpener, ShapeMaker):
     """
 
     _own_server: _embedded.EmbeddedServer | None = None  # that it holds
-    _together: Together | None = None  # of the last step_many
+    _together: tuple[Together, ...] = ()  # of the last calls of step_many, the last one first: programs step one half beside the other
 
     def __init__(self, address: str | Sequence[str], *, timeout: float = 30.0, lease: float = 0.0, name: str | None = None,
                  spin: float = 2e-3, server_key: str | os.PathLike[str] | None = None,
@@ -675,7 +676,8 @@ class Client(SceneOpener, ShapeMaker):
         """
         bits = check_want(want)
         these = _list_of(scenes)
-        self._together = together = Together.of(these, self._together)
+        together = Together.of(these, self._together)
+        self._together = together, *[one for one in self._together if one is not together and one.is_current][:MOST_TOGETHER - 1]
         if together.clients - {id(self)}:
             other = next(scene for scene in these if scene.client is not self)
             raise error_for(ErrorCode.INVALID_ARGUMENT, "a scene of another client", object=str(other), field="scenes")
@@ -855,7 +857,7 @@ class Client(SceneOpener, ShapeMaker):
         return self._link if self._servers is None else self._servers.link_for(scene)
 
     def _forget_scene(self, scene: SceneState) -> None:
-        self._together = None  # which may have it
+        self._together = ()  # which may have it
         if self._servers is not None:
             self._servers.closed(scene)
 

@@ -251,7 +251,7 @@ def test_results_pickle_and_copy(client):
     """Of one batch, and of steps made one by one; of others one fails."""
     scenes, poses = scenes_of(client, 3, law="pressure"), motions(3)[0]
     gathered = client.step_many(scenes, ([1, 2], poses))
-    stacked = step_each(Motion(Together.of(scenes, None), scenes, ([1, 2], poses), None, None), "volume", None)
+    stacked = step_each(Motion(Together.of(scenes), scenes, ([1, 2], poses), None, None), "volume", None)
     poses[1, :, :, :3] *= 2
     failed = client.step_many(scenes, ([1, 2], poses), return_errors=True)
     assert list(failed.errors) == [1] and len(gathered) > len(failed) > 0
@@ -277,7 +277,7 @@ def test_to_dict_is_flat(client):
     """Of one batch, and of steps made one by one, with the columns of a step by itself."""
     scenes, poses = scenes_of(client, 3, law="pressure"), motions(3)[0]
     results = [client.step_many(scenes, ([1, 2], poses)),
-               step_each(Motion(Together.of(scenes, None), scenes, ([1, 2], poses), None, None), "frame", None)]
+               step_each(Motion(Together.of(scenes), scenes, ([1, 2], poses), None, None), "frame", None)]
     for result in results:
         table = result.to_dict()
         assert list(table) == ["scene_index", *scenes[0].step(want="frame").to_dict()] and "spins" not in table
