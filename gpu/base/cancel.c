@@ -123,18 +123,21 @@ static bool is_late(const ct_cancel *cancel, double now) {
 /* A small step polls some fifty times, and the clock is most of what a poll costs. While polls follow each other so fast
  * that a tick has seen MANY of them, it is read at every fourth one only. */
 #define MANY 8
-static __thread struct { uint32_t of_tick, unread; } polls __attribute__((tls_model(CT_TLS_MODEL)));
+static __thread double polled_tick __attribute__((tls_model(CT_TLS_MODEL)));
+static __thread uint32_t polls_of_tick __attribute__((tls_model(CT_TLS_MODEL)));
+static __thread uint32_t polls_unread __attribute__((tls_model(CT_TLS_MODEL))); /* until the next that reads it */
 
 bool ct_cancel_check(const ct_working *working, const char *what, uint64_t count) {
     const bool quiet = is_quiet(working->cancel);
-    if (quiet && polls.unread) {
-        polls.unread--;
+    if (quiet && polls_unread) {
+        polls_unread--;
         return false;
     }
     const double tick = coarse_now(), now = time_at(working->cancel, tick);
     const bool is_tick = is_new_tick(working->cancel, tick);
-    polls.of_tick = is_tick ? 0 : polls.of_tick + 1;
-    if (polls.of_tick >= MANY) polls.unread = 3;
+    polls_of_tick = tick == polled_tick ? polls_of_tick + 1 : 0;
+    polled_tick = tick;
+    if (polls_of_tick >= MANY) polls_unread = 3;
     if (!is_tick && quiet && !is_late(working->cancel, now)) return false;
     return is_requested(working->cancel, working, now, is_tick, what, count);
 }
