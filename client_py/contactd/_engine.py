@@ -16,11 +16,13 @@ import queue
 import threading
 import time
 import weakref
+from sys import is_finalizing
 from typing import Any, Callable, Iterator
 
 import numpy as np
 
 from ._engine_memory import Answer, Library, StepAnswer
+from ._reply import check_not_ending
 from ._scene_settings import ROWS
 from ._schema import UNION_NUMBER
 from ._state import POSE, POSITIONS, RIGID, Meshes, MeshState, PoseUpdates, Request, SceneState, bodies_of
@@ -126,7 +128,7 @@ class EngineLink:
 
     @property
     def closed(self) -> bool:
-        return self._is_closed
+        return self._is_closed or is_finalizing()
 
     def check_thread(self) -> None:
         """As Link: before waiting for what the engine's thread does."""
@@ -176,13 +178,16 @@ class EngineLink:
             self._is_closed = True
             return  # the parent's
         self._check_not_interrupting()
+        if is_finalizing() and not self._is_idle():
+            self._is_closed = True
+            return  # whoever has its locks stands still
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
             if self._thread is not None:
                 self._queue.put(None)
-        if self._thread is not None and threading.current_thread() is not self._thread:
+        if self._thread is not None and threading.current_thread() is not self._thread and not is_finalizing():
             self._thread.join()
         while self._scenes:  # one by one, as who has a scene's lock may wait for the engine's, or make copies
             for number, scene in list(self._scenes.items()):
@@ -192,6 +197,14 @@ class EngineLink:
                 self.native.free("ct_mesh", mesh)
             self._meshes.clear()
             self.native.free("ct_engine", self._engine)
+
+    def _is_idle(self) -> bool:
+        """Whether no other thread has any of its locks."""
+        locks = [self._lock, *(scene.lock for scene in self._scenes.values())]
+        taken = [lock for lock in locks if lock.acquire(blocking=False)]
+        for lock in taken:
+            lock.release()
+        return len(taken) == len(locks)
 
     def _free_scene(self, number: int, scene: _Scene) -> None:
         with scene.lock, self._lock:
@@ -208,6 +221,7 @@ class EngineLink:
         self._check_not_interrupting()
         if self._is_closed:
             raise ClosedError("the engine was closed")
+        check_not_ending()
         if os.getpid() != self._pid:
             raise ClosedError("the engine belongs to the process that made it: make one after the fork")
 

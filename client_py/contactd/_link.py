@@ -15,6 +15,7 @@ import math
 import os
 import threading
 import time
+from sys import is_finalizing
 from typing import Any, Callable
 
 import zmq
@@ -22,7 +23,7 @@ import zmq
 from ._addresses import is_port_missing
 from ._connection import Connection
 from ._keys import Keys
-from ._reply import Spin
+from ._reply import Spin, check_not_ending
 from ._schema import UNION_NUMBER
 from ._state import Meshes, Message, Request, SceneState
 from .errors import ClosedError, ContactdError, ErrorCode, error_for
@@ -141,7 +142,7 @@ class Link:
 
     @property
     def closed(self) -> bool:
-        return self._connection.is_closing or self._closed is not None
+        return self._connection.is_closing or self._closed is not None or is_finalizing()
 
     # ---- calls, on any thread ----
 
@@ -186,6 +187,7 @@ class Link:
                             "connection and must not wait for it: use submit(), or hand the work to another thread")
 
     def _put(self, request: Request) -> None:
+        check_not_ending()
         if os.getpid() != self._pid:
             raise ClosedError("this client belongs to the process that forked this one: connect again here")
         with self._lock:
@@ -208,6 +210,9 @@ class Link:
 
     def close(self, wait: bool = True) -> None:
         """Closes the scenes on the server (waiting a second at most) and fails what is still in flight."""
+        if is_finalizing():
+            self._connection.is_closing = True
+            return  # the connection's thread stands still; the server sees that it ends
         with self._lock:
             self._connection.is_closing = True
         if os.getpid() == self._pid:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import threading
+from sys import is_finalizing
 from typing import Any
+
+from .errors import ClosedError
+
+
+def check_not_ending() -> None:
+    """As Python ends, its other threads stand still, with the locks that they have: what a __del__ waits for then would never come."""
+    if is_finalizing():
+        raise ClosedError("Python is ending")
 
 
 class Reply:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _arrays, _link_scenes, _settings, _state
 from ._frames import Frames
-from ._reply import Reply
+from ._reply import Reply, check_not_ending
 from ._scene_settings import SceneSettings
 from ._state import BodyState, Direction, PoseUpdates, Request, SceneState, Update, bodies_of, no_self_contact
 from ._want import WANT, Want, want_bits
@@ -68,6 +68,8 @@ class Future(_BaseFuture[StepResult]):
 
     def result(self, timeout: float | None = None) -> StepResult:
         """Waits for the answer; raises the step's error, or DeadlineExceededError when `timeout` seconds pass first."""
+        if not self.done():
+            check_not_ending()
         try:
             return super().result(timeout)
         except _BaseTimeout as e:

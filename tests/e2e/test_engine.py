@@ -526,3 +526,48 @@ def test_an_engine_that_is_kept_to_pythons_end_says_nothing(end):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENT,
                           env=os.environ | {"PYTHONPATH": str(ROOT / "client_py")})
     assert (done.returncode, done.stderr) == (0, "")
+
+
+AT_THE_END = """
+import sys
+import contactd
+from geometry import icosphere
+
+class Holder:
+    def __init__(self, client, what):
+        self.client, self.what, self.closed = client, what, contactd.errors.ClosedError
+        vertices, triangles = icosphere(5)
+        mesh = client.register_mesh(vertices, triangles)
+        self.scene = client.open_scene()
+        self.body = self.scene.add_body(mesh)
+        self.scene.add_body(client.register_mesh(vertices + 1e-3, triangles))
+        self.futures = [self.scene.submit(positions={self.body: vertices + 1e-4}) for _ in range(100)]
+
+    def __del__(self):
+        try:
+            getattr(self, self.what)()
+            print("ended")
+        except self.closed as e:
+            print(e)
+
+    def close(self):
+        self.scene.close()
+        self.client.close()
+
+    def step(self):
+        self.scene.step()
+
+    def wait(self):
+        self.futures[-1].result()
+
+kept = Holder(contactd.Engine(threads=1) if sys.argv[2] == "engine" else contactd.connect(sys.argv[2]), sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("what, said", [("close", "ended"), ("step", "ClosedError: Python is ending"), ("wait", "ClosedError: Python is ending")])
+@pytest.mark.parametrize("place", ["engine", "server"])
+def test_a_destructor_at_pythons_end_does_not_wait(server, place, what, said):
+    """For threads that stand still then: as of an environment that closes its scene, with steps on their way."""
+    done = subprocess.run([sys.executable, "-c", AT_THE_END, what, server.stream if place == "server" else place], capture_output=True, text=True,
+                          timeout=PATIENT, env=os.environ | {"PYTHONPATH": f"{ROOT / 'client_py'}:{ROOT / 'tests' / 'e2e'}"})
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, said, "")
