@@ -15,6 +15,7 @@ import html
 import json
 import os
 import pathlib
+import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -258,18 +259,24 @@ def judge_scene(scene: Scene, poses: Any, names: Sequence[str], times: ArrayLike
     if seconds.shape != (len(moving),):
         raise error_for(ErrorCode.WRONG_LENGTH, f"expected {len(moving)} times, one for each frame, got {seconds.shape}", field="times")
     parts: list[list[np.ndarray]] = []
+    turned: dict[int, list[int]] = {}  # frames in which a body is inside out or flat
     copies = scene.client.open_scenes(min(BATCH, len(moving)), scene)
     try:
         for at in range(0, len(moving), BATCH):
             steps: list[tuple[Scene, dict[str, Any]]] = [
                 (copy, {"want": ("frame", "gradient"), "poses" if positions is None else "positions": (copy.bodies, rows)})
                 for copy, rows in zip(copies, moving[at:at + BATCH])]
-            for frame, result in enumerate(scene.client._step_each(steps), at):
+            for frame, (result, copy) in enumerate(zip(scene.client._step_each(steps), copies), at):
+                for body in (w.body for w in result.warnings if w.code in ("BODY_INVERTED", "BODY_COLLAPSED")):
+                    turned.setdefault(copy.bodies.index(body), []).append(frame)
                 if len(result):
                     parts.append([np.full(len(result), frame), result.body_pairs, result.volumes, _depths(result), result.are_nested])
     finally:
         for copy in copies:
             copy.close()
+    for k, at_frames in turned.items():
+        warnings.warn(f"{names[k]} is inside out or flat in {len(at_frames)} frames, the first at {seconds[at_frames[0]]:.4g} s: it has no contacts "
+                      "there, and the report tells of none", stacklevel=3)
     empty = [np.zeros(0, int), np.zeros((0, 2), int), np.zeros(0), np.zeros(0), np.zeros(0, bool)]
     frames, pairs, volumes, depths, nested = (np.concatenate(column) for column in zip(empty, *parts))
     return _report(names, seconds, bodies, frames, pairs, volumes, depths, nested)

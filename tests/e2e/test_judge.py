@@ -85,6 +85,14 @@ def test_deforming_surfaces():
             contactd.judge([UNIT_BOX, UNIT_BOX], frames=[frames[0], wrong])
 
 
+def test_surfaces_that_are_inside_out_are_told(client):
+    """They have no contacts: the report would say that nothing overlaps."""
+    frames = [[UNIT_BOX[0], UNIT_BOX[0] * [k, 1, 1] + [0.25, 0, 0]] for k in (1, -1, 0, -1)]
+    with pytest.warns(UserWarning, match="right is inside out or flat in 3 frames, the first at 0.5 s") as said:
+        report = contactd.judge(BOXES, frames=frames, dt=0.5, client=client)
+    assert report.volume[:, 0] == pytest.approx([0.75, 0, 0, 0]) and len(said) == 1
+
+
 def test_pairs_that_are_ignored():
     report = contactd.judge(BOXES, POSES, ignore=[("right", "left")])
     assert report.worst is None and report.pairs.shape == (0, 2) and repr(report) == "<Report of 5 frames: nothing overlaps>"
