@@ -125,11 +125,11 @@ class VectorScenes(gymnasium.vector.VectorEnv):  # type: ignore[misc,name-define
     # ---- gymnasium ----
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """options: {"reset_mask": (n,) bool} resets those environments alone, as of gymnasium's own vector environments."""
+        """options: {"reset_mask": (n,) bool} resets some of them alone, as gymnasium's own vector environments do."""
+        super().reset(seed=seed)
         which = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
         if which.shape != (self.num_envs,) or which.dtype != bool:
-            raise error_for(ErrorCode.WRONG_LENGTH, f"expected ({self.num_envs},) bool, got {which.shape} {which.dtype}", field="reset_mask")
-        super().reset(seed=seed)
+            raise error_for(ErrorCode.WRONG_LENGTH, f"expected ({self.num_envs},) of bool, got {which.shape} of {which.dtype}", field="reset_mask")
         self._set(which, self.np_random)
         self._ended &= ~which
         return self._observations(), {}

@@ -233,7 +233,8 @@ def penetration_depth(va: Array, fa: Any, vb: Array, fb: Any, *, client: Client 
 
 def transform(v: Array, pose: Array) -> Array:
     """R v + t: (n, 3) at a pose, (3, 4) or (4, 4), is (n, 3); at (B, 3, 4) or (B, 4, 4) it is (B, n, 3)."""
-    return v @ jnp.swapaxes(pose[..., :3, :3], -1, -2) + pose[..., None, :3, 3]
+    turned = jnp.matmul(v, jnp.swapaxes(pose[..., :3, :3], -1, -2), precision="highest")  # on a GPU the default is TF32
+    return turned + pose[..., None, :3, 3]
 
 
 class Pair:

@@ -11,8 +11,8 @@ back, which waits for the GPU. A tensor is float64 or float32, and so are its gr
 First derivatives come with the value. Second ones (create_graph=True, gradgradcheck, torch.func.hessian) are products with the
 exact second derivative, a step of the engine each, or one for 12 products of one state, as torch.vmap makes them. Third ones are an
 error. torch.func.grad, jvp, vmap, jacrev, jacfwd and hessian work, in any order, and torch.autograd.functional.hvp. So do
-torch.utils.checkpoint, threads and the processes of a DataLoader: after a fork the engine is opened anew. torch.compile compiles
-what is around a call, which is a break of its graph (not with fullgraph=True; PyTorch 2.3 and later). Under torch.autocast all stays in the tensors' dtype.
+torch.utils.checkpoint, threads and the processes of a DataLoader: after a fork the engine is opened anew. torch.compile leaves these
+functions as they are, and compiles what is around them.
 
 Faces are (m, 3) integers, counter-clockwise seen from outside, of a closed surface; where they are not, InvalidMeshError tells
 what is wrong and what mends it. They are sent once; the next call with the same ones finds the scenes of those before.
@@ -21,7 +21,8 @@ what is wrong and what mends it. They are sent once; the next call with the same
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Sequence
+import sys
+from typing import Any, Callable, Sequence, TypeVar, cast
 
 import numpy as np
 
@@ -33,8 +34,25 @@ from .errors import ErrorCode, error_for
 torch: Any = need("torch", "contactd.torch")
 check_version(torch, "contactd.torch", (2, 1), (3, 0))
 Tensor = Any
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 __all__ = ["Pair", "Scene", "intersection_volume", "penetration_depth", "penetration_energy", "self_intersection_volume", "transform"]
+
+
+def _untraced(function: Function) -> Function:
+    """Which torch.compile does not look into: its graph ends before, and another begins behind. Also in transforms and
+    backward passes that are compiled themselves."""
+    made: list[Any] = []
+
+    @functools.wraps(function)
+    def call(*args: Any, **more: Any) -> Any:
+        if "torch._dynamo" not in sys.modules:  # nothing is compiled, and to import it takes a second
+            return function(*args, **more)
+        if not made:
+            made.append(torch.compiler.disable(function))
+        return made[0](*args, **more)
+
+    return cast(Function, call)
 
 
 # ---- between tensors and arrays ----
@@ -75,6 +93,7 @@ class _Value(torch.autograd.Function):  # type: ignore[misc,name-defined,unused-
     """(B,), and the gradients by each state, (B, n, 3), which come with it."""
 
     @staticmethod
+    @_untraced
     def forward(quantity: Quantity, with_gradient: bool, *states: Tensor) -> tuple[Tensor, ...]:
         values, gradients = quantity.evaluate([_array(x) for x in states], with_gradient)
         like = max(states, key=lambda x: x.dtype.itemsize)
@@ -114,8 +133,7 @@ class _Value(torch.autograd.Function):  # type: ignore[misc,name-defined,unused-
     @staticmethod
     def vmap(info: Any, in_dims: Any, quantity: Quantity, with_gradient: bool, *states: Tensor) -> Any:
         n, merged = info.batch_size, _merged(info.batch_size, states, in_dims[2:])
-        out = _Value.apply(quantity, with_gradient, *merged)
-        return tuple(o.reshape(n, -1, *o.shape[1:]) for o in out), (0,) * len(out)
+        return _parted(n, _Value.apply(quantity, with_gradient, *merged), states, in_dims[2:])
 
 
 class _Gradient(torch.autograd.Function):  # type: ignore[misc,name-defined,unused-ignore]
@@ -154,8 +172,7 @@ class _Gradient(torch.autograd.Function):  # type: ignore[misc,name-defined,unus
         n = info.batch_size
         half, dims = len(both) // 2, in_dims[1:]
         states, known = _merged(n, both[:half], dims[:half]), _merged(n, both[half:], dims[half:], every=True)
-        out = _Gradient.apply(quantity, *states, *known)
-        return tuple(o.reshape(n, -1, *o.shape[1:]) for o in out), (0,) * len(out)
+        return _parted(n, _Gradient.apply(quantity, *states, *known), both, dims)
 
 
 class _Product(torch.autograd.Function):  # type: ignore[misc,name-defined,unused-ignore]
@@ -163,6 +180,7 @@ class _Product(torch.autograd.Function):  # type: ignore[misc,name-defined,unuse
     of displacements it is its own transpose. Of states it has no derivative: they come through _Last."""
 
     @staticmethod
+    @_untraced
     def forward(quantity: Quantity, *both: Tensor) -> tuple[Tensor, ...]:
         states, moves = both[:len(both) // 2], both[len(both) // 2:]
         products = quantity.product([_array(x) for x in states], [_array(d) for d in moves])
@@ -196,8 +214,7 @@ class _Product(torch.autograd.Function):  # type: ignore[misc,name-defined,unuse
         else:
             states = _merged(n, both[:half], dims[:half], every=True, sizes=both)
         moves = _merged(n, both[half:], dims[half:], every=True, sizes=both)
-        out = _Product.apply(quantity, *states, *moves)
-        return tuple(o.reshape(n, -1, *o.shape[1:]) for o in out), (0,) * len(out)
+        return _parted(n, _Product.apply(quantity, *states, *moves), both, dims)
 
 
 class _Last(torch.autograd.Function):  # type: ignore[misc,name-defined,unused-ignore]
@@ -251,16 +268,12 @@ def _merged(n: int, tensors: Sequence[Tensor], dims: Sequence[int | None], every
     return out
 
 
-def _untraced(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Called as it is by what torch.compile makes, which cannot look into the engine. torch.compiler.disable does that, but as a
-    decorator it imports the compiler for all who never compile, which takes a second."""
-    @functools.wraps(function)
-    def called(*args: Any, **named: Any) -> Tensor:
-        return (torch.compiler.disable(function) if getattr(torch.compiler, "is_compiling", bool)() else function)(*args, **named)
-    return called
+def _parted(n: int, out: Sequence[Tensor], tensors: Sequence[Tensor], dims: Sequence[int | None]) -> Any:
+    """The other way round, of results: what a vmap rule returns. n may be 0."""
+    inner = max(t.shape[0] if dim is None else t.movedim(dim, 0).shape[1] for t, dim in zip(tensors, dims))
+    return tuple(o.reshape(n, inner, *o.shape[1:]) for o in out), (0,) * len(out)
 
 
-@_untraced
 def _apply(quantity: Quantity, tensors: Sequence[Tensor]) -> Tensor:
     states = [t if t.ndim == 3 else t[None] for t in tensors]
     with_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
@@ -316,8 +329,8 @@ def penetration_depth(va: Tensor, fa: Any, vb: Tensor, fb: Any, *, client: Clien
 
 def transform(v: Tensor, pose: Tensor) -> Tensor:
     """R v + t: (n, 3) at a pose, (3, 4) or (4, 4), is (n, 3); at (B, 3, 4) or (B, 4, 4) it is (B, n, 3)."""
-    with torch.autocast(v.device.type, enabled=False):  # which would round R v to 8 bits
-        return v @ pose[..., :3, :3].mT + pose[..., None, :3, 3]
+    columns = (v[..., k, None] * pose[..., None, :3, k] for k in range(3))  # no product of matrices: autocast and TF32 would round those
+    return sum(columns, start=pose[..., None, :3, 3])
 
 
 class Pair(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
@@ -340,6 +353,7 @@ class Pair(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
         rest = [None if v is None else _array(torch.as_tensor(v)) for v in (va, vb)]
         self.quantity = Quantity.of_pair(rest, (_faces(fa, "fa"), _faces(fb, "fb")), quantity, stiffness, client)
 
+    @_untraced
     def forward(self, va: Tensor | None = None, vb: Tensor | None = None) -> Tensor:
         """(), or (B,), of positions (n, 3) or (B, n, 3) m of each surface that moves."""
         self.quantity.check_moving((va, vb))
@@ -368,6 +382,7 @@ class Scene(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
         for k in self.quantity.moving:
             self.register_buffer(f"v{k}", rest[k].detach(), persistent=False)
 
+    @_untraced
     def forward(self, poses: Tensor) -> Tensor:
         """(), or (B,), of poses (k, 3, 4) or (k, 4, 4), or (B, k, ...), of the k surfaces that move. Its derivatives are those
         by all 12 numbers of a pose; where R comes of other parameters, torch goes on from there."""

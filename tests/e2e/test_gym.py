@@ -95,17 +95,20 @@ def test_ends_and_resets(cg):
 
 
 def test_some_are_reset(cg):
-    envs = made(cg)
-    envs.reset(seed=3)
-    envs.step(np.zeros(envs.action_space.shape))
-    moved = envs.state.poses.copy()
-    which = np.arange(envs.num_envs) == 1
-    envs.reset(options={"reset_mask": which})
-    assert np.array_equal(envs.state.poses[~which], moved[~which]) and not np.array_equal(envs.state.poses[which], moved[which])
-    assert (envs.state.time == 0).tolist() == which.tolist()
-    for wrong in (which[:1], which.astype(int)):
-        with pytest.raises(errors.WrongLengthError, match="reset_mask: expected .* bool"):
-            envs.reset(options={"reset_mask": wrong})
+    """As gymnasium's own: the others go on, and one that has ended begins anew in its next step."""
+    env = made(cg, 3, randomize=lambda random, poses, velocities: np.copyto(poses[:, 1, 2, 3], 1.0), terminated=lambda state: state.poses[:, 1, 0, 3] > 5)
+    env.reset(seed=1)
+    env.step(np.zeros((3, 6)))
+    env.state.poses[1:, 1, 0, 3] = 6
+    before, *_ = env.step(np.zeros((3, 6)))
+    observations, _ = env.reset(options={"reset_mask": np.array([True, True, False])})
+    assert observations[:2, 2].tolist() == [1, 1] and np.array_equal(observations[2], before[2]) and env.state.time.tolist() == pytest.approx([0, 0, 0.02])
+    env.step(np.zeros((3, 6)))
+    assert env.state.time.tolist() == pytest.approx([0.01, 0.01, 0])
+    for wrong in (np.array([True, False]), np.array([1, 0, 0])):
+        with pytest.raises(errors.WrongLengthError, match=r"reset_mask: expected \(3,\) of bool"):
+            env.reset(options={"reset_mask": wrong})
+    env.close()
 
 
 def test_bad_input(cg):

@@ -102,6 +102,13 @@ def test_modules(cj):
     assert scene(jnp.stack([poses, poses])).shape == (2,)
 
 
+def test_poses_are_not_rounded_on_a_gpu(cj):
+    """Where products of matrices of float32 are TF32's, with 11 bits, unless told otherwise."""
+    import jax
+
+    assert "HIGHEST" in str(jax.make_jaxpr(cj.transform)(BALL[0], np.eye(4)))
+
+
 def test_float32_stays(cj):
     a, b = A.astype(jnp.float32), B.astype(jnp.float32)
     assert cj.intersection_volume(a, BALL[1], b, RING[1]).dtype == jnp.float32
